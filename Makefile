@@ -1,0 +1,51 @@
+# Everything a developer may do. `make help` explains; each target sets up what it needs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test check gen bench kube test-kube lock clean
+
+help:  ## what you are reading
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## .venv with everything in it (Python 3.11 and a package registry suffice)
+
+$(READY): requirements.lock requirements-uv.lock pyproject.toml tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+demo: $(READY)  ## one machine's life, told live on this terminal in under a minute
+	@$(BIN)/kubewright demo
+
+test: $(READY)  ## every test that needs no real Kubernetes
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## format, lint, types, floors, generated files: all but the tests
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/gen.py --check
+
+gen: $(READY)  ## write the generated files anew (CRDs, reference pages)
+	@$(BIN)/python tools/gen.py
+
+bench: $(READY) kube  ## requests, seconds and memory per machine, embedded beside a real API server
+	@$(BIN)/python -m bench $(ARGS)
+
+kube: $(READY)  ## a real etcd, kube-apiserver, kube-controller-manager and kubectl, into the cache
+	@$(BIN)/python tools/kube/install.py
+
+test-kube: $(READY) kube  ## the tests whose judge is a real kube-apiserver
+	@$(BIN)/python -m pytest -m kube $(ARGS)
+
+lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
+	@tools/lock.sh $(ARGS)
+
+clean:  ## remove .venv and every cache of this checkout (not the one of `make kube`)
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

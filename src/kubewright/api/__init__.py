@@ -1,0 +1,12 @@
+"""API kinds as values: what stands in an object, in Python's words.
+
+``kinds``     one kind as our code reads and writes it: bytes to Struct and back
+``meta``      what every object shares: metadata, owners, selectors, conditions
+``core``      the slices of Kubernetes' own kinds that we read or write
+``machine``   ``machine.sapcloud.io/v1alpha1``: the four kinds, their strings, defaults and rules
+``crd``       a Struct type to its CustomResourceDefinition
+
+Everything here is pure. Objects are read as a whole and never written back as a whole (design
+decision D3): a field that a Struct does not know is skipped when reading and survives on the
+server, because we send patches only.
+"""

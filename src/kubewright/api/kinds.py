@@ -1,0 +1,130 @@
+"""One kind as our code sees it: where it is served, and which type its objects have.
+
+Theory.      Caches hold bytes; whoever looks at an object decodes it then (design decision D2).
+             A ``Kind`` is the pair of a place on the wire and a Struct, and it does the decoding.
+             Go clients write ``null`` for an empty map, list or string here and there. Most of
+             these are typed ``| None``; for all others decoding is tried as it is, and only when
+             that fails once more without the nulls, so that the common object pays nothing.
+Invariants.  ``decode`` raises ``Undecodable`` or answers a value; it never answers half of one.
+             ``encode`` always writes ``apiVersion`` and ``kind``. Two kinds are equal when their
+             resource and type are.
+Called by    ``kube`` (client and caches) and whoever holds JSON of a known kind.
+"""
+
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+from msgspec import inspect
+
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.gvk import Resource
+
+T = TypeVar("T")
+_PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+_TREE = (inspect.StructType, inspect.ListType, inspect.VarTupleType, inspect.DictType)
+
+
+class Undecodable(InvalidInput, ValueError):
+    """These bytes are no object of the kind. ``path`` is the field at fault (``spec.replicas``), or empty."""
+
+    def __init__(self, resource: Resource, cause: str) -> None:
+        found = _PATH.search(cause)
+        self.path = found[1] if found else ""
+        reason = cause[: found.start()] if found else cause
+        super().__init__(f"cannot read {resource.kind}: {self.path + ': ' if self.path else ''}{reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A resource and the type of its objects: a msgspec Struct, or ``dict`` when known only at run time."""
+
+    resource: Resource
+    type: type[T]
+    _decoder: msgspec.json.Decoder[T] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_decoder", msgspec.json.Decoder(self.type))
+
+    def decode(self, data: bytes) -> T:
+        """Read one object.
+
+        Raises:
+            Undecodable: not JSON, or a field has another type than the kind says.
+        """
+        try:
+            return self._decoder.decode(data)
+        except msgspec.ValidationError:
+            return self.from_plain(msgspec.json.decode(data))
+        except msgspec.DecodeError as error:
+            raise Undecodable(self.resource, str(error)) from None
+
+    def encode(self, obj: T) -> bytes:
+        """Write one object; fields at their default are left out, ``apiVersion`` and ``kind`` never."""
+        return msgspec.json.encode(self._named(obj))
+
+    def from_plain(self, obj: Any) -> T:
+        """Read an object that is already decoded JSON; nulls count as absent.
+
+        Raises:
+            Undecodable: as ``decode``.
+        """
+        try:
+            return msgspec.convert(_without_nulls(obj, _shape(cast("Hashable", self.type))), self.type)
+        except msgspec.ValidationError as error:
+            raise Undecodable(self.resource, str(error)) from None
+
+    def to_plain(self, obj: T) -> dict[str, Any]:
+        """The object as JSON values, as ``encode`` would write them."""
+        return cast("dict[str, Any]", msgspec.to_builtins(self._named(obj)))
+
+    def _named(self, obj: T) -> Any:
+        if isinstance(obj, Mapping):
+            return {"apiVersion": self.resource.api_version, "kind": self.resource.kind, **obj}
+        return msgspec.structs.replace(  # type: ignore[type-var]  # every other T is a Struct
+            obj, api_version=self.resource.api_version, kind=self.resource.kind
+        )
+
+    def __str__(self) -> str:
+        return str(self.resource)
+
+
+def dynamic(resource: Resource) -> Kind[dict[str, Any]]:
+    """A kind that nobody wrote a type for: its objects are plain dicts."""
+    return Kind(resource, dict[str, Any])
+
+
+@cache
+def _shape(kind: Hashable) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _without_nulls(value: Any, kind: inspect.Type) -> Any:
+    """``value`` without the null members of typed parts; what is raw JSON by type stays as it is."""
+    kind = _inner(kind)
+    if isinstance(kind, inspect.StructType) and isinstance(value, dict):
+        types = {item.encode_name: item.type for item in kind.fields}
+        return {
+            key: _without_nulls(item, types[key])
+            for key, item in value.items()
+            if key in types and item is not None
+        }
+    if isinstance(kind, inspect.DictType) and isinstance(value, dict):
+        inner = kind.value_type
+        keep = isinstance(_inner(inner), inspect.AnyType)
+        return {key: _without_nulls(item, inner) for key, item in value.items() if keep or item is not None}
+    if isinstance(kind, (inspect.ListType, inspect.VarTupleType)) and isinstance(value, list):
+        return [_without_nulls(item, kind.item_type) for item in value if item is not None]
+    return value
+
+
+def _inner(kind: inspect.Type) -> inspect.Type:
+    """The part of a type that can hold members: through ``Annotated`` and ``| None``."""
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    if isinstance(kind, inspect.UnionType):
+        return next((_inner(part) for part in kind.types if isinstance(_inner(part), _TREE)), kind)
+    return kind

@@ -1,0 +1,279 @@
+"""Every string of the machine API that somebody else parses, with its reader and writer.
+
+Theory.      Labels, annotations, taints, finalizers, phases and reasons are a contract with
+             cluster-autoscaler, Gardener, dashboards and MCM beside us (mcm.md §2). They stand
+             here once; code elsewhere uses the names, and the readers where a value has a form.
+Invariants.  A reader never raises: what it cannot read counts as absent, because anybody may
+             have typed it.
+Source       mcm.md §2.1-2.7, §4.5, §4.7; seed 004.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from enum import StrEnum
+
+from kubewright.base.durations import parse_duration
+
+# Labels
+NODE_LABEL = "node"
+"""On a Machine: the name of its node."""
+DEPLOYMENT_NAME_LABEL = "name"
+"""On a Machine, by its template: the deployment's name, as Gardener labels it."""
+TEMPLATE_HASH_LABEL = "machine-template-hash"
+FREEZE_LABEL = "freeze"
+FORCE_DELETION_LABEL = "force-deletion"
+FORCE_DRAIN_LABEL = "force-drain"
+MACHINE_NAME_LABEL = "node.gardener.cloud/machine-name"
+"""On a Node: the name of its machine."""
+CANDIDATE_FOR_UPDATE_LABEL = "node.machine.sapcloud.io/candidate-for-update"
+SELECTED_FOR_UPDATE_LABEL = "node.machine.sapcloud.io/selected-for-update"
+UPDATE_RESULT_LABEL = "node.machine.sapcloud.io/update-result"
+SCALE_UP_DISABLED_LABEL = "node.machine.sapcloud.io/scale-up-disabled"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+# Annotations
+PRIORITY_ANNOTATION = "machinepriority.machine.sapcloud.io"
+DEFAULT_PRIORITY = 3
+TRIGGER_DELETION_ANNOTATION = "node.machine.sapcloud.io/trigger-deletion-by-mcm"
+MARKED_FOR_DELETION_TIME_ANNOTATION = "machine.sapcloud.io/marked-for-deletion-time"
+LAST_SCALER_CHANGE_ANNOTATION = "machine.sapcloud.io/last-deployment-replica-change-by-scaler-time"
+REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
+DESIRED_REPLICAS_ANNOTATION = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS_ANNOTATION = "deployment.kubernetes.io/max-replicas"
+PREFER_NO_SCHEDULE = "deployment.machine.sapcloud.io/prefer-no-schedule"
+"""Annotation on a MachineSet and key of the taint on its nodes."""
+UNFREEZE_ANNOTATION = "safety.machine.sapcloud.io/unfreeze"
+EFFECTIVE_CREATION_TIMEOUT_ANNOTATION = "node.machine.sapcloud.io/effective-creation-timeout"
+JOIN_DURATION_ANNOTATION = "node.machine.sapcloud.io/machine-join-duration"
+LAST_APPLIED_ANNOTATION = "node.machine.sapcloud.io/last-applied-anno-labels-taints"
+LAST_APPLIED_CAPACITY_ANNOTATION = "node.machine.sapcloud.io/last-applied-virtual-capacity"
+NOT_MANAGED_ANNOTATION = "node.machine.sapcloud.io/not-managed-by-mcm"
+UPDATE_FAILED_REASON_ANNOTATION = "node.machine.sapcloud.io/update-failed-reason"
+PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
+LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
+SCALE_DOWN_DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+SCALE_DOWN_DISABLED_BY_US_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm"
+MIRROR_POD_ANNOTATION = "kubernetes.io/config.mirror"
+IGNORE_SCALING_ANNOTATION = "dependency-watchdog.gardener.cloud/ignore-scaling"
+LAST_APPLIED_CONFIG_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+
+# Finalizers
+FINALIZER = "machine.sapcloud.io/machine-controller-manager"
+"""On Machine, MachineSet, MachineDeployment and MachineClass."""
+SECRET_FINALIZER = "machine.sapcloud.io/machine-controller"  # a finalizer, no secret
+NODE_FINALIZER = "node.machine.sapcloud.io/machine-controller"
+
+# Taints
+CRITICAL_COMPONENTS_TAINT = "node.gardener.cloud/critical-components-not-ready"
+"""While a node has it, its Pending machine is not moved to Running."""
+PRESERVED_TAINT = "node.machine.sapcloud.io/preserved"
+INSTANCE_NOT_READY_TAINT = "node.machine.sapcloud.io/instance-not-ready"
+
+TRUE = "True"
+"""What freeze, force and taint markers hold."""
+
+
+class Phase(StrEnum):
+    """Where a machine is in its life (mcm.md §4.5)."""
+
+    NONE = ""
+    """Not looked at yet, or the VM is being made."""
+    PENDING = "Pending"
+    """The VM exists; its node has not joined."""
+    AVAILABLE = "Available"
+    """The VM exists and there is no target cluster: the final state then."""
+    RUNNING = "Running"
+    """The node has joined and is healthy."""
+    UNKNOWN = "Unknown"
+    """The node is unhealthy or gone; the health timeout is running."""
+    FAILED = "Failed"
+    """To be replaced."""
+    CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
+    """Making the VM fails and is tried again."""
+    TERMINATING = "Terminating"
+    """Being deleted."""
+    IN_PLACE_UPDATING = "InPlaceUpdating"
+    IN_PLACE_UPDATE_SUCCESSFUL = "InPlaceUpdateSuccessful"
+    IN_PLACE_UPDATE_FAILED = "InPlaceUpdateFailed"
+
+
+class OperationState(StrEnum):
+    """How the last operation on a machine goes."""
+
+    PROCESSING = "Processing"
+    FAILED = "Failed"
+    SUCCESSFUL = "Successful"
+
+
+class OperationType(StrEnum):
+    """What the last operation on a machine is."""
+
+    CREATE = "Create"
+    UPDATE = "Update"
+    IN_PLACE_UPDATE = "InPlaceUpdate"
+    DRAIN_NODE = "DrainNode"
+    HEALTH_CHECK = "HealthCheck"
+    DELETE = "Delete"
+
+
+class StrategyType(StrEnum):
+    """How a deployment replaces machines."""
+
+    ROLLING_UPDATE = "RollingUpdate"
+    RECREATE = "Recreate"
+    IN_PLACE_UPDATE = "InPlaceUpdate"
+
+
+class Orchestration(StrEnum):
+    """Who chooses the machines of an in-place update."""
+
+    AUTO = "Auto"
+    MANUAL = "Manual"
+
+
+class NodeConditionType(StrEnum):
+    """Node conditions: those we write, and those we look for by name (mcm.md §2.5, §5.7)."""
+
+    READY = "Ready"
+    READONLY_FILESYSTEM = "ReadonlyFilesystem"
+    TERMINATING = "Terminating"
+    IN_PLACE_UPDATE = "InPlaceUpdate"
+    PRESERVED = "Preserved"
+
+
+class TerminatingReason(StrEnum):
+    """Why a node is ``Terminating``; ``message`` is the sentence that goes with it."""
+
+    SCALE_DOWN = "ScaleDown"
+    UNHEALTHY = "Unhealthy"
+
+    @property
+    def message(self) -> str:
+        """The condition's message."""
+        if self is TerminatingReason.UNHEALTHY:
+            return "Machine Controller is terminating failed machine"
+        return "Machine Controller is scaling down machine"
+
+
+DEFAULT_NODE_CONDITIONS = ("KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable")
+"""Condition types that make a machine unhealthy unless False, when neither it nor a flag says otherwise."""
+
+
+class ConditionType(StrEnum):
+    """Conditions of MachineSets and MachineDeployments."""
+
+    AVAILABLE = "Available"
+    PROGRESSING = "Progressing"
+    REPLICA_FAILURE = "ReplicaFailure"
+    FROZEN = "Frozen"
+
+
+class ConditionReason(StrEnum):
+    """Reasons of those conditions (mcm.md §2.7)."""
+
+    MINIMUM_REPLICAS_AVAILABLE = "MinimumReplicasAvailable"
+    MINIMUM_REPLICAS_UNAVAILABLE = "MinimumReplicasUnavailable"
+    NEW_MACHINE_SET_CREATED = "NewMachineSetCreated"
+    FOUND_NEW_MACHINE_SET = "FoundNewMachineSet"
+    MACHINE_SET_UPDATED = "MachineSetUpdated"
+    NEW_MACHINE_SET_AVAILABLE = "NewMachineSetAvailable"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    MACHINE_SET_CREATE_ERROR = "MachineSetCreateError"
+    DEPLOYMENT_PAUSED = "DeploymentPaused"
+    DEPLOYMENT_RESUMED = "DeploymentResumed"
+    FAILED_CREATE = "FailedCreate"
+    FAILED_DELETE = "FailedDelete"
+    OVERSHOOTING = "OverShootingReplicaCount"
+    DEPLOYMENT_STATE_SYNC = "MachineDeploymentStateSync"
+
+
+class EventReason(StrEnum):
+    """Reasons of the events on MachineSets and MachineDeployments (mcm.md §2.6)."""
+
+    SUCCESSFUL_CREATE = "SuccessfulCreate"
+    FAILED_CREATE = "FailedCreate"
+    SUCCESSFUL_DELETE = "SuccessfulDelete"
+    FAILED_DELETE = "FailedDelete"
+    SCALING_MACHINE_SET = "ScalingMachineSet"
+    MACHINE_SET_CREATE_ERROR = "MachineSetCreateError"
+    SELECTING_ALL = "SelectingAll"
+    ROLLBACK_REVISION_NOT_FOUND = "DeploymentRollbackRevisionNotFound"
+    ROLLBACK_TEMPLATE_UNCHANGED = "DeploymentRollbackTemplateUnchanged"
+    ROLLBACK = "DeploymentRollback"
+    FROZE_MACHINE_SET = "FrozeMachineSet"
+    UNFROZE_MACHINE_SET = "UnfrozeMachineSet"
+
+
+MACHINE_SET_COMPONENT = "machineset-controller"
+"""Who the events on MachineSets come from."""
+DEPLOYMENT_COMPONENT = "machine-controller-manager"
+"""Who the events on MachineDeployments come from."""
+
+
+# Readers and writers
+def node_name(labels: Mapping[str, str]) -> str:
+    """The node of a machine, by its labels; empty while unknown."""
+    return labels.get(NODE_LABEL, "")
+
+
+def force_deletion(labels: Mapping[str, str]) -> bool:
+    """Somebody asks to delete the machine whatever its pods do: any spelling of true counts."""
+    return labels.get(FORCE_DELETION_LABEL, "").lower() in ("1", "t", "true")
+
+
+def frozen(labels: Mapping[str, str]) -> bool:
+    """The safety controller stopped a set or deployment."""
+    return labels.get(FREEZE_LABEL) == TRUE
+
+
+def priority(annotations: Mapping[str, str]) -> int:
+    """A machine's deletion priority: the lowest dies first; 3 when absent or no integer."""
+    return integer(annotations, PRIORITY_ANNOTATION, DEFAULT_PRIORITY)
+
+
+def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
+    """An integer annotation such as ``REVISION_ANNOTATION``; ``default`` when absent or no integer."""
+    try:
+        return int(annotations[key])
+    except (KeyError, ValueError):
+        return default
+
+
+def victims(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The machines of a deployment that cluster-autoscaler wants to die: name to RFC 3339 time.
+
+    The form is ``m1~2030-01-01T00:00:00Z,m2~...``; older autoscalers leave the times out.
+    """
+    entries = annotations.get(TRIGGER_DELETION_ANNOTATION, "").split(",")
+    pairs = (entry.strip().partition("~") for entry in entries)
+    return {name: moment for name, _, moment in pairs if name}
+
+
+def format_victims(names: Mapping[str, str]) -> str:
+    """Write what ``victims`` reads."""
+    return ",".join(f"{name}~{moment}" if moment else name for name, moment in names.items())
+
+
+def creation_timeout_override(annotations: Mapping[str, str]) -> timedelta | None:
+    """The creation timeout that an annotation gives a machine; None when absent or unreadable."""
+    try:
+        return parse_duration(annotations[EFFECTIVE_CREATION_TIMEOUT_ANNOTATION])
+    except (KeyError, ValueError):
+        return None
+
+
+def condition_list(text: str) -> tuple[str, ...]:
+    """The types in ``spec.nodeConditions`` or the flag of that name; blanks around commas do not count."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def with_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
+    """The finalizers with ``name`` among them."""
+    present = list(finalizers)
+    return present if name in present else [*present, name]
+
+
+def without_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
+    """The finalizers without ``name``."""
+    return [item for item in finalizers if item != name]

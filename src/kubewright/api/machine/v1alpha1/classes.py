@@ -1,0 +1,76 @@
+"""MachineClass: how machines of one sort are made. It has no spec and no status."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import field
+
+from kubewright.api.kinds import Kind
+from kubewright.api.machine.v1alpha1.group import resource
+from kubewright.api.meta import (
+    ATOMIC_MAP,
+    PRESERVE,
+    Json,
+    KubeObject,
+    Quantity,
+    Value,
+    doc,
+)
+
+
+class SecretReference(Value, frozen=True, kw_only=True):
+    """The place of a Secret."""
+
+    name: Annotated[str, doc("The name of the Secret.")] = ""
+    namespace: Annotated[str, doc("The namespace of the Secret.")] = ""
+
+
+class ClassNodeTemplate(Value, frozen=True, kw_only=True):
+    """What a node of a class will offer, for those who must know before there is one."""
+
+    capacity: Annotated[
+        Mapping[str, Quantity], doc("What the node will offer; must name cpu, gpu and memory.", required=True)
+    ] = field(default_factory=dict)
+    virtual_capacity: Annotated[
+        Mapping[str, Quantity],
+        doc("Extended resources that are written into the capacity of the node once it has joined."),
+    ] = field(default_factory=dict)
+    instance_type: Annotated[str, doc("The cloud's name for this size of VM.", required=True)] = ""
+    region: Annotated[str, doc("The region of the node.", required=True)] = ""
+    zone: Annotated[str, doc("The zone of the node.", required=True)] = ""
+    architecture: Annotated[
+        str | None, doc("The processor architecture of the node, such as amd64 or arm64.")
+    ] = None
+
+
+class MachineClass(KubeObject, frozen=True, kw_only=True):
+    """How machines of one sort are made: what the provider needs to know, and where the secrets are."""
+
+    node_template: Annotated[
+        ClassNodeTemplate | None,
+        doc("What a node of this class will offer; cluster-autoscaler scales from zero by it.", **PRESERVE),
+    ] = None
+    credentials_secret_ref: Annotated[
+        SecretReference | None,
+        doc(
+            "A further Secret with the provider's credentials; its keys win over those of secretRef.",
+            **ATOMIC_MAP,
+        ),
+    ] = None
+    secret_ref: Annotated[
+        SecretReference | None,
+        doc(
+            "The Secret that holds userData, and the provider's credentials if nothing else does.",
+            **ATOMIC_MAP,
+        ),
+    ] = None
+    provider: Annotated[
+        str, doc("The name of the driver, or where it is; a driver may refuse foreign values.")
+    ] = ""
+    provider_spec: Annotated[
+        Mapping[str, Json],
+        doc("What the driver needs to make a VM; only the driver looks inside.", required=True, **PRESERVE),
+    ] = field(default_factory=dict)
+
+
+MACHINE_CLASS = Kind(resource("machineclasses", "MachineClass", "mcc"), MachineClass)

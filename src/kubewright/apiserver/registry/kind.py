@@ -1,0 +1,177 @@
+"""What the server knows about one kind it serves, and the catalog of all of them.
+
+Theory.      Everything that differs between kinds is data here: names, scope, verbs, columns,
+             schema, and a few pure hooks. The verbs of ``registry`` treat a Pod and a custom
+             resource alike and never ask for a kind by name.
+Invariants.  A ``ServedKind`` is immutable; a changed CustomResourceDefinition replaces it. The
+             catalog is the only mutable thing, and tells its listeners when it changed.
+Continues    in ``builtin`` (the kinds that are always there), ``custom`` (those from CRDs) and
+             ``verbs`` (what can be done to them).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from kubewright.wire.gvk import Resource
+
+Object = dict[str, Any]
+"""A decoded API object, as JSON gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why an object is refused, as it stands in ``Status.details.causes``.
+
+    ``reason`` is one of ``FieldValueRequired``, ``FieldValueInvalid``, ``FieldValueTypeInvalid``,
+    ``FieldValueNotSupported``, ``FieldValueForbidden``, ``FieldValueDuplicate``, ``FieldValueTooLong``.
+    ``field`` is a path such as ``spec.template.spec.class.name``; ``message`` is what stands after
+    ``<field>: `` in kube-apiserver's sentence, e.g. ``Required value: name is required``.
+    """
+
+    reason: str
+    field: str
+    message: str
+
+
+class Schema(Protocol):
+    """A structural schema, compiled. All methods are pure; paths start without a dot."""
+
+    preserves_unknown: bool
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Every violation, in a stable order; empty when the object is good."""
+
+    def unknown_fields(self, obj: Object) -> list[str]:
+        """Paths of fields that the schema does not know (``spec.replicsa``, ``spec.a[0].b``)."""
+
+    def prune(self, obj: Object) -> Object:
+        """The object without unknown fields; a new object if anything was dropped."""
+
+    def default(self, obj: Object) -> Object:
+        """The object with defaults filled in; a new object if anything was added."""
+
+    def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
+        """Patch merge key and patch strategies of the list or map at ``path`` (names only, no
+        indexes): e.g. (``"name"``, {``"merge"``}) for ``("spec", "containers")`` of a Pod."""
+
+    def decode_error(self, obj: Object) -> str | None:
+        """What kube-apiserver's decoder says about the first wrong JSON type, None when all is well.
+
+        Built-in kinds are typed, so ``spec.replicas: "3"`` never reaches validation: it is a 400
+        with ``json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of
+        type int32``. Of a custom resource only ``metadata`` is typed; the rest gets ``validate``.
+        """
+
+    def openapi(self) -> Mapping[str, Any]:
+        """The schema as OpenAPI v3, with descriptions where we have them; may refer to ``components``."""
+
+    def components(self) -> Mapping[str, Mapping[str, Any]]:
+        """The definitions that ``openapi`` refers to, by their name under ``#/components/schemas/``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A printer column. Built-in kinds compute cells with ``cell``, CRDs by ``json_path``."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    json_path: str = ""
+    cell: Callable[[Object, datetime], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The JSON paths (dots, no leading dot) of a kind with a ``scale`` subresource."""
+
+    spec_path: str
+    status_path: str
+    selector_path: str = ""
+
+
+def _same(new: Object, _old: Object | None) -> Object:
+    return new
+
+
+def _no_causes(_new: Object, _old: Object | None) -> list[Cause]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """One kind in one version.
+
+    ``prepare``   fills in what the server owns on create (old is None) and update, after
+                  defaulting: e.g. a Secret's ``stringData`` into ``data``, a Namespace's phase.
+    ``check``     rules beyond the schema: immutable fields, names, cross-field rules.
+    ``fields``    the values that field selectors may ask for, beside metadata.name/namespace:
+                  label (``spec.nodeName``) to value.
+    ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
+    """
+
+    resource: Resource
+    schema: Schema
+    singular: str
+    list_kind: str
+    storage_version: str = ""
+    verbs: frozenset[str] = frozenset(
+        ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    )
+    categories: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    has_status: bool = False
+    scale: Scale | None = None
+    subresources: frozenset[str] = frozenset()
+    strategic: bool = False
+    custom: bool = False
+    strict_names: str = "dns-subdomain"
+    has_generation: bool = True
+    prepare: Callable[[Object, Object | None], Object] = _same
+    check: Callable[[Object, Object | None], list[Cause]] = _no_causes
+    fields: Callable[[Object], Mapping[str, str]] = field(default=lambda _obj: {})
+    grace_seconds: Callable[[Object], int] | None = None
+    """Default grace period of a delete: only Pods have one; None means gone at once."""
+
+
+class Catalog:
+    """All kinds served now, by their place in URLs."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str, str], ServedKind] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self.revision = 0
+
+    def put(self, kind: ServedKind) -> None:
+        """Serve a kind, or serve it anew."""
+        resource = kind.resource
+        self._kinds[resource.group, resource.version, resource.plural] = kind
+        self._changed()
+
+    def drop(self, group: str, version: str, plural: str) -> None:
+        """Stop serving a kind; unknown ones are ignored."""
+        if self._kinds.pop((group, version, plural), None) is not None:
+            self._changed()
+
+    def find(self, group: str, version: str, plural: str) -> ServedKind | None:
+        return self._kinds.get((group, version, plural))
+
+    def of_kind(self, group: str, version: str, kind: str) -> ServedKind | None:
+        """By kind name, as owner references and manifests have it."""
+        found = (k for k in self if k.resource.group == group and k.resource.version == version)
+        return next((k for k in found if k.resource.kind == kind), None)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after each change (discovery caches, watchers of a dropped kind)."""
+        self._listeners.append(listener)
+
+    def __iter__(self) -> Iterator[ServedKind]:
+        return iter(tuple(self._kinds.values()))
+
+    def _changed(self) -> None:
+        self.revision += 1
+        for listener in self._listeners:
+            listener()

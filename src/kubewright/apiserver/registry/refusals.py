@@ -1,0 +1,96 @@
+"""The refusals of the registry, in kube-apiserver's sentences: clients and people know them.
+
+Every function makes an error, none raises: ``raise not_found(...)`` keeps the flow visible.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kubewright.wire.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+)
+from kubewright.wire.gvk import Resource
+from kubewright.apiserver.registry.kind import Cause
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def _about(resource: Resource, name: str, **more: Any) -> dict[str, Any]:
+    named = {"name": name} if name else {}
+    group = {"group": resource.group} if resource.group else {}
+    return {**named, **group, "kind": resource.plural, **more}
+
+
+def not_found(resource: Resource, name: str) -> NotFound:
+    return NotFound(f'{resource} "{name}" not found', details=_about(resource, name))
+
+
+def no_such_path() -> NotFound:
+    return NotFound("the server could not find the requested resource", details={})
+
+
+def already_exists(resource: Resource, name: str) -> AlreadyExists:
+    return AlreadyExists(f'{resource} "{name}" already exists', details=_about(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Conflict:
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return Conflict(message, details=_about(resource, name))
+
+
+def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Mapping[str, str]] = ()) -> Forbidden:
+    subject = f'{resource} "{name}"' if name else f"{resource}"
+    more = {"causes": list(causes)} if causes else {}
+    return Forbidden(f"{subject} is forbidden: {why}", details=_about(resource, name, **more))
+
+
+def not_allowed(resource: Resource, verb: str) -> MethodNotAllowed:
+    message = f'{verb} is not supported on resources of kind "{resource}"'
+    return MethodNotAllowed(message, details=_about(resource, ""))
+
+
+def invalid(resource: Resource, name: str, causes: Sequence[Cause], message: str = "") -> Invalid:
+    """422 with every cause; the message joins them as kube-apiserver does."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    said = _joined(f"{cause.field}: {cause.message}" for cause in causes)
+    details = {
+        **({"name": name} if name else {}),
+        **({"group": resource.group} if resource.group else {}),
+        "kind": resource.kind,
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes],
+    }
+    return Invalid(message or f'{kind} "{name}" is invalid: {said}', details=details)
+
+
+def cannot_be_handled(resource: Resource, why: str) -> BadRequest:
+    """The body does not have the form of the kind at all."""
+    kind, version = resource.kind, resource.version
+    return BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def expired(message: str) -> Gone:
+    return Gone(message, reason="Expired")
+
+
+def too_large_version(asked: int, current: int) -> ApiError:
+    """A version that is not there yet. kube-apiserver waits and gives up; we have nothing to wait for."""
+    return ApiError(
+        f"Timeout: Too large resource version: {asked}, current: {current}",
+        code=504,
+        reason="Timeout",
+        details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
+        retry_after=1.0,
+    )
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    said = list(dict.fromkeys(sentences))
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

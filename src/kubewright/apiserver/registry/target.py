@@ -1,0 +1,43 @@
+"""What a request is about, and how it is meant."""
+
+from dataclasses import dataclass, field
+
+from kubewright.apiserver.registry.kind import ServedKind
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object (or, without a name, a collection) of one kind."""
+
+    kind: ServedKind
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def collection(self) -> str:
+        """The store's collection; all versions of a kind share it."""
+        return str(self.kind.resource)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of a list begin with."""
+        return f"{self.namespace}/" if self.namespace else ""
+
+    def named(self, name: str) -> "Target":
+        return Target(self.kind, self.namespace, name)
+
+
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+
+
+@dataclass(slots=True)
+class Options:
+    """Parameters of a write. ``warnings`` collects what the answer's Warning headers say."""
+
+    dry_run: bool = False
+    validation: str = WARN
+    warnings: list[str] = field(default_factory=list)

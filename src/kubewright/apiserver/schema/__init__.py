@@ -1,0 +1,10 @@
+"""Schemas: what an object may look like, and what happens to one that does not.
+
+Map.    notation    how ``builtin.json`` reads; written by tools/builtin_schemas.py
+        facts       defaults and allowed values of built-in kinds that no OpenAPI tells
+        node        a schema as a tree; ``walk`` prunes, defaults and finds unknown fields along it
+        normal      OpenAPI to JSON Schema; ``formats`` and ``lists`` what JSON Schema lacks
+        causes      a validator's errors in kube-apiserver's words; ``decode`` Go's decoder's words
+        compiled    all of it as ``registry.kind.Schema``
+        builtin     from a built-in definition; ``structural`` from a CustomResourceDefinition
+"""

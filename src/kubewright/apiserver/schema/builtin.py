@@ -1,0 +1,129 @@
+"""The schemas of built-in kinds, read from ``builtin.json`` when somebody asks.
+
+Theory.      Built-in kinds share their definitions: a PodSpec is in six kinds. Definitions are read
+             and tied into nodes once for all kinds; a kind's validator is compiled from the
+             definitions it reaches, when its first object comes.
+Invariants.  Loading this module reads no file. The file is read once.
+Called by    ``registry.builtin``; ``http.openapi`` asks for ``components``.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema import decode, facts
+from kubewright.apiserver.schema.compiled import Compiled
+from kubewright.apiserver.schema.formats import CHECKS
+from kubewright.apiserver.schema.node import Node, build
+from kubewright.apiserver.schema.normal import normal
+from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
+
+_STATUS = "Status"
+"""Definitions with this ending are written by machines: what they leave out, Go fills with zeros."""
+
+
+@cache
+def _lines() -> Mapping[str, Mapping[str, str]]:
+    found: Mapping[str, Mapping[str, str]] = orjson.loads(
+        files("kubewright.apiserver.schema").joinpath("builtin.json").read_bytes()
+    )
+    return found
+
+
+@cache
+def definition(name: str) -> OpenApi:
+    """One definition as OpenAPI, with the defaults and enums of ``facts``.
+
+    Raises:
+        KeyError: there is no such definition.
+    """
+    schema = read_definition(_lines()[name])
+    for field, values in facts.ENUMS.get(name, {}).items():
+        schema["properties"][field]["enum"] = list(values)
+    for field, value in facts.DEFAULTS.get(name, {}).items():
+        schema["properties"][field]["default"] = value
+    return schema
+
+
+_NODES: dict[str, Node] = {}
+
+
+def node_of(ref: str) -> Node:
+    """The shared node of a definition, by name or by ``$ref``; it may still be growing."""
+    name = ref.removeprefix(REF)
+    node = _NODES.get(name)
+    if node is None:
+        node = _NODES[name] = Node()
+        node.type = "object"
+        node.struct = name.partition(".")[2]
+        build(definition(name), node_of, into=node)
+    return node
+
+
+def _refs(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(ref := schema.get("$ref"), str):
+            yield ref.removeprefix(REF)
+        for inner in schema.values():
+            yield from _refs(inner)
+
+
+def closure(name: str) -> list[str]:
+    """The names of a definition and of all that it refers to, sorted."""
+    todo, seen = [name], set[str]()
+    while todo:
+        if (next_name := todo.pop()) not in seen:
+            seen.add(next_name)
+            todo += _refs(definition(next_name))
+    return sorted(seen)
+
+
+def _checked(name: str, *, strict: bool) -> dict[str, Any]:
+    """A definition for the validator. ``status`` may leave out what it likes."""
+    schema = normal(definition(name), strict=strict)
+    if name.rpartition(".")[2] in facts.LENIENT or name.endswith(_STATUS):
+        schema.pop("required", None)
+    return schema
+
+
+class BuiltinSchema(Compiled):
+    """The schema of one built-in kind, by the name of its definition, e.g. ``apps.v1.Deployment``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def node(self) -> Node:
+        return node_of(self.name)
+
+    @cached_property
+    def strict(self) -> jsonschema_rs.Draft4Validator:
+        return self._validator(strict=True)
+
+    @cached_property
+    def loose(self) -> jsonschema_rs.Draft4Validator:
+        return self._validator(strict=False)
+
+    def _validator(self, *, strict: bool) -> jsonschema_rs.Draft4Validator:
+        """In draft 4, as in Go, ``3.0`` is no integer."""
+        defs = {name: _checked(name, strict=strict) for name in closure(self.name)}
+        schema = {"$ref": f"#/$defs/{self.name}", "$defs": defs}
+        return jsonschema_rs.Draft4Validator(
+            schema, validate_formats=True, ignore_unknown_formats=True, formats=dict(CHECKS)
+        )
+
+    def decode_error(self, obj: Object) -> str | None:
+        if self.strict.is_valid(obj):
+            return None
+        return decode.first_error(self.node, obj)
+
+    def openapi(self) -> Mapping[str, Any]:
+        return {"$ref": REF + self.name}
+
+    def components(self) -> Mapping[str, Mapping[str, Any]]:
+        return {name: definition(name) for name in closure(self.name)}

@@ -1,0 +1,133 @@
+"""From a validator's error to the words of kube-apiserver.
+
+Theory.      People, and some programs, read ``spec.replicas: Invalid value: "string": spec.replicas
+             in body must be of type integer: "string"``. One function per kind of error writes the
+             sentence; the path is written the way Kubernetes writes it: ``spec.a[0].b``.
+Called by    ``compiled.Compiled.validate``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from kubewright.apiserver.registry.kind import Cause
+
+Kind = Any
+"""One of jsonschema_rs.ValidationErrorKind's classes: they share no base that types could name."""
+Words = Callable[[str, Any, Kind], Cause]
+
+
+def field_path(parts: Iterable[str | int]) -> str:
+    """``["spec", "a", 0, "b"]`` to ``spec.a[0].b``."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+def json_type(value: Any) -> str:
+    """The name that OpenAPI has for the type of a value."""
+    match value:
+        case None: return "null"
+        case bool(): return "boolean"
+        case int(): return "integer"
+        case float(): return "number"
+        case str(): return "string"
+        case list(): return "array"
+        case _: return "object"  # fmt: skip
+
+
+def quoted(value: Any) -> str:
+    """A value as it stands in a message: JSON."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _invalid(path: str, shown: str, words: str) -> Cause:
+    return Cause("FieldValueInvalid", path, f"Invalid value: {shown}: {path} in body {words}")
+
+
+def _typed(path: str, shown: str, wanted: str) -> Cause:
+    words = f"Invalid value: {shown}: {path} in body must be of type {wanted}: {shown}"
+    return Cause("FieldValueTypeInvalid", path, words)
+
+
+def _type(path: str, value: Any, kind: Kind) -> Cause:
+    wanted = [name for name in kind.types if name != "null"]
+    return _typed(path, f'"{json_type(value)}"', ",".join(wanted))
+
+
+def _required(path: str, _value: Any, kind: Kind) -> Cause:
+    where = f"{path}.{kind.property}" if path else kind.property
+    return Cause("FieldValueRequired", where, "Required value")
+
+
+def _enum(path: str, value: Any, kind: Kind) -> Cause:
+    supported = ", ".join(quoted(option) for option in kind.options)
+    words = f"Unsupported value: {quoted(value)}: supported values: {supported}"
+    return Cause("FieldValueNotSupported", path, words)
+
+
+def _format(path: str, value: Any, kind: Kind) -> Cause:
+    return _typed(path, quoted(value), kind.format)
+
+
+def _too_long(path: str, _value: Any, kind: Kind) -> Cause:
+    return Cause("FieldValueTooLong", path, f"Too long: may not be more than {kind.limit} bytes")
+
+
+def _too_many(path: str, value: Any, kind: Kind) -> Cause:
+    words = f"Too many: {len(value)}: must have at most {kind.limit} items"
+    return Cause("FieldValueTooMany", path, words)
+
+
+def _count(words: str) -> Words:
+    return lambda path, value, kind: _invalid(path, str(len(value)), words.format(kind.limit))
+
+
+def _bound(words: str) -> Words:
+    return lambda path, value, kind: _invalid(path, quoted(value), words.format(kind.limit))
+
+
+def _whole(words: str) -> Words:
+    """Rules about a whole subtree stand at no field."""
+    return lambda path, value, kind: Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": "{path}" {words}')
+
+
+_WORDS: Mapping[str, Words] = {
+    "type": _type,
+    "required": _required,
+    "enum": _enum,
+    "format": _format,
+    "maxLength": _too_long,
+    "maxItems": _too_many,
+    "minLength": _bound("should be at least {} chars long"),
+    "minItems": _count("should have at least {} items"),
+    "minProperties": _count("should have at least {} properties"),
+    "maxProperties": _count("should have at most {} properties"),
+    "minimum": _bound("should be greater than or equal to {}"),
+    "maximum": _bound("should be less than or equal to {}"),
+    "exclusiveMinimum": _bound("should be greater than {}"),
+    "exclusiveMaximum": _bound("should be less than {}"),
+    "multipleOf": lambda path, value, kind: _invalid(
+        path, quoted(value), f"should be a multiple of {kind.multiple_of}"
+    ),
+    "pattern": lambda path, value, kind: _invalid(path, quoted(value), f"should match '{kind.pattern}'"),
+    "anyOf": _whole("must validate at least one schema (anyOf)"),
+    "oneOf": _whole("must validate one and only one schema (oneOf)"),
+    "not": _whole("must not validate the schema (not)"),
+}
+
+
+def causes(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[Cause]:
+    """A cause for each error, in the validator's order; unknown fields are no errors here."""
+    for error in errors:
+        name = error.kind.name
+        if name == "additionalProperties":
+            continue
+        path = field_path(error.instance_path)
+        if (words := _WORDS.get(name)) is not None:
+            yield words(path, error.instance, error.kind)
+        else:
+            yield Cause("FieldValueInvalid", path, f"Invalid value: {quoted(error.instance)}: {error.message}")

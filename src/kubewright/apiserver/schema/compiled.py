@@ -1,0 +1,76 @@
+"""A schema ready for use: what ``registry`` asks when an object comes in.
+
+Theory.      Almost every object is good. So each question first asks one strict validator, in a
+             microsecond or two: if it says yes there is nothing wrong, nothing unknown and nothing
+             to prune. Only when it says no do the walks and the wordy validator look closer.
+Invariants.  Parts are built when first needed: a kind that nobody uses costs nothing.
+Called by    ``registry.verbs``, through the protocol ``registry.kind.Schema``.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Protocol
+
+from jsonschema_rs import ValidationError
+
+from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema import walk
+from kubewright.apiserver.schema.causes import causes
+from kubewright.apiserver.schema.lists import duplicates
+from kubewright.apiserver.schema.node import Node
+
+
+class Validator(Protocol):
+    """What we use of a validator of jsonschema-rs, of whatever draft."""
+
+    def is_valid(self, instance: Any) -> bool: ...
+
+    def iter_errors(self, instance: Any) -> Iterator[ValidationError]: ...
+
+
+class Compiled:
+    """The part of ``Schema`` that built-in and custom kinds share. Subclasses say where from."""
+
+    preserves_unknown = False
+
+    @cached_property
+    def node(self) -> Node:
+        """The root of the tree."""
+        raise NotImplementedError
+
+    @cached_property
+    def strict(self) -> Validator:
+        """Accepts an object that is valid and has no unknown field."""
+        raise NotImplementedError
+
+    @cached_property
+    def loose(self) -> Validator:
+        """Says what is wrong; does not mind unknown fields."""
+        raise NotImplementedError
+
+    def validate(self, obj: Object) -> list[Cause]:
+        if self.strict.is_valid(obj):
+            return list(duplicates(self.node, obj))
+        return [*causes(self.loose.iter_errors(obj)), *duplicates(self.node, obj)]
+
+    def unknown_fields(self, obj: Object) -> list[str]:
+        return [] if self.strict.is_valid(obj) else list(walk.unknown_fields(self.node, obj))
+
+    def prune(self, obj: Object) -> Object:
+        if self.strict.is_valid(obj):
+            return obj
+        pruned: Object = walk.prune(self.node, obj)
+        return pruned
+
+    def default(self, obj: Object) -> Object:
+        """Nulls where null is not allowed count as absent, and go first."""
+        clean = obj if self.strict.is_valid(obj) else walk.drop_nulls(self.node, obj)
+        filled: Object = walk.default(self.node, clean)
+        return filled
+
+    def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
+        node: Node | None = self.node
+        for name in path:
+            node = node.items or node if node else None
+            node = (node.fields.get(name) or node.values) if node else None
+        return (node.merge_key, node.strategies) if node else (None, frozenset())

@@ -1,0 +1,126 @@
+"""What Kubernetes does with built-in kinds beyond what its OpenAPI says: defaults and allowed values.
+
+Theory.      kube-apiserver fills in defaults in Go code, not by schema. Those that do not depend on
+             anything else stand here by definition and field; the others are small functions in
+             ``registry.builtin_defaults``. The same for fields with a fixed set of values.
+Called by    ``builtin.definition``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PULL = ("Always", "IfNotPresent", "Never")
+_RESTART = ("Always", "OnFailure", "Never")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+ENUMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "core.v1.Container": {"imagePullPolicy": _PULL, "terminationMessagePolicy": ("File", "FallbackToLogsOnError")},
+    "core.v1.ContainerPort": {"protocol": _PROTOCOLS},
+    "core.v1.PodSpec": {
+        "restartPolicy": _RESTART,
+        "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    },
+    "core.v1.Taint": {"effect": ("NoSchedule", "PreferNoSchedule", "NoExecute")},
+    "core.v1.ServiceSpec": {
+        "type": ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
+        "sessionAffinity": ("ClientIP", "None"),
+    },
+    "core.v1.ServicePort": {"protocol": _PROTOCOLS},
+    "core.v1.PersistentVolumeSpec": {"persistentVolumeReclaimPolicy": ("Delete", "Recycle", "Retain")},
+    "apps.v1.DeploymentStrategy": {"type": ("Recreate", "RollingUpdate")},
+    "apps.v1.DaemonSetUpdateStrategy": {"type": ("OnDelete", "RollingUpdate")},
+    "apps.v1.StatefulSetUpdateStrategy": {"type": ("OnDelete", "RollingUpdate")},
+    "batch.v1.CronJobSpec": {"concurrencyPolicy": ("Allow", "Forbid", "Replace")},
+    "discovery.v1.EndpointSlice": {"addressType": ("FQDN", "IPv4", "IPv6")},
+    "meta.v1.LabelSelectorRequirement": {"operator": _OPERATORS},
+    "policy.v1.PodDisruptionBudgetSpec": {"unhealthyPodEvictionPolicy": ("AlwaysAllow", "IfHealthyBudget")},
+    "scheduling.v1.PriorityClass": {"preemptionPolicy": ("Never", "PreemptLowerPriority")},
+}
+
+_CONTAINER = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "resources": {},
+}
+_MODE: Mapping[str, Any] = {"defaultMode": 420}
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "core.v1.Container": _CONTAINER,
+    "core.v1.EphemeralContainer": _CONTAINER,
+    "core.v1.ContainerPort": {"protocol": "TCP"},
+    "core.v1.Probe": {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3},
+    "core.v1.HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    "core.v1.GRPCAction": {"service": ""},
+    "core.v1.PodSpec": {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+    },
+    "core.v1.ObjectFieldSelector": {"apiVersion": "v1"},
+    "core.v1.SecretVolumeSource": _MODE,
+    "core.v1.ConfigMapVolumeSource": _MODE,
+    "core.v1.DownwardAPIVolumeSource": _MODE,
+    "core.v1.ProjectedVolumeSource": _MODE,
+    "core.v1.HostPathVolumeSource": {"type": ""},
+    "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": 3600},
+    "core.v1.PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
+    "core.v1.PersistentVolumeSpec": {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"},
+    "core.v1.Secret": {"type": "Opaque"},
+    "core.v1.ServiceSpec": {
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "internalTrafficPolicy": "Cluster",
+    },
+    "core.v1.ServicePort": {"protocol": "TCP"},
+    "apps.v1.DeploymentSpec": {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+        "strategy": {},
+    },
+    "apps.v1.ReplicaSetSpec": {"replicas": 1},
+    "apps.v1.StatefulSetSpec": {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "podManagementPolicy": "OrderedReady",
+        "updateStrategy": {},
+        "persistentVolumeClaimRetentionPolicy": {},
+    },
+    "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10, "updateStrategy": {}},
+    "apps.v1.DeploymentStrategy": {"type": "RollingUpdate"},
+    "apps.v1.DaemonSetUpdateStrategy": {"type": "RollingUpdate"},
+    "apps.v1.StatefulSetUpdateStrategy": {"type": "RollingUpdate"},
+    "apps.v1.RollingUpdateDeployment": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    "apps.v1.RollingUpdateDaemonSet": {"maxSurge": 0, "maxUnavailable": 1},
+    "apps.v1.RollingUpdateStatefulSetStrategy": {"partition": 0},
+    "batch.v1.JobSpec": {
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "suspend": False,
+        "podReplacementPolicy": "TerminatingOrFailed",
+    },
+    "batch.v1.CronJobSpec": {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    },
+    "scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
+    "storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+    "apiextensions.v1.CustomResourceConversion": {"strategy": "None"},
+    "apiextensions.v1.CustomResourceDefinitionSpec": {"conversion": {"strategy": "None"}},
+}
+
+LENIENT = frozenset(
+    (
+        "AttachedVolume", "ContainerState", "ContainerStateTerminated", "CustomResourceDefinitionCondition",
+        "DaemonEndpoint", "DaemonSetCondition", "DeploymentCondition", "Event", "EventSeries", "JobCondition",
+        "NamespaceCondition", "NodeAddress", "NodeCondition", "NodeSystemInfo", "PersistentVolumeClaimCondition",
+        "PodCondition", "ReplicaSetCondition", "StatefulSetCondition", "Scale", "Condition", "OwnerReference",
+    )
+)  # fmt: skip
+"""Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, and some checked elsewhere."""

@@ -1,0 +1,53 @@
+"""The string formats that kube-apiserver enforces, beyond those that JSON Schema brings along.
+
+``date-time``, ``date``, ``email``, ``hostname``, ``ipv4``, ``ipv6``, ``uri`` and ``uuid`` are the
+validator's own. Formats that nobody knows are not enforced, as in Kubernetes.
+"""
+
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+
+from kubewright.base.durations import parse_duration
+
+_WORDY = re.compile(
+    r"\d+\s*(ns|us|µs|ms|s|m|h|d|w|nano|micro|milli|sec|second|min|minute|hr|hour|day|week|month)s?"
+)
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_MAC = re.compile(r"(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}")
+
+
+def is_base64(text: str) -> bool:
+    """Standard base64 with padding; line breaks are skipped, as Go does."""
+    try:
+        binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def is_duration(text: str) -> bool:
+    """A Go duration, or a number with a unit in words such as ``1 day``."""
+    try:
+        parse_duration(text)
+    except ValueError:
+        return _WORDY.fullmatch(text) is not None
+    return True
+
+
+def is_cidr(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "byte": is_base64,
+    "cidr": is_cidr,
+    "duration": is_duration,
+    "mac": lambda text: _MAC.fullmatch(text) is not None,
+    "uuid": lambda text: _UUID.fullmatch(text) is not None,
+}

@@ -1,0 +1,124 @@
+"""A structural schema as a tree of nodes: what pruning, defaulting and patching walk along.
+
+Theory.      OpenAPI is a language of dicts; walking it for every request would ask the same
+             questions again and again. A ``Node`` has the answers as attributes. Definitions
+             that refer to themselves (JSONSchemaProps) are tied into loops, so a node is built
+             once and shared.
+Invariants.  Nodes do not change once ``build`` has returned.
+Continues    in ``walk`` (prune, default, unknown fields), ``decode`` (Go's type errors).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+MISSING: Final = object()
+"""No default: ``None`` would be one."""
+
+OBJECT_META: Final = "#/components/schemas/meta.v1.ObjectMeta"
+"""The one definition that a custom resource's schema refers to, tacitly."""
+
+OpenApi = Mapping[str, Any]
+Resolve = Callable[[str], "Node"]
+
+
+class Node:
+    """One place of a schema. ``values`` describes a map's values, ``items`` a list's items.
+
+    ``open``      unknown fields are kept here (x-kubernetes-preserve-unknown-fields).
+    ``embedded``  the object is a whole API object with apiVersion, kind and metadata.
+    ``defaults``  a default stands here or somewhere below: elsewhere defaulting need not look.
+    ``unique``    the same for lists whose items must differ.
+    ``struct``    the Go struct that built-in definitions come from, e.g. ``v1.PodSpec``.
+    """
+
+    __slots__ = (
+        "default", "defaults", "embedded", "fields", "format", "go", "int_or_string", "items", "list_keys",
+        "list_type", "merge_key", "nullable", "open", "strategies", "struct", "type", "unique", "values",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.type = ""
+        self.format = ""
+        self.go = ""
+        self.struct = ""
+        self.fields: dict[str, Node] = {}
+        self.values: Node | None = None
+        self.items: Node | None = None
+        self.open = False
+        self.embedded = False
+        self.nullable = False
+        self.int_or_string = False
+        self.default: Any = MISSING
+        self.defaults = False
+        self.merge_key: str | None = None
+        self.strategies: frozenset[str] = frozenset()
+        self.list_type = ""
+        self.list_keys: tuple[str, ...] = ()
+        self.unique = False
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not MISSING
+
+
+def unresolved(ref: str) -> Node:
+    """For schemas that cannot contain references: those of CustomResourceDefinitions."""
+    raise ValueError(f"$ref {ref!r} is not allowed here")
+
+
+def build(schema: OpenApi, resolve: Resolve = unresolved, *, into: Node | None = None) -> Node:
+    """The tree of a schema; ``resolve`` gives the (maybe unfinished) node of a reference."""
+    node = into or Node()
+    if (ref := schema.get("$ref")) is not None:
+        _adopt(node, resolve(ref))
+    else:
+        _shape(node, schema, resolve)
+    _extensions(node, schema)
+    if node.embedded:
+        _embed(node, resolve)
+    children = [*node.fields.values(), *(child for child in (node.values, node.items) if child)]
+    node.defaults = node.has_default or any(child.defaults for child in children)
+    node.unique = node.list_type in ("set", "map") or any(child.unique for child in children)
+    return node
+
+
+def _adopt(node: Node, target: Node) -> None:
+    """Share the insides of a definition; the words beside the reference stay ours."""
+    for name in ("type", "format", "struct", "fields", "values", "items", "open", "strategies"):
+        setattr(node, name, getattr(target, name))
+    node.defaults, node.unique = target.defaults, target.unique
+
+
+def _shape(node: Node, schema: OpenApi, resolve: Resolve) -> None:
+    node.type = schema.get("type", "")
+    node.format = schema.get("format", "")
+    for name, child in schema.get("properties", {}).items():
+        node.fields[name] = build(child, resolve)
+    values = schema.get("additionalProperties")
+    if isinstance(values, Mapping):
+        node.values = build(values, resolve)
+    elif values is True:
+        node.values = Node()
+    if (items := schema.get("items")) is not None:
+        node.items = build(items, resolve)
+
+
+def _embed(node: Node, resolve: Resolve) -> None:
+    """A whole API object stands here: its envelope needs no mention in the schema."""
+    node.fields["metadata"] = resolve(OBJECT_META)
+    for name in ("apiVersion", "kind"):
+        node.fields.setdefault(name, build({"type": "string"}))
+
+
+def _extensions(node: Node, schema: OpenApi) -> None:
+    node.go = schema.get("x-go-type", node.go)
+    node.open = bool(schema.get("x-kubernetes-preserve-unknown-fields", node.open))
+    node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    node.nullable = bool(schema.get("nullable"))
+    node.int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
+    node.default = schema.get("default", MISSING)
+    node.list_type = schema.get("x-kubernetes-list-type", "")
+    node.list_keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+    node.merge_key = schema.get("x-kubernetes-patch-merge-key")
+    if strategy := schema.get("x-kubernetes-patch-strategy"):
+        node.strategies = frozenset(strategy.split(","))

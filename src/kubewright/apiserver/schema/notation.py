@@ -1,0 +1,94 @@
+"""How a line of ``builtin.json`` reads, and what it means as OpenAPI.
+
+Theory.      The file holds facts about types: one definition per Go struct, one line per field::
+
+                 "replicas":   "int32"
+                 "template":   "core.v1.PodTemplateSpec required"
+                 "containers": "[core.v1.Container] required by(name) patch(merge) key(name)"
+                 "data":       "{bytes}"
+
+             A type is a scalar, another definition, a list ``[…]`` or a map ``{…}``. Words follow:
+             ``required``; ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and
+             ``key(…)``, for strategic merge patches; ``atomic``; ``=<json>``, a default.
+             The entry with the empty name holds the words of the whole definition.
+Called by    ``builtin``; written by ``tools/builtin_schemas.py``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+OpenApi = dict[str, Any]
+Define = Callable[[OpenApi, str], None]
+
+_SCALARS: Mapping[str, OpenApi] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "double": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "time": {"type": "string", "format": "date-time", "x-go-type": "v1.Time"},
+    "microtime": {"type": "string", "format": "date-time", "x-go-type": "v1.MicroTime"},
+    "quantity": {"x-kubernetes-int-or-string": True, "format": "quantity"},
+    "int-or-string": {"x-kubernetes-int-or-string": True, "format": "int-or-string"},
+    "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "any": {"x-kubernetes-preserve-unknown-fields": True},
+}
+_WORD = re.compile(r"(required|set|atomic|by|patch|key|=)(?:\(([^)]*)\))?(.*)")
+REF = "#/components/schemas/"
+
+
+def read_type(text: str) -> OpenApi:
+    """The schema of a type: ``[string]`` is a list, ``{quantity}`` a map, ``core.v1.Pod`` a reference."""
+    if text.startswith("["):
+        return {"type": "array", "items": read_type(text[1:-1])}
+    if text.startswith("{"):
+        return {"type": "object", "additionalProperties": read_type(text[1:-1])}
+    if (scalar := _SCALARS.get(text)) is not None:
+        return dict(scalar)
+    return {"$ref": REF + text}
+
+
+def _list_keys(schema: OpenApi, keys: str) -> None:
+    schema["x-kubernetes-list-type"] = "map"
+    schema["x-kubernetes-list-map-keys"] = keys.split(",")
+
+
+_WORDS: Mapping[str, Define] = {
+    "required": lambda schema, _: None,
+    "set": lambda schema, _: schema.update({"x-kubernetes-list-type": "set"}),
+    "atomic": lambda schema, _: schema.update({"x-kubernetes-map-type": "atomic"}),
+    "by": _list_keys,
+    "patch": lambda schema, given: schema.update({"x-kubernetes-patch-strategy": given}),
+    "key": lambda schema, given: schema.update({"x-kubernetes-patch-merge-key": given}),
+    "=": lambda schema, given: schema.update({"default": orjson.loads(given)}),
+}
+
+
+def read_words(words: list[str], schema: OpenApi) -> OpenApi:
+    """Put what the words say into ``schema``."""
+    for word in words:
+        match = _WORD.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{word!r} is no word of the notation")
+        _WORDS[match[1]](schema, match[2] or match[3])
+    return schema
+
+
+def read_definition(lines: Mapping[str, str]) -> OpenApi:
+    """A whole definition as OpenAPI; references stay references."""
+    schema: OpenApi = {"type": "object", "properties": {}}
+    required = []
+    for name, line in lines.items():
+        head, *words = line.split(" ")
+        if not name:
+            read_words([head, *words], schema)
+            continue
+        schema["properties"][name] = read_words(words, read_type(head))
+        if "required" in words:
+            required.append(name)
+    return schema | ({"required": required} if required else {})

@@ -1,0 +1,239 @@
+"""The store: current objects in memory, writes in batches to the log.
+
+Theory.      A writer reads ``latest`` (which sees what other writers have staged), decides, and
+             stages its write in the same turn of the event loop: that is the compare-and-swap.
+             The first write of a batch asks the loop for a flush; every write staged until then
+             rides in the same transaction. After the commit, and only then, the batch becomes
+             visible, is told to the watchers, and its writers are answered.
+Invariants.  Versions grow by one with each write, over all collections, also across restarts.
+             Readers and watchers see committed states only. Watchers of one collection see all
+             its changes in the order of versions. When a commit fails nothing of the batch
+             becomes visible, its writers are refused, and so is every later write: we no longer
+             know what the disk holds. What was acknowledged is on the disk.
+Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
+"""
+
+import asyncio
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from kubewright.apiserver.store.history import Compacted, History
+from kubewright.apiserver.store.log import Log, NoLog
+from kubewright.apiserver.store.records import Change, Record, record_of
+from kubewright.apiserver.store.watchers import Watcher, Watchers
+
+IDLE_SECONDS = 2.0
+"""Quiet time after the last write until the log is checkpointed."""
+
+
+class Refused(Exception):
+    """The store does not take writes (any more); the text says why."""
+
+
+class _Collection:
+    """The objects of one resource, by key and in the order of keys."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.keys: list[str] = []
+
+    def put(self, record: Record) -> None:
+        if record.key not in self.records:
+            insort(self.keys, record.key)
+        self.records[record.key] = record
+
+    def drop(self, key: str) -> None:
+        if self.records.pop(key, None) is not None:
+            del self.keys[bisect_left(self.keys, key)]
+
+    def under(self, prefix: str) -> list[str]:
+        if not prefix:
+            return self.keys
+        first = bisect_left(self.keys, prefix)
+        return self.keys[first : bisect_left(self.keys, prefix + "\U0010ffff", first)]
+
+
+class Store:
+    """See the module. ``log`` decides whether anything outlives the process."""
+
+    def __init__(self, log: Log | None = None) -> None:
+        self._log = log or NoLog()
+        self._collections: dict[str, _Collection] = {}
+        self._staged: dict[tuple[str, str], Record | None] = {}
+        self._batch: list[tuple[Change, asyncio.Future[None]]] = []
+        self._refusal = ""
+        self._idle: asyncio.TimerHandle | None = None
+        self._watchers = Watchers()
+        self.version, rows = self._log.load()
+        self._reserved = self.version
+        self._history = History(self.version)
+        for row in rows:
+            self._collection(row[0]).put(record_of(*row))
+
+    # -- reading: committed states only
+
+    def get(self, resource: str, key: str) -> Record | None:
+        return self._collection(resource).records.get(key)
+
+    def list(self, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
+        """The records whose keys begin with ``prefix`` and are greater than ``after``, in order."""
+        collection = self._collection(resource)
+        keys = collection.under(prefix)
+        first = bisect_left(keys, after + "\0") if after else 0
+        return (collection.records[key] for key in keys[first:])
+
+    def list_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
+        """The same as of an older version.
+
+        Raises:
+            Compacted: the history no longer reaches back to it.
+        """
+        changed = self._history.before(resource, version)
+        if not changed:
+            return self.list(resource, prefix, after)
+        was = {key: record for key, record in changed.items() if key.startswith(prefix) and key > after}
+        now = {record.key: record for record in self.list(resource, prefix, after)}
+        states = {**now, **was}
+        return (record for key in sorted(states) if (record := states[key]) is not None)
+
+    def count(self, resource: str) -> int:
+        return len(self._collection(resource).keys)
+
+    def resources(self) -> list[str]:
+        """The collections that hold anything."""
+        return [name for name, collection in self._collections.items() if collection.keys]
+
+    # -- writing: one turn of the loop from ``latest`` to ``put`` or ``remove``
+
+    def latest(self, resource: str, key: str) -> Record | None:
+        """The state that a write now would replace, be it committed or only staged."""
+        place = (resource, key)
+        return self._staged[place] if place in self._staged else self.get(resource, key)
+
+    def next_version(self) -> int:
+        """The version that the next staged write must carry, in its bytes and in its record."""
+        return self._reserved + 1
+
+    def put(self, new: Record, old: Record | None) -> asyncio.Future[None]:
+        """Stage a creation (``old`` is None) or an update. Await the answer: it comes after commit.
+
+        Raises:
+            Refused: the store takes no writes.
+        """
+        return self._stage(Change(new, old))
+
+    def remove(self, last: Record, old: Record) -> asyncio.Future[None]:
+        """Stage a deletion; ``last`` is the final state with the deletion's version."""
+        return self._stage(Change(last, old, gone=True))
+
+    @property
+    def refusal(self) -> str:
+        """Why writes are refused; empty while they are taken."""
+        return self._refusal
+
+    # -- watching
+
+    def watch(self, resource: str, prefix: str = "", since: int | None = None) -> Watcher:
+        """A watcher that begins after version ``since`` (None: now). Give it back to ``unwatch``.
+
+        Raises:
+            Compacted: ``since`` is before what we remember, or is a version that never was.
+        """
+        watcher = Watcher(resource, prefix)
+        if since is not None:
+            if since > self.version:
+                raise Compacted
+            watcher.extend(self._history.since(resource, since))
+        self._watchers.add(watcher)
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.remove(watcher)
+
+    def end_watches(self, resource: str) -> None:
+        """End every watch of a collection: its kind is no longer served, or is served anew."""
+        self._watchers.close(resource)
+
+    @property
+    def watching(self) -> int:
+        return len(self._watchers)
+
+    # -- life
+
+    def close(self) -> None:
+        """Commit what is staged, end the watches, let go of the log."""
+        if self._batch:
+            self._flush()
+        self._refusal = self._refusal or "the server is shutting down"
+        self._watchers.close()
+        if self._idle is not None:
+            self._idle.cancel()
+        self._log.close()
+
+    def _collection(self, resource: str) -> _Collection:
+        collection = self._collections.get(resource)
+        if collection is None:
+            collection = self._collections[resource] = _Collection()
+        return collection
+
+    def _stage(self, change: Change) -> asyncio.Future[None]:
+        if self._refusal:
+            raise Refused(self._refusal)
+        new = change.new
+        assert new.version == self._reserved + 1, "a write must carry the next version"
+        assert self.latest(new.resource, new.key) is change.old, "an await came between reading and writing"
+        loop = asyncio.get_running_loop()
+        if not self._batch:
+            loop.call_soon(self._flush)
+        self._reserved = new.version
+        self._staged[new.resource, new.key] = None if change.gone else new
+        committed = loop.create_future()
+        self._batch.append((change, committed))
+        return committed
+
+    def _flush(self) -> None:
+        batch, self._batch, self._staged = self._batch, [], {}
+        if not batch:
+            return
+        try:
+            self._log.commit([change for change, _ in batch])
+        except Exception as error:  # whatever the disk says, the answer is the same: stop
+            self._fail(error, [committed for _, committed in batch])
+            return
+        for change, committed in batch:
+            self._show(change)
+            if not committed.done():
+                committed.set_result(None)
+        self._await_idle()
+
+    def _show(self, change: Change) -> None:
+        collection = self._collection(change.new.resource)
+        if change.gone:
+            collection.drop(change.new.key)
+        else:
+            collection.put(change.new)
+        self.version = change.version
+        self._history.append(change)
+        self._watchers.tell(change)
+
+    def _fail(self, error: Exception, waiting: list[asyncio.Future[None]]) -> None:
+        self._refusal = f"the data folder cannot be written ({error}); free the disk and restart"
+        for committed in waiting:
+            if not committed.done():
+                committed.set_exception(Refused(self._refusal))
+
+    def _await_idle(self) -> None:
+        """Checkpoint once nothing was written for a while; a busy log bounds itself (LOG_PAGES)."""
+        if self._idle is None:
+            written = self.version
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._when_idle, written)
+
+    def _when_idle(self, written: int) -> None:
+        self._idle = None
+        if written != self.version:
+            self._await_idle()
+            return
+        try:
+            self._log.checkpoint()
+        except Exception as error:  # the same disk, the same answer as for a commit
+            self._fail(error, [])

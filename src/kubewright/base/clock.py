@@ -1,0 +1,99 @@
+"""Time and randomness as a dependency.
+
+Theory.      Everything that asks what time it is, waits, or draws a random number asks a
+             ``Clock``. Sleeping goes through the event loop, so a loop with virtual time
+             (looptime, in tests) makes every wait exact and instant; ``LoopClock`` then
+             makes wall time follow the loop, and a seed makes the draws repeatable.
+Invariants.  This file and ``runtime`` are the only places where ``datetime.now``,
+             ``time.*`` and ``asyncio.sleep`` may stand (ruff bans them elsewhere).
+             ``now`` is always aware and in UTC. ``monotonic`` never goes back.
+Called by    everyone, through the ``clock`` argument of a constructor.
+"""
+
+import asyncio
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from uuid import UUID
+
+
+class Clock(Protocol):
+    """What a part of the system may know about time and chance."""
+
+    random: random.Random
+
+    def now(self) -> datetime:
+        """Wall time in UTC. May step; never use it to measure a wait."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed, unknown moment."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a virtual loop jumps."""
+
+
+class SystemClock:
+    """The real time of this machine; randomness that nobody can guess, because tokens are drawn from it."""
+
+    def __init__(self) -> None:
+        self.random: random.Random = random.SystemRandom()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class LoopClock:
+    """Wall time that follows the event loop: on a virtual loop the whole system is repeatable.
+
+    The wall clock reads ``start`` at the first question, whenever that is.
+    """
+
+    def __init__(self, start: datetime | None = None, seed: int = 0) -> None:
+        self.random = random.Random(seed)
+        self._start = start or datetime(2030, 1, 1, tzinfo=UTC)
+        self._origin: float | None = None
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        at = asyncio.get_running_loop().time()
+        if self._origin is None:
+            self._origin = at
+        return at - self._origin
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def new_uid(clock: Clock) -> str:
+    """A version 4 UUID drawn from the clock's randomness, so that a seed repeats it."""
+    return str(UUID(int=clock.random.getrandbits(128), version=4))
+
+
+def rfc3339(moment: datetime) -> str:
+    """``2030-01-01T00:00:00Z``: the form of ``metav1.Time``, whole seconds, UTC."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """``2030-01-01T00:00:00.000000Z``: the form of ``metav1.MicroTime`` (Leases, new Events)."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def parse_rfc3339(text: str) -> datetime:
+    """Read either form above.
+
+    Raises:
+        ValueError: the text is no RFC 3339 time, or carries no zone.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment.astimezone(UTC)

@@ -1,0 +1,34 @@
+"""Every bound of the system in one table: a number here has a reason beside it."""
+
+LIST_PAGE = 500
+"""Objects per page of a list: what client-go asks for."""
+
+BODY_BYTES = 3 * 1024 * 1024
+"""Largest request body the API server takes, as kube-apiserver's default."""
+
+EVENT_LINE_BYTES = 4 * 1024 * 1024
+"""Longest watch line we read: an object of the largest body, and room for its envelope."""
+
+WATCH_HISTORY = 10_000
+"""Changes that the embedded server remembers for resuming watches; older ones answer 410."""
+
+HISTORY_BYTES = 64 * 1024 * 1024
+"""The same in bytes of objects: a history of large ones is shorter."""
+
+LOG_PAGES = 4_000
+"""Pages (4 KiB) that the write-ahead log grows to before a write has to wait for a checkpoint."""
+
+WATCH_BACKLOG = 10_000
+"""Changes that one slow watcher may be behind before it is cut off."""
+
+QUEUE_KEYS = 1_000_000
+"""Keys in one work queue; a key is some hundred bytes."""
+
+REQUEST_SECONDS = 30.0
+"""Deadline of one ordinary API request, answer included."""
+
+SHUTDOWN_SECONDS = 10.0
+"""From SIGTERM to exit, at most."""
+
+MESSAGE_CHARS = 1024
+"""Longest message that we write into an event or a condition."""

@@ -1,0 +1,12 @@
+"""The composition root: the one place that knows everybody.
+
+Theory.      Everything else takes what it needs as arguments. Here the arguments are made: clients
+             and informers for the control and the target cluster, the driver by its entry point,
+             the controllers that were asked for, and the manager that runs them all.
+Files        ``options``    what a person may choose, checked
+             ``selection``  which controllers run: names, ``*`` and ``-name`` (pure)
+             ``kit``        clients and options -> controllers and a manager
+             ``embedded``   ``up``: server, controllers and simulated cloud in one process
+             ``cluster``    ``run``: the controllers against real API servers
+Called by    ``cli`` and ``testing``.
+"""

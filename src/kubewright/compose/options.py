@@ -1,0 +1,56 @@
+"""What a person may choose when starting Kubewright; made by ``cli``, checked here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.runtime.leader import Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the controllers run, wherever they do.
+
+    ``namespace``       only the objects there; empty means all namespaces
+    ``controllers``     names, ``*`` and ``-name``, as ``selection`` reads them
+    ``driver_options``  the driver's own words
+    ``grace``           seconds of silence after which the embedded server calls a node unreachable
+    ``health_port``     where /healthz, /readyz and /metrics are served on loopback; None: nowhere
+    """
+
+    driver: str = "sim"
+    driver_options: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    controllers: tuple[str, ...] = ("*",)
+    machine: MachineSettings = field(default_factory=MachineSettings)
+    grace: float = 40.0
+    health_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """Whether replicas elect a leader, where their Lease is, and its pace."""
+
+    enabled: bool = True
+    namespace: str = "default"
+    name: str = "kubewright"
+    timings: Timings = field(default_factory=Timings)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an embedded Kubewright keeps its things.
+
+    ``data_dir``    the folder of everything: database, certificates, the simulated cloud
+    ``port``        of the API server on loopback; 0 picks a free one
+    ``kubeconfig``  where to write it; None: in the data folder
+    """
+
+    data_dir: Path
+    port: int = 0
+    kubeconfig: Path | None = None
+
+    @property
+    def kubeconfig_path(self) -> Path:
+        return self.kubeconfig or self.data_dir / "kubeconfig"

@@ -1,0 +1,11 @@
+"""The driver port: how a cloud is plugged in. Start with ``contract``; the rest is around it.
+
+``contract``      the six verbs and the values they take: all that a provider's author implements
+``errors``        the codes a driver may answer with, and how each wants to be retried
+``capabilities``  what a driver may offer beyond the six verbs
+``registry``      finding drivers by name through entry points
+``calls``         a fence around any driver: deadlines, slots, foreign exceptions, counts
+``metrics``       those counts for Prometheus, under the names that dashboards know
+
+``kubewright.testing.driver_conformance`` checks that a driver keeps the contract.
+"""

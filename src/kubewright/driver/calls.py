@@ -1,0 +1,154 @@
+"""A fence around any driver, so that no driver can hurt the controllers.
+
+Theory.      Drivers are other people's code in front of other people's networks. Whatever one does,
+             a call through ``Fenced`` ends within its deadline, ends with an answer or with an error
+             of the vocabulary, and is counted. Each verb has slots of its own: hundred creations
+             that hang must not hold up one deletion.
+Invariants.  Cancellation passes through untouched. Waiting for a slot is bounded by the same
+             deadline as the call and ends in ``Unavailable``; the call then never began. A deadline
+             that strikes during the call says nothing about what the cloud did: DeadlineExceeded.
+Called by    ``compose``, which fences every driver it loads.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+import structlog
+
+from kubewright.base.clock import Clock
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.driver.contract import Driver, Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.errors import Code, DriverError
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class Operation(StrEnum):
+    """The verbs of the port; the values are labels of metrics."""
+
+    CREATE = "create"
+    INITIALIZE = "initialize"
+    DELETE = "delete"
+    STATUS = "status"
+    LIST = "list"
+    VOLUME_IDS = "volume_ids"
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The bounds of one verb: ``seconds`` for slot and call each, ``slots`` calls at a time."""
+
+    seconds: float
+    slots: int
+
+
+FENCES: Mapping[Operation, Fence] = {
+    Operation.CREATE: Fence(seconds=240, slots=200),
+    Operation.INITIALIZE: Fence(seconds=240, slots=200),
+    Operation.DELETE: Fence(seconds=240, slots=200),
+    Operation.STATUS: Fence(seconds=60, slots=100),
+    Operation.LIST: Fence(seconds=120, slots=4),
+    Operation.VOLUME_IDS: Fence(seconds=60, slots=20),
+}
+"""Creating and deleting may wait for a slow cloud, and stay below the runtime's deadline of a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """One call is over: ``code`` is OK for an answer, Canceled when the caller left."""
+
+    operation: Operation
+    code: Code
+    seconds: float
+
+
+Listener = Callable[[CallEnded], None]
+
+
+class Fenced:
+    """Any driver behind a fence; itself a ``Driver``."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        clock: Clock,
+        *,
+        fences: Mapping[Operation, Fence] = FENCES,
+        on_end: Listener = lambda _ended: None,
+    ) -> None:
+        self.driver = driver
+        """The driver inside, for whoever asks what else it can do (``capabilities``)."""
+        self._clock = clock
+        self._fences = fences
+        self._slots = {operation: asyncio.Semaphore(fence.slots) for operation, fence in fences.items()}
+        self._on_end = on_end
+        self._counts: dict[tuple[Operation, Code], int] = {}
+
+    async def create(self, request: MachineRequest) -> Instance:
+        return await self._call(Operation.CREATE, request.name, lambda: self.driver.create(request))
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        return await self._call(Operation.INITIALIZE, request.name, lambda: self.driver.initialize(request))
+
+    async def delete(self, request: MachineRequest) -> None:
+        return await self._call(Operation.DELETE, request.name, lambda: self.driver.delete(request))
+
+    async def status(self, request: MachineRequest) -> Instance:
+        return await self._call(Operation.STATUS, request.name, lambda: self.driver.status(request))
+
+    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+        return await self._call(Operation.LIST, machine_class.name, lambda: self.driver.list(machine_class))
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        what = f"{len(volumes)} volumes"
+        return await self._call(Operation.VOLUME_IDS, what, lambda: self.driver.volume_ids(volumes))
+
+    def statistics(self) -> Mapping[tuple[Operation, Code], int]:
+        """How many calls have ended how, since the start; a snapshot."""
+        return dict(self._counts)
+
+    async def _call(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        began, code = self._clock.monotonic(), Code.Canceled
+        try:
+            answer = await self._in_slot(operation, what, call)
+            code = Code.OK
+            return answer
+        except DriverError as error:
+            code = error.code
+            raise
+        finally:
+            self._counts[operation, code] = self._counts.get((operation, code), 0) + 1
+            self._on_end(CallEnded(operation, code, self._clock.monotonic() - began))
+
+    async def _in_slot(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        slots, seconds = self._slots[operation], self._fences[operation].seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await slots.acquire()
+        except TimeoutError:
+            busy = f"no free slot for {operation.value} of {what} within {seconds:g} s: all calls hang"
+            raise DriverError.of(Code.Unavailable, busy) from None
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._translated(operation, what, call)
+        except TimeoutError:
+            late = f"{operation.value} of {what} was not answered within {seconds:g} s"
+            raise DriverError.of(Code.DeadlineExceeded, late) from None
+        finally:
+            slots.release()
+
+    async def _translated(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Only errors of the vocabulary leave this function, and timeouts."""
+        try:
+            return await call()
+        except (DriverError, TimeoutError):
+            raise
+        except Exception as error:  # whatever a plugin raises: this is the fence
+            text = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
+            log.warning("a driver raised a foreign error", operation=operation.value, what=what, error=text)
+            log.debug("where the driver failed", exc_info=error)
+            raise DriverError.of(Code.Unknown, text) from error

@@ -1,0 +1,93 @@
+"""What stands in the answers of an API server: lists, deletions, refusals. Values only, no I/O.
+
+Theory.      Objects stay bytes here: ``msgspec.Raw`` finds where each one begins and ends, and
+             nobody decodes an object before somebody looks at it.
+Called by    the client, the reflector and the transports.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw, Struct
+
+from kubewright.kube.errors import BadAnswer
+from kubewright.wire.errors import ApiError, from_status
+from kubewright.wire.http import Response
+
+
+def failure(response: Response) -> ApiError:
+    """The error for an answer of 400 and above, with the delay it asks for."""
+    try:
+        body = msgspec.json.decode(response.body)
+    except msgspec.DecodeError:
+        body = None
+    return from_status(response.status, body, _seconds(response.headers.get("retry-after", "")))
+
+
+def _seconds(text: str) -> float | None:
+    """``Retry-After`` in seconds; its form as a date is no API server's and counts as absent."""
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list: the objects as bytes, the list's version, the token of the next page."""
+
+    items: list[Raw]
+    version: int
+    token: str
+
+
+class _ListMeta(Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    token: str = msgspec.field(name="continue", default="")
+
+
+class _List(Struct, gc=False):
+    metadata: _ListMeta
+    items: list[Raw] | None = None
+
+
+_list = msgspec.json.Decoder(_List)
+
+
+def read_page(body: bytes) -> Page:
+    """Split a list answer.
+
+    Raises:
+        BadAnswer: this is no list.
+    """
+    try:
+        answer = _list.decode(body)
+        return Page(answer.items or [], int(answer.metadata.resource_version or 0), answer.metadata.token)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadAnswer(f"the server answered a list request with something else: {error}") from None
+
+
+class StatusDetails(Struct, gc=False):
+    """Of a ``Status``: which object it is about."""
+
+    uid: str = ""
+
+
+class _Status(Struct, gc=False):
+    kind: str = ""
+    details: StatusDetails | None = None
+
+
+_status = msgspec.json.Decoder(_Status)
+
+
+def read_status(body: bytes) -> StatusDetails | None:
+    """Of the ``Status`` that says that a delete removed an object; None when it answered an object.
+
+    Raises:
+        BadAnswer: neither of the two.
+    """
+    try:
+        answer = _status.decode(body)
+    except msgspec.DecodeError as error:
+        raise BadAnswer(f"the server answered a delete with something else: {error}") from None
+    if answer.kind != "Status":
+        return None
+    return answer.details or StatusDetails()

@@ -1,0 +1,301 @@
+"""The client of one API server: typed verbs over a transport.
+
+Theory.      A verb builds one request, sends it (repeating it where ``retries`` says that this is
+             safe), and decodes the answer with the kind's type. Every acknowledged write is told
+             to listeners before the caller goes on; that is how this process' informers show a
+             write the moment it happened (``cache``), not when the watch brings it back.
+Invariants.  An answer of 400 and above raises its ``wire.errors`` class, the lack of one a
+             ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
+             that we did not create is only patched (design decision D3). Bodies are never logged.
+Called by    everybody above ``kube``. Continues in ``transport`` and ``informers``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubewright.api.kinds import Kind
+from kubewright.base.clock import Clock
+from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
+from kubewright.kube import patches
+from kubewright.kube.answers import failure, read_page, read_status
+from kubewright.kube.errors import TransportError
+from kubewright.kube.retries import pause
+from kubewright.kube.transport import Transport
+from kubewright.wire.errors import ApiError, Gone, TooManyRequests
+from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
+
+T = TypeVar("T")
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write that the server acknowledged.
+
+    ``body`` is the object as the server answered it: as it is now, or as it last was when the
+    write removed it (``header.read_answer`` tells). When the answer to a delete was a mere
+    ``Status``, ``body`` is empty and ``uid`` says which object is gone; it too is empty when
+    nobody knows.
+    """
+
+    resource: Resource
+    key: Key
+    body: bytes = b""
+    uid: str = ""
+
+
+class Client:
+    """One API server. All methods raise ``ApiError`` or ``TransportError``."""
+
+    def __init__(
+        self, transport: Transport, clock: Clock, *, name: str = "cluster", user_agent: str = "kubewright"
+    ) -> None:
+        self.transport = transport
+        self.clock = clock
+        self.name = name
+        self._headers = {"accept": JSON, "user-agent": user_agent}
+        self._listeners: list[Callable[[Written], None]] = []
+
+    def on_write(self, listener: Callable[[Written], None]) -> None:
+        """Tell ``listener`` of each acknowledged write, before the writer goes on. It must not raise."""
+        self._listeners.append(listener)
+
+    async def get(self, kind: Kind[T], key: Key) -> T:
+        """One object, from the server.
+
+        Raises:
+            NotFound: there is none.
+        """
+        request = self.request("GET", _path(kind, key))
+        return kind.decode((await self.send(request, safe=True)).body)
+
+    async def list(
+        self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> list[T]:
+        """Every object that matches, page by page from one moment in the server's history.
+
+        Args:
+            kind: what to list.
+            namespace: only there; empty means all.
+            labels: a label selector, as kubectl writes it.
+            fields: a field selector.
+        """
+        query = _selectors(labels, fields)
+        try:
+            return await _list(self, kind, namespace, (*query, ("limit", str(LIST_PAGE))))
+        except Gone:  # the moment was forgotten before we had all pages: take one large page
+            return await _list(self, kind, namespace, query)
+
+    async def create(self, kind: Kind[T], obj: T | Mapping[str, Any], *, namespace: str = "") -> T:
+        """Create an object; answers it as the server completed it.
+
+        ``namespace`` defaults to the object's own.
+
+        Raises:
+            AlreadyExists: the name is taken.
+            Invalid: the object breaks its schema.
+        """
+        namespace = namespace or _namespace(obj)
+        if kind.resource.namespaced and not namespace:
+            raise ValueError(f"a {kind.resource.kind} needs a namespace")
+        request = self.request("POST", kind.resource.path(namespace), _encode(kind, obj))
+        return self._written(kind, (await self.send(request)).body, "")
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        key: Key,
+        body: Body,
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+    ) -> T:
+        """Change an object; answers it as it is now. An empty patch is not sent: the object is read.
+
+        Args:
+            kind: what it is.
+            key: where it is.
+            body: a merge patch (``patches``), or what ``content_type`` says.
+            subresource: usually ``status`` or nothing.
+            content_type: ``wire.http`` has the names.
+
+        Raises:
+            NotFound: there is no such object.
+            Conflict: the patch carries a version or uid, and the object has another: look again.
+            Invalid: the result breaks the schema.
+        """
+        if not body:
+            return await self.get(kind, key)
+        request = self.request(
+            "PATCH", _path(kind, key, subresource), msgspec.json.encode(body), content_type=content_type
+        )
+        response = await self.send(request, safe=patches.guarded(body))
+        return self._written(kind, response.body, subresource)
+
+    async def replace(self, kind: Kind[T], key: Key, obj: T, *, subresource: str = "") -> T:
+        """Put a whole object. Only for objects that we made and own alone, such as our Lease.
+
+        Raises:
+            Conflict: ``obj`` carries a resourceVersion that is no longer current.
+        """
+        request = self.request("PUT", _path(kind, key, subresource), kind.encode(obj))
+        return self._written(kind, (await self.send(request)).body, subresource)
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        key: Key,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace: int | None = None,
+        propagation: str = "",
+    ) -> None:
+        """Delete an object, or begin to: with finalizers or a grace period it lives on for a while.
+
+        Args:
+            kind: what it is.
+            key: where it is.
+            uid: only if it is this very object.
+            resource_version: only if it is still at this version.
+            grace: seconds that a pod gets; None leaves it to the pod.
+            propagation: ``Foreground``, ``Background`` or ``Orphan``; empty leaves it to the server.
+
+        Raises:
+            NotFound: there is none, perhaps no longer.
+            Conflict: ``uid`` or ``resource_version`` do not fit.
+        """
+        conditions = _present(uid=uid, resourceVersion=resource_version)
+        options = _present(preconditions=conditions, propagationPolicy=propagation)
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        body = (
+            msgspec.json.encode({"kind": "DeleteOptions", "apiVersion": "v1", **options}) if options else b""
+        )
+        response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
+        self._tell_deleted(kind.resource, key, response.body, uid)
+
+    async def evict(self, key: Key, *, uid: str = "", grace: int | None = None) -> None:
+        """Ask for a pod to be removed where its disruption budget allows it.
+
+        Raises:
+            TooManyRequests: a budget forbids it now.
+            NotFound: there is no such pod.
+            Conflict: the pod of that name has another uid.
+        """
+        options = _present(preconditions=_present(uid=uid))
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            **_present(deleteOptions=options),
+        }
+        path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}/eviction"
+        await self.send(self.request("POST", path, msgspec.json.encode(body)), safe=bool(uid), patient=False)
+
+    async def send(self, request: Request, *, safe: bool = False, patient: bool = True) -> Response:
+        """One request with everything this module promises; for paths that have no verb here.
+
+        Args:
+            request: what to send.
+            safe: sending it twice does no harm.
+            patient: wait and repeat when the server asks for that with ``Retry-After``. A refused
+                eviction looks the same and is an answer to the caller, so evictions are not.
+        """
+        clock = self.clock
+        deadline = clock.monotonic() + REQUEST_SECONDS
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = await self.transport.request(request, timeout=deadline - clock.monotonic())
+                if response.status < 400:
+                    return response
+                raise failure(response)
+            except (ApiError, TransportError) as error:
+                if not patient and isinstance(error, TooManyRequests):
+                    raise
+                wait = pause(error, attempt, safe=safe, draw=clock.random.random())
+                if wait is None or clock.monotonic() + wait >= deadline:
+                    raise
+            await clock.sleep(wait)
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", *, query: Query = (), content_type: str = JSON
+    ) -> Request:
+        """A request with this client's usual headers, for ``send`` and ``Transport.stream``."""
+        headers = {**self._headers, "content-type": content_type} if body else self._headers
+        return Request(method, path, query, headers, body)
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self.transport.close()
+
+    def _written(self, kind: Kind[T], body: bytes, subresource: str) -> T:
+        """Tell the listeners, and decode. Only ``status`` answers with the object itself."""
+        obj = kind.decode(body)
+        if self._listeners and subresource in ("", "status"):
+            self._tell(Written(kind.resource, _key(obj), body))
+        return obj
+
+    def _tell_deleted(self, resource: Resource, key: Key, body: bytes, uid: str) -> None:
+        if self._listeners:
+            status = read_status(body)
+            if status is None:
+                self._tell(Written(resource, key, body))
+            else:
+                self._tell(Written(resource, key, uid=status.uid or uid))
+
+    def _tell(self, written: Written) -> None:
+        for listener in self._listeners:
+            listener(written)
+
+
+async def _list(client: Client, kind: Kind[T], namespace: str, query: Query) -> list[T]:
+    found: list[T] = []
+    token: Query = ()
+    while True:
+        request = client.request("GET", kind.resource.path(namespace), query=query + token)
+        page = read_page((await client.send(request, safe=True)).body)
+        found.extend(kind.decode(bytes(item)) for item in page.items)
+        if not page.token:
+            return found
+        token = (("continue", page.token),)
+
+
+def _path(kind: Kind[Any], key: Key, subresource: str = "") -> str:
+    return kind.resource.path(key.namespace, key.name, subresource)
+
+
+def _selectors(labels: str, fields: str) -> Query:
+    given = (("labelSelector", labels), ("fieldSelector", fields))
+    return tuple((name, value) for name, value in given if value)
+
+
+def _present(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}
+
+
+def _encode(kind: Kind[T], obj: T | Mapping[str, Any]) -> bytes:
+    if isinstance(obj, Mapping):
+        named = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+        return msgspec.json.encode({**named, **obj})
+    return kind.encode(obj)
+
+
+def _namespace(obj: Any) -> str:
+    return _key(obj).namespace
+
+
+def _key(obj: Any) -> Key:
+    """Where an object stands, whether it is a Struct or a dict."""
+    if isinstance(obj, Mapping):
+        metadata = obj.get("metadata") or {}
+        return Key(metadata.get("namespace") or "", metadata.get("name") or "")
+    return Key(obj.metadata.namespace, obj.metadata.name)

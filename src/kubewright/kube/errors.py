@@ -1,0 +1,41 @@
+"""When there is no answer, or only half of one: what can happen between us and an API server.
+
+Tree.    TransportError            no usable answer; whether a write happened is unknown
+         ├── ConnectFailed         nothing was sent: the write did not happen
+         │   └── LoginFailed       we could not get the credentials that the kubeconfig promises
+         ├── TimedOut              no answer before the deadline
+         ├── Disconnected          the connection broke under the request or the stream
+         └── BadAnswer             bytes came, but not what an API server says
+
+Theory.  An answer of 400 and above is not here: that is ``wire.errors.ApiError``. Everything here
+         is retried by the key's own backoff. Only ``ConnectFailed`` proves that nothing happened,
+         so only it lets ``retries`` repeat an unguarded write.
+"""
+
+from kubewright.base.errors import Backoff, KubewrightError, Retry
+
+
+class TransportError(KubewrightError):
+    """No usable answer from an API server."""
+
+    retry: Retry = Backoff()
+
+
+class ConnectFailed(TransportError):
+    """No connection could be made; nothing was sent."""
+
+
+class LoginFailed(ConnectFailed):
+    """A credential plugin or a token file failed; nothing was sent, least of all without credentials."""
+
+
+class TimedOut(TransportError):
+    """The deadline passed first."""
+
+
+class Disconnected(TransportError):
+    """The connection ended in the middle."""
+
+
+class BadAnswer(TransportError):
+    """The answer is not JSON, not an API object, or longer than we read."""

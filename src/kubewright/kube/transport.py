@@ -1,0 +1,42 @@
+"""The door to an API server: two methods, whatever is behind them.
+
+Theory.      A transport moves one ``wire.http.Request`` to a server and brings the answer back;
+             it knows connections, TLS and credentials, and nothing about kinds, retries or caches.
+             All of those stand above it and so behave the same in process and over a socket.
+Invariants.  ``request`` answers whatever status the server gave; only the lack of an answer is an
+             error (``kube.errors``). ``stream`` answers only when the server said 2xx. Cancelling
+             either leaves no request behind on our side.
+Implemented  by ``inprocess.InProcess`` (a handler in this process), ``official.Official`` (the
+             Kubernetes project's client) and ``plain.Plain`` (aiohttp alone); wrapped by
+             ``testing.faults.Faulty``.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from kubewright.wire.http import Request, Response
+
+
+class Transport(Protocol):
+    """How requests reach one API server."""
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """Send, and read the whole answer; ``timeout`` in seconds covers all of it.
+
+        Raises:
+            TransportError: there was no answer.
+        """
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Send, and read the answer's body as it comes: chunks of any size, cut anywhere.
+
+        ``lines.Lines`` puts them together. The iterator ends when the server closes cleanly.
+
+        Raises:
+            ApiError: the server said no (400 and above).
+            TransportError: there was no answer, or it broke off (also while iterating).
+        """
+
+    async def close(self) -> None:
+        """Give up all connections. Later requests raise ``ConnectFailed``."""

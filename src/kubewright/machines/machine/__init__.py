@@ -1,0 +1,24 @@
+"""One machine: made, joined, watched over, and taken down again.
+
+Theory.      A Machine object is the intent and the only record. The next step is never stored:
+             it follows from what exists (the VM, the Node, our finalizer) and from deadlines.
+             A machine that should live is driven towards a healthy Node; one that is being
+             deleted towards nothing at all, in one fixed order.
+
+             living     finalizer -> VM ensured -> providerID recorded -> node joined -> watched
+             deleting   creation settled -> drained -> volumes let go -> VM gone -> node gone -> finalizer off
+
+Invariants.  No VM is asked for before our finalizer stands on the Machine.
+             The finalizer goes only after the cloud has said that the VM is gone, or never was.
+             A cloud call never holds a worker: it runs beside, and wakes the machine when done.
+             Every plan says why (``because``); every wait says until when (``wake``).
+
+Files        ``observe``   everything that is read, as one frozen picture (``Seen``)
+             ``creation``  ``health``  ``deletion``   the decisions, pure: (Seen, now) -> Plan
+             ``decide``    which of them apply, in which order
+             ``steps``     the closed set of effects, and the Plan that carries them
+             ``status``    what the Machine's status says, given the plan (pure)
+             ``calls``     cloud calls in flight and what came of them
+             ``act``       performs the steps; the only file that writes
+             ``reconciler``  the wiring
+"""

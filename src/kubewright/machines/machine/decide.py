@@ -1,0 +1,30 @@
+"""Decide what to do with one machine: pick the list of phases, take the first that has something to do.
+
+Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and ``deletion``.
+"""
+
+from datetime import datetime
+
+from kubewright.api.machine import names
+from kubewright.machines.machine.creation import adorn, ensure_vm, record_vm, refuse_invalid
+from kubewright.machines.machine.deletion import DELETING, Deciding
+from kubewright.machines.machine.health import follow_node
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.steps import Plan
+
+LIVING: tuple[Deciding, ...] = (adorn, refuse_invalid, ensure_vm, record_vm, follow_node)
+
+
+def decide(seen: Seen, now: datetime) -> Plan:
+    """The plan for what is seen now. Pure; the same picture gives the same plan."""
+    if seen.machine.metadata.deleting:
+        if names.FINALIZER not in seen.machine.metadata.finalizers:
+            return Plan(because="it is being deleted and we hold nothing of it")
+        return first(DELETING, seen, now)
+    return first(LIVING, seen, now)
+
+
+def first(phases: tuple[Deciding, ...], seen: Seen, now: datetime) -> Plan:
+    """The plan of the first phase that is not over."""
+    plans = (phase(seen, now) for phase in phases)
+    return next((plan for plan in plans if plan is not None), Plan(because="nothing is left to do"))

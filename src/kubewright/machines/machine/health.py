@@ -1,0 +1,123 @@
+"""Decide what a machine's node tells about it: joined, well, unwell, beyond help.
+
+Theory.      The phase is a function of three things: the phase before, what the node says now,
+             and how long it has said so. The table of transitions is ``_next_phase``; the two
+             time-outs stand apart because only they need a clock, and they are looked at in every
+             pass, so conditions that flap cannot postpone them (defect 26 of mcm.md §19).
+             Replacing is rationed: while as many machines of the same deployment as allowed are
+             being replaced, a further one stays ``Unknown`` and asks again.
+Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (ration).
+Called by    ``decide``, once the VM is on record.
+"""
+
+from datetime import datetime, timedelta
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.base.durations import format_duration
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.steps import DropToken, Plan, Report, Step, SyncNode
+from kubewright.nodes import marks
+
+ASK_AGAIN = timedelta(seconds=5)
+"""How soon a machine that waits for its turn to be replaced asks again."""
+
+PENDING_TEXT = "VM created on cloud provider. Waiting for node registration"
+
+
+def follow_node(seen: Seen, now: datetime) -> Plan:
+    """One pass over a machine whose VM is on record."""
+    report, wake, because = _verdict(seen, now)
+    steps: list[Step] = []
+    if seen.node is not None and (patch := marks.sync_node(seen.node, seen.machine)):
+        steps.append(SyncNode(patch))
+    joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
+    if joined and seen.has_token:
+        steps.append(DropToken())
+    failed = report is not None and report.phase in (Phase.UNKNOWN, Phase.FAILED)
+    warning = (f"Machine{report.phase.value}", report.description) if report and report.phase and failed else None
+    return Plan(tuple(steps), report, wake, because, warning)
+
+
+Verdict = tuple[Report | None, timedelta | None, str]
+
+
+def _verdict(seen: Seen, now: datetime) -> Verdict:
+    if report := _next_phase(seen):
+        return report, timedelta(0), report.description
+    match seen.phase:
+        case "" | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
+            return _joining(seen, now)
+        case Phase.UNKNOWN:
+            return _unwell(seen, now)
+        case _:
+            return None, None, "its node is well"
+
+
+def _next_phase(seen: Seen) -> Report | None:
+    """The transition that the node's state alone calls for."""
+    name, phase = seen.machine.metadata.name, seen.phase
+    if seen.node is None:
+        if phase is Phase.RUNNING and seen.machine.status.conditions:
+            text = f"Node object went missing. Machine {name} is unhealthy - changing MachinePhase to Unknown"
+            return Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, text)
+        return None
+    if seen.health.healthy and phase is not Phase.RUNNING:
+        return None if phase is not Phase.UNKNOWN and _held_back(seen) else _well(seen)
+    if not seen.health.healthy and phase is Phase.RUNNING:
+        text = (
+            f"Machine {name} is unhealthy - changing MachinePhase to Unknown. Node conditions: {seen.health.because}"
+        )
+        return Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, text)
+    return None
+
+
+def _held_back(seen: Seen) -> bool:
+    taints = seen.node.spec.taints if seen.node else ()
+    return any(taint.key == names.CRITICAL_COMPONENTS_TAINT for taint in taints)
+
+
+def _well(seen: Seen) -> Report:
+    machine = seen.machine
+    last = machine.status.last_operation
+    if last.type in ("", OperationType.CREATE) and last.state != OperationState.SUCCESSFUL:
+        born = machine.metadata.creation_timestamp
+        took = format_duration((seen.now - born).__class__(seconds=round((seen.now - born).total_seconds()))) if born else ""
+        text = f"Machine {machine.metadata.name} successfully joined the cluster in {took}"
+        return Report(Phase.RUNNING, OperationType.CREATE, OperationState.SUCCESSFUL, text)
+    text = f"Machine {machine.metadata.name} successfully re-joined the cluster"
+    return Report(Phase.RUNNING, OperationType.HEALTH_CHECK, OperationState.SUCCESSFUL, text)
+
+
+def _joining(seen: Seen, now: datetime) -> Verdict:
+    """Waiting for the node: Pending when that lasts, Failed when it lasts too long."""
+    if now > seen.creation_deadline:
+        limit = format_duration(seen.creation_timeout)
+        text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit} minutes."
+        return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text), None, text
+    left = seen.creation_deadline - now + timedelta(milliseconds=1)
+    because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
+    if seen.phase is Phase.PENDING:
+        return None, left, because
+    if (wait := seen.until_worth_reporting(since=seen.vm.ended)) > timedelta(0):
+        return None, min(wait, left), because
+    return Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, PENDING_TEXT), left, because
+
+
+def _unwell(seen: Seen, now: datetime) -> Verdict:
+    """Unknown: Failed after the health timeout, when it is this machine's turn."""
+    if seen.machine.spec.disable_health_timeout:
+        return None, None, "it is unwell, and its health timeout is disabled"
+    since = seen.machine.status.current_status.last_update_time or now
+    left = since + seen.health_timeout - now
+    if left >= timedelta(0):
+        return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
+    name = seen.machine.metadata.name
+    if seen.replacing >= seen.settings.max_replacements:
+        return None, ASK_AGAIN, f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced'
+    text = (
+        f"Machine {name} health checks failing since last {format_duration(seen.health_timeout)} minutes. "
+        f"Updating machine phase to Failed. Node Conditions: {seen.health.because}"
+    )
+    kind = OperationType(seen.machine.status.last_operation.type or OperationType.HEALTH_CHECK)
+    return Report(Phase.FAILED, kind, OperationState.FAILED, text), None, text

@@ -1,0 +1,106 @@
+"""Everything that is read about one machine, as one frozen picture.
+
+Theory.      ``Seen`` is complete before anything is decided: caches, cloud calls and, while a
+             node drains, one live list of its pods (a cache of all pods would cost more memory
+             than everything else, and a stale one could call a node empty that is not). What can
+             be derived (deadlines, health) is a property, so that decisions read like sentences.
+Invariants.  Nothing here writes or calls the cloud. Between looking and deciding nothing awaits.
+Called by    ``reconciler.Machines``.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from kubewright.api.core import Node
+from kubewright.api.machine import names
+from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.base.durations import parse_duration
+from kubewright.machines.machine.calls import NOTHING, VmSeen
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.health import Health
+
+REPORT_AT_LATEST = timedelta(seconds=10)
+"""However busy we are, a state that lasts this long is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One machine and all that decides about it.
+
+    ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
+    ``can_call``     the class is there, so that the driver can be called
+    ``inputs``       changes whenever class, secret or machine spec do
+    ``doubt_until``  until when a creation that nobody answered may still bring a VM
+    ``drain``        what the node's pods ask for; None when they were not looked at
+    ``drained_since``  since when this process has seen the node empty
+    ``attachments``  VolumeAttachments of the node that nobody is deleting
+    ``replacing``    how many other machines of the deployment are being replaced
+    ``busy``         more machines wait for us than we have hands: reports can wait
+    """
+
+    machine: Machine
+    settings: MachineSettings
+    now: datetime
+    vm: VmSeen = NOTHING
+    node: Node | None = None
+    health: Health = field(default_factory=Health)
+    problem: str = ""
+    can_call: bool = True
+    inputs: str = ""
+    doubt_until: datetime | None = None
+    drain: DrainPlan | None = None
+    drained_since: datetime | None = None
+    attachments: tuple[str, ...] = ()
+    replacing: int = 0
+    has_token: bool = False
+    busy: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        """The phase on record; one that nobody knows counts as none."""
+        text = self.machine.status.current_status.phase
+        return Phase(text) if text in Phase else Phase.NONE
+
+    @property
+    def creation_timeout(self) -> timedelta:
+        override = names.creation_timeout_override(self.machine.metadata.annotations)
+        return override or effective(self.machine.spec.creation_timeout, self.settings.creation_timeout)
+
+    @property
+    def creation_deadline(self) -> datetime:
+        """When a machine that has not joined is given up."""
+        return (self.machine.metadata.creation_timestamp or self.now) + self.creation_timeout
+
+    @property
+    def health_timeout(self) -> timedelta:
+        return effective(self.machine.spec.health_timeout, self.settings.health_timeout)
+
+    @property
+    def deleted_at(self) -> datetime:
+        return self.machine.metadata.deletion_timestamp or self.now
+
+    @property
+    def forced(self) -> bool:
+        """A person, or the drain's deadline, put the deletion above the pods."""
+        return names.force_deletion(self.machine.metadata.labels) or bool(self.drain and self.drain.forced)
+
+    @property
+    def terminating_reason(self) -> TerminatingReason:
+        """Whether the machine goes for its health, or because there are too many."""
+        sick = self.machine.status.last_operation.state == OperationState.FAILED
+        return TerminatingReason.UNHEALTHY if sick or self.phase is Phase.FAILED else TerminatingReason.SCALE_DOWN
+
+    def until_worth_reporting(self, since: datetime | None) -> timedelta:
+        """How long a passing state still need not be written down; zero or less: write it."""
+        age = self.now - (since or datetime(1970, 1, 1, tzinfo=UTC))
+        return (REPORT_AT_LATEST if self.busy else self.settings.report_after) - age
+
+
+def effective(own: str | None, default: timedelta) -> timedelta:
+    """A machine's own duration, or the default; one that cannot be read counts as unset."""
+    try:
+        return parse_duration(own) if own else default
+    except ValueError:
+        return default

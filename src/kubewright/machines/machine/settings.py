@@ -1,0 +1,30 @@
+"""What an operator may set for all machines; a Machine's own spec goes before these."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """Defaults are those of machine-controller's flags (mcm.md §10.3) unless a comment says why not."""
+
+    creation_timeout: timedelta = timedelta(minutes=20)
+    health_timeout: timedelta = timedelta(minutes=10)
+    drain_timeout: timedelta = timedelta(hours=2)
+    max_evict_retries: int = 360
+    detach_timeout: timedelta = timedelta(minutes=2)
+    node_conditions: tuple[str, ...] = ("KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable")
+    resource_exhausted_retry: timedelta = timedelta(minutes=10)
+    token_groups: str = ""
+
+    max_replacements: int = 1
+    """Machines of one deployment that may be replaced for bad health at the same time."""
+
+    report_after: timedelta = timedelta(seconds=1)
+    """Pending and Terminating are written only when they last: most do not, and each costs a write."""
+
+    confirm_absent: timedelta = timedelta(seconds=10)
+    """How long a VM whose creation was never answered must stay unseen before we believe that it is not there."""
+
+    workers: int = 100
+    """Reconciles at once. None of them waits for a cloud or a drain, so this bounds API requests only."""

@@ -1,0 +1,67 @@
+"""What a machine's status says, given what is seen and what is planned. Pure.
+
+Theory.      The phase and the last operation come from the plan's report; the conditions are a
+             copy of the node's. A status is rewritten only when it says something new: times
+             alone are nothing new, and neither is a cloud's error that differs by a request id
+             while the code stays the same (it is refreshed every ``REFRESH``).
+Invariants.  ``currentStatus.lastUpdateTime`` moves with the phase only: the health timeout counts
+             from it. What others wrote beside (``preserveExpiryTime``) stays.
+Called by    ``act``, once per pass.
+"""
+
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from kubewright.api.machine.names import OperationState, Phase
+from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.steps import Report
+from kubewright.nodes.health import conditions_differ
+
+REFRESH = timedelta(minutes=5)
+"""How old a failure's description may get while only its words change."""
+
+
+def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
+    """The status that should stand; equal to the one that stands when there is nothing new."""
+    status = seen.machine.status
+    if seen.node is not None and not seen.machine.metadata.deleting and _conditions_moved(seen, report):
+        status = structs.replace(status, conditions=seen.node.status.conditions)
+    if report is None:
+        return status
+    return structs.replace(
+        status,
+        last_operation=_operation(status.last_operation, report, now),
+        current_status=_current(status.current_status, report, now),
+    )
+
+
+def _conditions_moved(seen: Seen, report: Report | None) -> bool:
+    """A node that just joined changes its conditions quickly: they are copied once it is well."""
+    if seen.node is None or not conditions_differ(seen.machine.status.conditions, seen.node.status.conditions):
+        return False
+    return report is not None or seen.phase not in (Phase.NONE, Phase.PENDING, Phase.CRASH_LOOP_BACK_OFF)
+
+
+def _operation(last: LastOperation, report: Report, now: datetime) -> LastOperation:
+    same = (last.type, last.state, last.error_code) == (report.type, report.state, report.error_code)
+    fresh = last.last_update_time is not None and now - last.last_update_time < REFRESH
+    words_only = same and report.state is OperationState.FAILED and fresh
+    if same and (last.description == report.description or words_only):
+        return last
+    return LastOperation(
+        description=report.description,
+        error_code=report.error_code,
+        last_update_time=now,
+        state=report.state.value,
+        type=report.type.value,
+    )
+
+
+def _current(current: CurrentStatus, report: Report, now: datetime) -> CurrentStatus:
+    if report.phase is None or report.phase == current.phase:
+        return current
+    return structs.replace(
+        current, phase=report.phase.value, last_update_time=now, timeout_active=report.phase is Phase.PENDING
+    )

@@ -1,0 +1,144 @@
+"""The closed set of effects on one machine, and the plan that carries them.
+
+Theory.      A plan is a value: what to do, when to look again, what to report, and why. ``act``
+             performs the steps in order and stops at the first that fails; because every step is
+             idempotent and derived from what exists, a plan cut anywhere is simply made anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from kubewright.api.core import Pod
+from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.driver.contract import Instance
+
+
+class Verb(Enum):
+    """What a cloud call is for."""
+
+    ENSURE = "ensure"
+    """Find the VM, or make it, and initialize it."""
+
+    LOOK = "look"
+    """Only find out whether there is a VM."""
+
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Adorn:
+    """Put what every machine of ours carries onto one that somebody else made: finalizer, priority."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Start a cloud call beside the workers; it wakes the machine when it is over."""
+
+    verb: Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write down which VM this machine is: providerID, node name."""
+
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class SyncNode:
+    """Bring labels, annotations and taints of the Node in line with the machine's template."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """No new pods on this Node."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTerminating:
+    """Tell the Node's readers why it goes: the ``Terminating`` condition."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Ask for these pods to leave; disruption budgets may say no."""
+
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePods:
+    """Take these pods off without asking, with no grace."""
+
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseVolumes:
+    """Delete these VolumeAttachments: their node will not do it any more."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    """Remove the Node object, if it is still the one we saw."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropToken:
+    """Delete the bootstrap token: it was used, or never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take our finalizer off: nothing of this machine exists any more."""
+
+
+Step = (
+    Adorn | Call | Record | SyncNode | Cordon | MarkTerminating | Evict | DeletePods
+    | ReleaseVolumes | DeleteNode | DropToken | Release
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the status shall say. ``phase`` None keeps the phase."""
+
+    phase: Phase | None
+    type: OperationType
+    state: OperationState
+    description: str
+    error_code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, what to say, and when to look again at the latest.
+
+    ``because`` is one clause for logs and ``explain``. ``warning`` is an event for people.
+    """
+
+    steps: tuple[Step, ...] = ()
+    report: Report | None = None
+    wake: timedelta | None = None
+    because: str = ""
+    warning: tuple[str, str] | None = None
+
+    def sooner(self, wake: timedelta | None) -> timedelta | None:
+        """The earlier of our wake-up and another."""
+        return min((w for w in (self.wake, wake) if w is not None), default=None)

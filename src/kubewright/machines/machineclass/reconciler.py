@@ -1,0 +1,84 @@
+"""Hold and let go of MachineClasses and Secrets.
+
+Called by    ``runtime.controller``; the wiring is at the end. Continues in ``decide``.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from kubewright.api.core import SECRET
+from kubewright.api.kinds import Kind
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, Machine, MachineClass
+from kubewright.api.meta import KubeObject
+from kubewright.base.clock import Clock
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Change
+from kubewright.machines.machine.look import Caches, secret_keys
+from kubewright.machines.machineclass.decide import finalizers
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.result import Result
+from kubewright.wire.gvk import Key
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class MachineClasses:
+    """A class is used while a machine refers to it."""
+
+    def __init__(self, caches: Caches, client: Client) -> None:
+        self._caches = caches
+        self._client = client
+
+    async def reconcile(self, key: Key) -> Result:
+        found = self._caches.classes.get(key)
+        if found is not None:
+            used = bool(self._caches.machines.keys_by("class", str(key)))
+            await hold(self._client, MACHINE_CLASS, found, names.FINALIZER, used)
+        return Result.done()
+
+
+class Secrets:
+    """A secret is used while a class refers to it."""
+
+    def __init__(self, caches: Caches, client: Client) -> None:
+        self._caches = caches
+        self._client = client
+
+    async def reconcile(self, key: Key) -> Result:
+        found = self._caches.secrets.get(key)
+        if found is not None:
+            used = bool(self._caches.classes.keys_by("secret", str(key)))
+            await hold(self._client, SECRET, found, names.SECRET_FINALIZER, used)
+        return Result.done()
+
+
+async def hold(client: Client, kind: Kind[T], found: T, ours: str, used: bool) -> None:
+    """Write the finalizers of ``found`` if they must change."""
+    meta = found.metadata
+    wanted = finalizers(meta.finalizers, ours, used=used, deleting=meta.deleting)
+    if wanted is not None:
+        body = {"metadata": {"finalizers": wanted, "uid": meta.uid, "resourceVersion": meta.resource_version}}
+        await client.patch(kind, Key(meta.namespace, meta.name), body)
+
+
+def wire(caches: Caches, client: Client, clock: Clock) -> tuple[Controller, Controller]:
+    """The two controllers, listening to what uses a class and what uses a secret."""
+    classes = Controller("machineclass", MachineClasses(caches, client), clock, workers=2)
+    classes.watches(caches.classes).watches(caches.machines, _class_of)
+    secrets = Controller("secret", Secrets(caches, client), clock, workers=2)
+    secrets.watches(caches.secrets).watches(caches.classes, _secrets_of)
+    return classes, secrets
+
+
+def _class_of(change: Change[Machine]) -> Iterable[Key]:
+    """A machine's class, when the machine appears, goes, or changes class."""
+    if change.old is not None and change.new is not None and change.old.generation == change.new.generation:
+        return ()
+    both = (machine for machine in (change.before(), change.after()) if machine is not None)
+    return {Key(m.metadata.namespace, m.spec.machine_class.name) for m in both}
+
+
+def _secrets_of(change: Change[MachineClass]) -> Iterable[Key]:
+    both = (found for found in (change.before(), change.after()) if found is not None)
+    return {key for found in both for key in secret_keys(found)}

@@ -1,0 +1,1 @@
+"""Emptying a node: ``plan`` decides about its pods (pure), ``run`` asks them to leave."""

@@ -1,0 +1,226 @@
+"""Decide what to do now about the pods of a node that drains.
+
+Theory.      A drain is no task that runs, but a question asked again: given the pods that are
+             there, who is to be evicted, who is awaited, and is it over? All progress is in the
+             world: a pod that was evicted has a deletion time, one that left is not listed. What
+             the caller remembers between passes (``Tries``) only spaces out attempts; losing it
+             costs a few requests.
+
+             asked   evict, with the pod's own grace; a budget that says no is asked again after
+                     20 s, and after ``max_retries`` times the pod is deleted with no grace
+             forced  somebody asked for it, the time is up, or the node has been silent or
+                     read-only for five minutes: every pod is deleted with no grace, nobody waits
+Invariants.  Pods of DaemonSets and mirror pods are left alone: they would only come back. Pods
+             with a PersistentVolumeClaim leave one after another, highest priority first, so
+             that volumes are not torn off all at once; all others at the same time. A pod is in
+             at most one of ``evict``, ``delete`` and ``waiting``.
+Source       mcm.md §5.1, §5.3, §5.6, §5.7. Budgets that can never yield and volumes that follow
+             their pods are not looked at here yet.
+Called by    ``machines.machine`` and, through it, ``drain.run``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kubewright.api.core import NodeCondition, Pod
+from kubewright.api.machine.names import MIRROR_POD_ANNOTATION, NodeConditionType
+from kubewright.base.durations import format_duration
+
+RETRY = timedelta(seconds=20)
+"""How long a refused eviction rests."""
+POLL = timedelta(seconds=5)
+"""How soon to look again for pods that are leaving."""
+OVERDUE = timedelta(seconds=30)
+"""How long after the end of its grace a pod may still be there without a remark."""
+SICK = timedelta(minutes=5)
+"""How long a node must be silent or read-only before nobody waits for its kubelet."""
+BATCH = 100
+"""Most pods that one pass touches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What came of asking one pod: ``refused`` so often, last at ``last``; ``forced`` if its deletion failed."""
+
+    refused: int
+    last: datetime
+    forced: bool = False
+
+
+Tries = Mapping[str, Try]
+"""By pod uid. Kept by the caller between passes; ``run`` answers the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlan:
+    """What to do now, and when to look again at the latest.
+
+    ``evict``    ask these to leave
+    ``delete``   remove these with no grace
+    ``waiting``  these are leaving, or wait for their next try
+    ``done``     nothing is left that anybody waits for
+    ``forced``   pods are not asked any more
+    ``because``  the state in a clause for people
+    """
+
+    evict: tuple[Pod, ...] = ()
+    delete: tuple[Pod, ...] = ()
+    waiting: tuple[Pod, ...] = ()
+    done: bool = False
+    forced: bool = False
+    wake: timedelta = timedelta()
+    because: str = ""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A plan in the making: a pod is put into one of the first three, or counted as held back."""
+
+    evict: list[Pod] = field(default_factory=list)
+    delete: list[Pod] = field(default_factory=list)
+    leaving: list[Pod] = field(default_factory=list)
+    resting: list[tuple[Pod, datetime]] = field(default_factory=list)
+    queued: list[Pod] = field(default_factory=list)
+
+
+def plan(
+    pods: Iterable[Pod],
+    *,
+    now: datetime,
+    started: datetime,
+    timeout: timedelta,
+    max_retries: int,
+    force: bool = False,
+    conditions: Sequence[NodeCondition] = (),
+    tries: Tries | None = None,
+) -> DrainPlan:
+    """Decide one pass.
+
+    Args:
+        pods: all pods of the node, as they are now.
+        now: the time.
+        started: when the drain began, such as the machine's deletion time.
+        timeout: after how long pods are not asked any more.
+        max_retries: after how many refusals one pod is not asked any more.
+        force: somebody asked not to wait.
+        conditions: those of the node; they tell whether its kubelet can still end pods.
+        tries: what came of earlier passes.
+    """
+    tries = tries or {}
+    here = [pod for pod in pods if leaves(pod)]
+    if reason := _force_reason(force, conditions, now, started, timeout):
+        return _forced(here, tries, reason)
+    retries = min(max_retries, timeout // RETRY)
+    draft = _Draft()
+    for pod in (pod for pod in here if not stateful(pod)):
+        _place(pod, draft, tries, now, retries)
+    _one_by_one([pod for pod in here if stateful(pod)], draft, tries, now, retries)
+    return _asked(draft, now, deadline=started + timeout)
+
+
+def leaves(pod: Pod) -> bool:
+    """Whether a drain is about this pod at all."""
+    owner = pod.metadata.controller
+    return MIRROR_POD_ANNOTATION not in pod.metadata.annotations and not (owner and owner.kind == "DaemonSet")
+
+
+def stateful(pod: Pod) -> bool:
+    """Whether a pod has a volume that must move with it."""
+    return any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes)
+
+
+def _place(pod: Pod, draft: _Draft, tries: Tries, now: datetime, retries: int) -> None:
+    """Put a pod where it belongs, regardless of the others."""
+    tried = tries.get(pod.metadata.uid)
+    if pod.metadata.deleting:
+        draft.leaving.append(pod)
+    elif tried is not None and now < tried.last + RETRY:
+        draft.resting.append((pod, tried.last + RETRY))
+    elif tried is not None and tried.refused >= retries:
+        draft.delete.append(pod)
+    else:
+        draft.evict.append(pod)
+
+
+def _one_by_one(pods: Sequence[Pod], draft: _Draft, tries: Tries, now: datetime, retries: int) -> None:
+    """Of pods with claims only one leaves at a time; those whose budget said no let the next one go first."""
+    busy = any(pod.metadata.deleting for pod in pods)
+    for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
+        before = len(draft.evict) + len(draft.delete)
+        if busy and not pod.metadata.deleting:
+            draft.queued.append(pod)
+            continue
+        _place(pod, draft, tries, now, retries)
+        busy = busy or len(draft.evict) + len(draft.delete) > before
+
+
+def _asked(draft: _Draft, now: datetime, deadline: datetime) -> DrainPlan:
+    delete = draft.delete[:BATCH]
+    evict = draft.evict[: BATCH - len(delete)]
+    left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
+    waiting = (*draft.leaving, *(pod for pod, _ in draft.resting), *draft.queued)
+    wakes = [deadline - now, *(until - now for _, until in draft.resting)]
+    wakes += [timedelta()] * (left > 0) + [POLL] * bool(evict or delete or draft.leaving)
+    return DrainPlan(
+        evict=tuple(evict),
+        delete=tuple(delete),
+        waiting=waiting,
+        done=not (evict or delete or waiting),
+        wake=max(min(wakes), timedelta()),
+        because=_because(draft, now),
+    )
+
+
+def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
+    """Everything goes now. A pod whose deletion was accepted, or has failed once already, holds up nobody."""
+    delete = tuple(pod for pod in pods if not _removed(pod) and not _given_up(pod, tries))
+    count = f"{len(delete)} pods are removed" if delete else "no pod is waited for"
+    return DrainPlan(
+        delete=delete[:BATCH], done=not delete, forced=True, because=f"{count}, because {reason}"
+    )
+
+
+def _removed(pod: Pod) -> bool:
+    return pod.metadata.deleting and pod.metadata.deletion_grace_period_seconds == 0
+
+
+def _given_up(pod: Pod, tries: Tries) -> bool:
+    tried = tries.get(pod.metadata.uid)
+    return tried is not None and tried.forced
+
+
+def _force_reason(
+    asked: bool, conditions: Iterable[NodeCondition], now: datetime, started: datetime, timeout: timedelta
+) -> str:
+    if asked:
+        return "somebody asked to force it"
+    if now - started > timeout:
+        return f"the drain took longer than {format_duration(timeout)}"
+    found = {item.type: item for item in conditions}
+    for kind, good in ((NodeConditionType.READY, "True"), (NodeConditionType.READONLY_FILESYSTEM, "False")):
+        item = found.get(kind)
+        since = item.last_transition_time if item is not None and item.status != good else None
+        if item is not None and since is not None and now - since > SICK:
+            return f"{kind} of the node has been {item.status} for more than {format_duration(SICK)}"
+    return ""
+
+
+def _because(draft: _Draft, now: datetime) -> str:
+    late = sum(1 for pod in draft.leaving if _ends(pod) + OVERDUE < now)
+    parts = (
+        (len(draft.evict), "to evict"),
+        (len(draft.delete), "to delete after too many refusals"),
+        (len(draft.leaving) - late, "leaving"),
+        (late, "leaving later than their grace allows"),
+        (len(draft.resting), "refused to be tried again"),
+        (len(draft.queued), "queued behind others with volumes"),
+    )
+    told = ", ".join(f"{count} {what}" for count, what in parts if count)
+    return f"pods: {told}" if told else "no pods are left"
+
+
+def _ends(pod: Pod) -> datetime:
+    """The end of a leaving pod's grace: that is what its deletion time says."""
+    assert pod.metadata.deletion_timestamp is not None
+    return pod.metadata.deletion_timestamp

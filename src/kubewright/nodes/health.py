@@ -1,0 +1,59 @@
+"""Judge a node by its conditions.
+
+Theory.      A node is well when its kubelet says ``Ready`` and none of the condition types that
+             the machine names as bad is anything but False: Unknown is bad, absent is fine.
+             Unlike upstream, a node that has conditions but no ``Ready`` among them is not well:
+             its kubelet has not spoken yet.
+Invariants.  Pure. Heartbeats and messages never matter, so a node that only reports that it is
+             still there changes nothing.
+Source       mcm.md §4.1 ("conditions differ"), §4.7.
+Called by    ``machines``.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kubewright.api.core import NodeCondition
+from kubewright.api.machine.names import NodeConditionType
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a node is well; if not, ``because`` says what is wrong in a clause for people."""
+
+    healthy: bool = False
+    because: str = "there is no node"
+
+
+def judge(conditions: Sequence[NodeCondition], bad_types: Iterable[str]) -> Health:
+    """Judge a node.
+
+    Args:
+        conditions: those of the node.
+        bad_types: condition types that must be False where they are present, case-sensitive.
+    """
+    if not conditions:
+        return Health(False, "the node has no conditions")
+    bad = frozenset(bad_types)
+    wrong = [text for condition in conditions if (text := _complaint(condition, bad))]
+    if all(condition.type != NodeConditionType.READY for condition in conditions):
+        wrong.append("Ready is not reported")
+    return Health(not wrong, "; ".join(wrong))
+
+
+def conditions_differ(old: Iterable[NodeCondition], new: Iterable[NodeCondition]) -> bool:
+    """A type came or went, or its status changed; the reason counts for ``InPlaceUpdate`` only."""
+    return _gist(old) != _gist(new)
+
+
+def _complaint(condition: NodeCondition, bad: frozenset[str]) -> str:
+    wanted = {NodeConditionType.READY.value: "True"} | dict.fromkeys(bad, "False")
+    if condition.status == wanted.get(condition.type, condition.status):
+        return ""
+    why = ": ".join(part for part in (condition.reason, condition.message) if part)
+    return f"{condition.type} is {condition.status}" + (f" ({why})" if why else "")
+
+
+def _gist(conditions: Iterable[NodeCondition]) -> dict[str, tuple[str, str]]:
+    reasoned = NodeConditionType.IN_PLACE_UPDATE
+    return {item.type: (item.status, item.reason if item.type == reasoned else "") for item in conditions}

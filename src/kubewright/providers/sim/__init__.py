@@ -1,0 +1,33 @@
+"""A simulated cloud that outlives the controllers, and a hollow kubelet on each of its VMs.
+
+The cloud
+    ``spec``      what a class may say in its ``providerSpec``
+    ``names``     machine names that choose a behaviour (``quota-…``, ``dies-…``)
+    ``vm``        a VM as a value, and what it does at a given moment
+    ``volumes``, ``disks``   volumes, and the shelf they stand on
+    ``faults``, ``past``     what goes wrong, and what lists that lag still show
+    ``store``     the file that VMs survive restarts in
+    ``estate``    what the cloud has, and who is told of changes
+    ``cloud``     all of it together: the API that the driver calls, and the operator's levers
+    ``driver``    the driver port on top
+
+Entry point ``sim`` of group ``kubewright.drivers``: ``driver`` below.
+"""
+
+from kubewright.driver.registry import Settings
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.store import Store
+
+CLOUD_FILE = "cloud.db"
+"""The cloud's file in the data folder."""
+
+
+def driver(settings: Settings) -> SimDriver:
+    """The simulated cloud's driver; in memory when there is no data folder.
+
+    Raises:
+        InvalidInput: the file is in use, unreadable or of another version.
+    """
+    path = None if settings.data_dir is None else settings.data_dir / CLOUD_FILE
+    return SimDriver(Cloud(settings.clock, Store(path)))

@@ -1,0 +1,73 @@
+"""The driver port on the simulated cloud: requests in, the cloud's answers out.
+
+Theory.      Everything interesting happens in ``cloud``; here a class's ``providerSpec`` is read and
+             a VM becomes an ``Instance``. The driver also brings the VMs' kubelets (``run``), which
+             is how nodes join a cluster that has no machines.
+Called by    the machine controllers through ``driver.calls``; ``compose`` for ``run`` and ``close``.
+"""
+
+from collections.abc import Sequence
+
+from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.errors import InvalidArgument
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.estate import Ask
+from kubewright.providers.sim.spec import parse_spec
+from kubewright.providers.sim.vm import SCHEME, Vm
+from kubewright.providers.sim.volumes import volume_ids
+
+
+class SimDriver:
+    """A ``driver.contract.Driver`` on a simulated cloud."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+
+    async def create(self, request: MachineRequest) -> Instance:
+        return _instance(await self.cloud.create(_ask(request)))
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        return _instance(await self.cloud.initialize(_ask(request)))
+
+    async def delete(self, request: MachineRequest) -> None:
+        await self.cloud.delete(_ask(request))
+
+    async def status(self, request: MachineRequest) -> Instance:
+        return _instance(await self.cloud.status(_ask(request)))
+
+    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+        ask = _ask(MachineRequest("", machine_class.namespace, "", machine_class))
+        return [_instance(vm) for vm in await self.cloud.list(ask)]
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        return volume_ids(volumes)
+
+    async def close(self) -> None:
+        """Let go of the cloud's file."""
+        await self.cloud.close()
+
+
+def _ask(request: MachineRequest) -> Ask:
+    machine_class = request.machine_class
+    if machine_class.provider not in ("", SCHEME):
+        raise InvalidArgument(
+            f"class {machine_class.name} is for provider {machine_class.provider!r}, not {SCHEME!r}"
+        )
+    return Ask(
+        name=request.name,
+        namespace=request.namespace,
+        owner_uid=request.owner_uid,
+        class_name=machine_class.name,
+        spec=parse_spec(machine_class.provider_spec),
+        provider_id=request.provider_id,
+    )
+
+
+def _instance(vm: Vm) -> Instance:
+    return Instance(
+        provider_id=vm.provider_id,
+        node_name=vm.node_name,
+        machine_name=vm.name,
+        owner_uid=vm.owner_uid,
+        addresses=(("InternalIP", vm.address), ("Hostname", vm.node_name)),
+    )

@@ -1,0 +1,169 @@
+"""What the simulated cloud has: VMs by id, name and class, and who is told when one changes.
+
+Theory.      VMs are values; this is the only place that replaces them. Every change goes into the
+             store and to the guests in the same breath, so nobody can know more than the file does.
+Invariants.  At most one VM per namespace and name. A serial number is never given twice, not even
+             across restarts. A VM whose deletion was accepted has no power, and leaves at ``gone_at``.
+Called by    ``cloud``.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from kubewright.base.clock import Clock
+from kubewright.providers.sim.disks import Disks
+from kubewright.providers.sim.past import Past
+from kubewright.providers.sim.spec import SimSpec, write_spec
+from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.vm import Vm
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Which VM a call is about, and under which class's conditions. Empty strings mean "not known"."""
+
+    name: str
+    namespace: str
+    owner_uid: str
+    class_name: str
+    spec: SimSpec
+    provider_id: str = ""
+
+    @property
+    def who(self) -> str:
+        """The machine, for messages and counts."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def account(self) -> str:
+        """Quotas and rates count per class."""
+        return f"{self.namespace}/{self.class_name}"
+
+    def means(self, vm: Vm) -> bool:
+        """Whether a VM of this name is the one: by its id or its owner, or nothing better is known."""
+        if self.provider_id and self.provider_id == vm.provider_id:
+            return True
+        return self.owner_uid == vm.owner_uid if self.owner_uid else not self.provider_id
+
+
+class Guests(Protocol):
+    """What runs on the VMs."""
+
+    def changed(self, vm_id: str) -> None:
+        """A VM came, went or changed; look again."""
+
+    async def quiet(self, vm_id: str) -> None:
+        """Return when nothing that runs on the VM has a request in flight."""
+
+
+class Estate:
+    """All VMs and disks of one cloud."""
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        vms, volumes, self._serial = store.load()
+        self.guests: Guests | None = None
+        self.store = store
+        self.disks = Disks(store, volumes)
+        self._clock = clock
+        self._vms = {vm.id: vm for vm in vms}
+        self._ids = {(vm.namespace, vm.name): vm.id for vm in vms}
+        self._classes: dict[str, set[str]] = {}
+        for vm in vms:
+            self._classes.setdefault(vm.account, set()).add(vm.id)
+        self._leaving = [(vm.gone_at, vm.id) for vm in vms if vm.gone_at is not None]
+        heapq.heapify(self._leaving)
+        self._specs = {write_spec(vm.spec): vm.spec for vm in vms}
+        self._past = Past()
+
+    def now(self) -> float:
+        """Seconds since the epoch: what VMs count their lives in."""
+        return self._clock.now().timestamp()
+
+    def all(self) -> Mapping[str, Vm]:
+        """Every VM by id; a snapshot."""
+        self.bury()
+        return dict(self._vms)
+
+    def get(self, vm_id: str) -> Vm | None:
+        """One VM by id."""
+        self.bury()
+        return self._vms.get(vm_id)
+
+    def named(self, namespace: str, name: str) -> Vm | None:
+        """One VM by the machine that it was made for."""
+        self.bury()
+        return self._vms.get(self._ids.get((namespace, name), ""))
+
+    def count(self, account: str) -> int:
+        """How many VMs a class has."""
+        return len(self._classes.get(account, ()))
+
+    def add(self, ask: Ask, spec: SimSpec) -> Vm:
+        """A new VM, which begins to boot when the cloud answers its creation."""
+        self._serial += 1
+        now = self.now()
+        vm = Vm(
+            serial=self._serial,
+            name=ask.name,
+            namespace=ask.namespace,
+            owner_uid=ask.owner_uid,
+            class_name=ask.class_name,
+            spec=self._specs.setdefault(write_spec(spec), spec),
+            created_at=now,
+            up_at=now + spec.create_seconds + spec.boot_seconds,
+        )
+        self._ids[vm.namespace, vm.name] = vm.id
+        self._classes.setdefault(vm.account, set()).add(vm.id)
+        return self.put(vm)
+
+    def put(self, vm: Vm) -> Vm:
+        """The VM is now so."""
+        self._vms[vm.id] = vm
+        self.store.save_vm(vm)
+        self._tell(vm.id)
+        return vm
+
+    def end(self, vm: Vm, seconds: float) -> Vm:
+        """Power off now, gone in so many seconds; a second ending changes nothing."""
+        if vm.gone_at is not None:
+            return vm
+        gone_at = self.now() + seconds
+        heapq.heappush(self._leaving, (gone_at, vm.id))
+        return self.put(replace(vm, gone_at=gone_at))
+
+    def forget(self, vm_id: str) -> None:
+        """Nothing of this VM is left; an unknown one is fine."""
+        if (vm := self._vms.pop(vm_id, None)) is None:
+            return
+        del self._ids[vm.namespace, vm.name]
+        self._classes[vm.account].discard(vm_id)
+        self._past.add(self.now(), vm)
+        self.store.drop_vm(vm)
+        self.disks.release(vm_id)
+        self._tell(vm_id)
+
+    def bury(self) -> None:
+        """Forget the VMs whose time to leave has come, whether or not somebody still waits for it."""
+        now = self.now()
+        while self._leaving and self._leaving[0][0] <= now:
+            self.forget(heapq.heappop(self._leaving)[1])
+
+    def of(self, account: str, tags: Mapping[str, str], *, lag: float = 0) -> Sequence[Vm]:
+        """VMs that carry all the tags, or without tags those of the class; as it was ``lag`` seconds ago."""
+        if tags:
+            vms = [vm for vm in self._vms.values() if tags.items() <= vm.spec.tags.items()]
+        else:
+            vms = [self._vms[vm_id] for vm_id in self._classes.get(account, ())]
+        if lag:
+            then = self.now() - lag
+            alive = [vm for vm in vms if vm.created_at <= then]
+            vms = [*alive, *self._past.alive_at(then, account, tags)]
+        return sorted(vms, key=lambda vm: vm.serial)
+
+    def _tell(self, vm_id: str) -> None:
+        if self.guests is not None:
+            self.guests.changed(vm_id)

@@ -1,0 +1,138 @@
+"""What a MachineClass may say to the simulated cloud: the fields of its ``providerSpec``.
+
+Theory.      One frozen value per distinct spec, shared by all VMs of it, so that ten thousand VMs
+             cost ten thousand small records and one spec. Misfortune is part of the spec: a class
+             can ask for slow boots, failing calls and dying VMs, and so can a name (``names``).
+Invariants.  An unknown field or a wrong type is ``InvalidArgument`` and names the field. Everything
+             has a default: ``providerSpec: {}`` makes VMs at once.
+Called by    ``driver``. The reference for people is docs/reference/simulated-cloud.md.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kubewright.driver.errors import Code, InvalidArgument
+
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Operation = Literal["create", "initialize", "delete", "status", "list", "volumeIDs"]
+CodeName = Literal[
+    "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
+    "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
+    "Internal", "Unavailable", "DataLoss", "Unauthenticated", "Uninitialized",
+]  # fmt: skip
+
+
+class _Part(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
+    """Base of everything in a providerSpec: strict when read, sparse when written."""
+
+
+class Fault(_Part, frozen=True, kw_only=True):
+    """A way in which calls of one operation go wrong.
+
+    ``code``          the error to answer with.
+    ``message``       its text.
+    ``times``         only the first so many calls for each machine fail; 0: all of them.
+    ``chance``        the share of calls that fail, drawn from the seeded clock.
+    ``after_success`` the cloud does what was asked, and only the answer is lost.
+    ``hang_seconds``  wait this long before answering.
+    """
+
+    operation: Operation
+    code: CodeName = "Unavailable"
+    message: str = "the simulated cloud says no"
+    times: Count = 0
+    chance: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    after_success: bool = False
+    hang_seconds: Seconds = 0
+
+    @property
+    def error_code(self) -> Code:
+        return Code[self.code]
+
+
+class Fate(_Part, frozen=True, kw_only=True):
+    """What becomes of a VM after its boot; seconds count from the moment its kubelet is up."""
+
+    joins: bool = True
+    dies_after_seconds: Seconds | None = None
+    kubelet_stops_after_seconds: Seconds | None = None
+    condition: str = ""
+    """A node condition that turns bad (``DiskPressure``), ``condition_after_seconds`` into its life."""
+    condition_after_seconds: Seconds = 0
+
+
+class TaintSpec(_Part, frozen=True, kw_only=True):
+    """A taint that the kubelet registers its node with."""
+
+    key: Annotated[str, Meta(min_length=1)]
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    value: str = ""
+
+
+class SimSpec(_Part, frozen=True, kw_only=True):
+    """A ``providerSpec`` of the simulated cloud."""
+
+    region: Annotated[str, Meta(min_length=1)] = "sim-1"
+    zone: Annotated[str, Meta(min_length=1)] = "sim-1a"
+    instance_type: Annotated[str, Meta(min_length=1)] = "sim.small"
+    tags: Mapping[str, str] = {}
+    create_seconds: Seconds = 0
+    boot_seconds: Seconds = 0
+    ready_seconds: Seconds = 0
+    delete_seconds: Seconds = 0
+    list_lag_seconds: Seconds = 0
+    quota: Count = 0
+    calls_per_second: Annotated[float, Meta(ge=0)] = 0
+    needs_initialize: bool = False
+    node_names: Literal["machine", "id", "address"] = "machine"
+    capacity: Mapping[str, str | int] = {
+        "cpu": "2",
+        "memory": "4Gi",
+        "ephemeral-storage": "20Gi",
+        "pods": "110",
+    }
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    taints: tuple[TaintSpec, ...] = ()
+    kubelet_version: Annotated[str, Meta(min_length=1)] = "v1.34.0"
+    architecture: Literal["amd64", "arm64"] = "amd64"
+    faults: tuple[Fault, ...] = ()
+    fate: Fate = Fate()
+
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(SimSpec)
+
+
+def parse_spec(raw: Mapping[str, Any]) -> SimSpec:
+    """Read a providerSpec.
+
+    Raises:
+        InvalidArgument: an unknown field, a wrong type or a number out of range; names the field.
+    """
+    try:
+        return msgspec.convert(raw, SimSpec)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"providerSpec: {_plainly(str(error))}") from None
+
+
+def write_spec(spec: SimSpec) -> bytes:
+    """The spec as JSON; equal specs give equal bytes."""
+    return _canonical.encode(spec)
+
+
+def read_spec(data: bytes) -> SimSpec:
+    """Read what ``write_spec`` wrote."""
+    return _decoder.decode(data)
+
+
+def _plainly(text: str) -> str:
+    """msgspec's ``... - at `$.faults[0].code``` as ``faults[0].code: ...``."""
+    reason, _, path = text.partition(" - at `$")
+    return f"{path.rstrip('`').lstrip('.')}: {reason}" if path else reason

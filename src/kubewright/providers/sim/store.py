@@ -1,0 +1,159 @@
+"""Where the simulated cloud remembers its VMs and volumes: one SQLite file, or nowhere.
+
+Theory.      The cloud works in memory; this is its journal. Changes of one turn of the event loop
+             become one transaction (``saved``), so five hundred creations cost a handful of
+             commits. Specs are kept once and referred to by number, as in memory.
+Invariants.  What ``saved`` has returned for survives kill -9 (write-ahead log, synchronous=NORMAL).
+             A power loss may take the last moments with it: to the controllers that is a VM that
+             vanished, which they heal. One process at a time: the file is locked while open.
+Called by    ``cloud``.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.errors import Code, DriverError
+from kubewright.providers.sim.spec import SimSpec, read_spec, write_spec
+from kubewright.providers.sim.vm import Vm
+from kubewright.providers.sim.volumes import Volume
+
+FORMAT = 1
+"""Version of the file's layout; a file of another version is refused."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS specs (id INTEGER PRIMARY KEY, spec BLOB NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS vms (
+    serial INTEGER PRIMARY KEY AUTOINCREMENT, spec INTEGER NOT NULL, vm BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS volumes (id TEXT PRIMARY KEY, volume BLOB NOT NULL);
+"""
+
+
+class Store:
+    """The journal of one cloud; ``path`` None keeps nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file = None if path is None else _open(path)
+        self._specs: dict[bytes, int] = {}
+        self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._flush: asyncio.Future[None] | None = None
+
+    def load(self) -> tuple[list[Vm], list[Volume], int]:
+        """Everything that was saved, and the highest serial number that was ever given."""
+        if self._file is None:
+            return [], [], 0
+        specs = dict(self._read_specs(self._file))
+        rows = self._file.execute("SELECT spec, vm FROM vms ORDER BY serial")
+        vms = [msgspec.convert({**msgspec.json.decode(vm), "spec": specs[spec]}, Vm) for spec, vm in rows]
+        volumes = [
+            msgspec.json.decode(row[0], type=Volume)
+            for row in self._file.execute("SELECT volume FROM volumes")
+        ]
+        last = self._file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'vms'").fetchone()
+        return vms, volumes, last[0] if last else 0
+
+    def save_vm(self, vm: Vm) -> None:
+        """Write a VM, new or changed, with the next commit."""
+        if self._file is None:
+            return
+        fields = {name: getattr(vm, name) for name in vm.__struct_fields__ if name != "spec"}
+        self._later(
+            "INSERT INTO vms VALUES (?, ?, ?) ON CONFLICT (serial) DO UPDATE SET vm = excluded.vm",
+            (vm.serial, self._spec_id(vm.spec), msgspec.json.encode(fields)),
+        )
+
+    def drop_vm(self, vm: Vm) -> None:
+        """Forget a VM with the next commit."""
+        self._later("DELETE FROM vms WHERE serial = ?", (vm.serial,))
+
+    def save_volume(self, volume: Volume) -> None:
+        """Write a volume, new or changed, with the next commit."""
+        if self._file is not None:
+            self._later(
+                "INSERT OR REPLACE INTO volumes VALUES (?, ?)", (volume.id, msgspec.json.encode(volume))
+            )
+
+    def drop_volume(self, volume: Volume) -> None:
+        """Forget a volume with the next commit."""
+        self._later("DELETE FROM volumes WHERE id = ?", (volume.id,))
+
+    async def saved(self) -> None:
+        """Wait until everything that was changed before this call is in the file."""
+        if self._pending:
+            if self._flush is None:
+                loop = asyncio.get_running_loop()
+                self._flush = loop.create_future()
+                loop.call_soon(self._commit)
+            await asyncio.shield(self._flush)
+
+    def close(self) -> None:
+        """Commit what is pending and let go of the file."""
+        if self._file is not None:
+            self._commit()
+            self._file.close()
+            self._file = None
+
+    def _later(self, statement: str, values: tuple[Any, ...]) -> None:
+        if self._file is not None:
+            self._pending.append((statement, values))
+
+    def _commit(self) -> None:
+        pending, self._pending = self._pending, []
+        waiting, self._flush = self._flush, None
+        assert self._file is not None
+        try:
+            self._file.execute("BEGIN")
+            for statement, values in pending:
+                self._file.execute(statement, values)
+            self._file.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._file.rollback()
+            self._pending = pending + self._pending
+            if waiting is not None:
+                waiting.set_exception(DriverError.of(Code.Unavailable, f"cannot write {self._path}: {error}"))
+                waiting.exception()
+        else:
+            if waiting is not None:
+                waiting.set_result(None)
+
+    def _spec_id(self, spec: SimSpec) -> int:
+        assert self._file is not None
+        data = write_spec(spec)
+        if (known := self._specs.get(data)) is None:
+            known = self._specs[data] = len(self._specs) + 1
+            self._later("INSERT OR IGNORE INTO specs VALUES (?, ?)", (known, data))
+        return known
+
+    def _read_specs(self, file: sqlite3.Connection) -> Iterator[tuple[int, SimSpec]]:
+        for number, data in file.execute("SELECT id, spec FROM specs ORDER BY id"):
+            self._specs[bytes(data)] = number
+            yield number, read_spec(data)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open and lock the file.
+
+    Raises:
+        InvalidInput: another process has it, it is no such file, or it is of another version.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = sqlite3.connect(path, timeout=0, isolation_level=None)
+        file.execute("PRAGMA locking_mode = EXCLUSIVE")
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = NORMAL")
+        version = file.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, FORMAT):
+            raise InvalidInput(
+                f"{path} was written by another version (format {version}, this one reads {FORMAT})"
+            )
+        file.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+    except (OSError, sqlite3.Error) as error:
+        raise InvalidInput(f"the simulated cloud cannot use {path}: {error}") from None
+    return file

@@ -1,0 +1,127 @@
+"""A simulated VM as a value, and what it does at a given moment.
+
+Theory.      A VM's life follows from a few numbers and the time: when its boot ends, what its fate
+             is, what a person ordered. So nothing has to tick for a VM to die: whoever looks asks
+             ``outlook`` and learns what is true now and until when. Times are seconds since the
+             epoch, because they are kept across restarts.
+Called by    ``cloud`` (keeps them), ``kubelets`` (acts on what ``outlook`` says).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from kubewright.providers.sim.spec import SimSpec
+
+SCHEME = "sim"
+NOT_READY = "NotReady"
+"""Stands among bad conditions for a Ready condition that is False."""
+
+ORDERS: Mapping[str, str] = {
+    "not-ready": NOT_READY,
+    "disk-pressure": "DiskPressure",
+    "memory-pressure": "MemoryPressure",
+    "pid-pressure": "PIDPressure",
+    "network-unavailable": "NetworkUnavailable",
+    "kernel-deadlock": "KernelDeadlock",
+    "readonly-filesystem": "ReadonlyFilesystem",
+}
+"""What a person may order a node to suffer from, and the condition that shows it."""
+STOP_KUBELET, DIE, VANISH, RESTART = "stop-kubelet", "die", "vanish", "restart"
+"""Further orders: the first lasts while it stands, the others happen once."""
+
+
+class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """One VM. ``up_at`` is when its kubelet starts; ``boot`` counts its boots."""
+
+    serial: int
+    name: str
+    namespace: str = ""
+    owner_uid: str = ""
+    class_name: str = ""
+    spec: SimSpec
+    created_at: float
+    up_at: float
+    boot: int = 1
+    powered: bool = True
+    initialized: bool = False
+    orders: tuple[str, ...] = ()
+    gone_at: float | None = None
+    """Set once its deletion was accepted: when nothing of it is left."""
+
+    @property
+    def id(self) -> str:
+        """The cloud's id. Serial numbers are never used twice, so no id is either."""
+        return f"vm-{self.serial:06d}"
+
+    @property
+    def account(self) -> str:
+        """The class that it counts for."""
+        return f"{self.namespace}/{self.class_name}"
+
+    @property
+    def provider_id(self) -> str:
+        """As it stands in ``Node.spec.providerID``."""
+        return f"{SCHEME}:///{self.spec.region}/{self.id}"
+
+    @property
+    def address(self) -> str:
+        """Its private IPv4 address; serials above sixteen million would begin anew."""
+        return ".".join(("10", *(str(self.serial >> shift & 255) for shift in (16, 8, 0))))
+
+    @property
+    def node_name(self) -> str:
+        """What its kubelet registers as."""
+        match self.spec.node_names:
+            case "machine":
+                return self.name
+            case "id":
+                return self.id
+            case "address":
+                return f"ip-{self.address.replace('.', '-')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is true of a VM now; ``until`` is when that may change by itself, None for never.
+
+    ``kubelet`` a kubelet runs and talks; ``bad`` the condition types that it must report as bad.
+    """
+
+    kubelet: bool
+    bad: frozenset[str] = frozenset()
+    until: float | None = None
+
+
+def outlook(vm: Vm, now: float) -> Outlook:
+    """What a VM does at ``now`` (epoch seconds)."""
+    fate = vm.spec.fate
+    if not vm.powered or vm.gone_at is not None or not fate.joins or STOP_KUBELET in vm.orders:
+        return Outlook(kubelet=False)
+    if now < vm.up_at:
+        return Outlook(kubelet=False, until=vm.up_at)
+    ends = [
+        after for after in (fate.dies_after_seconds, fate.kubelet_stops_after_seconds) if after is not None
+    ]
+    silent_at = vm.up_at + min(ends) if ends else None
+    if silent_at is not None and now >= silent_at:
+        return Outlook(kubelet=False)
+    bad = {ORDERS[order] for order in vm.orders if order in ORDERS}
+    turns = [silent_at]
+    if (ready_at := vm.up_at + vm.spec.ready_seconds) > now:
+        bad.add(NOT_READY)
+        turns.append(ready_at)
+    if fate.condition:
+        bad_at = vm.up_at + fate.condition_after_seconds
+        if now >= bad_at:
+            bad.add(fate.condition)
+        else:
+            turns.append(bad_at)
+    return Outlook(True, frozenset(bad), min((turn for turn in turns if turn is not None), default=None))
+
+
+def running(vm: Vm, now: float) -> bool:
+    """Whether the VM has power: not killed, not dead of its fate, not deleted."""
+    dies_after = vm.spec.fate.dies_after_seconds
+    return vm.powered and vm.gone_at is None and (dies_after is None or now < vm.up_at + dies_after)

@@ -1,0 +1,22 @@
+"""The replica engine: how a fleet of machines moves from what it is to what it should be.
+
+Theory.      A *fleet* has *groups* (MachineSets); a group has *members* (machines) of one template.
+             A planner looks at the fleet and answers with a *plan*: sizes for groups, each with a
+             reason. It holds no client, no clock and no API object, and it serves MCM and Cluster
+             API alike: what differs between the two worlds is a value that is passed in.
+Map          model.py         Fleet, Group, Plan and its intents
+             bounds.py        maxSurge and maxUnavailable, resolved for a number of replicas
+             planner.py       one entry: scale first where the world wants that, then the strategy
+             rolling.py       RollingUpdate
+             recreate.py      Recreate
+             on_delete.py     OnDelete
+             proportional.py  scaling a fleet that has several active groups
+             order.py         who dies first
+             revisions.py     which group is current, numbers, history, rollback, what to forget
+             progress.py      complete, progressing or timed out
+             simulate.py      the planner among its neighbours, to a fixpoint, with a story
+Invariants.  Everything here is a pure function over frozen values; only ``kubewright.base`` may be
+             imported. Times are seconds since the epoch, as floats.
+Called by    machines.deployment, machines.machineset and, later, their ``clusters`` siblings.
+Source       mcm.md §6-7, capi.md §7, DESIGN D6.
+"""

@@ -1,0 +1,169 @@
+"""Fleet, group and plan: the words that all planners share.
+
+Theory.      A group is more than three counters. Who dies first is known (``order``), so a group
+             carries its *line*: its living members in the order of their death, each marked
+             available or not. From the line follows exactly how much availability any smaller
+             size would cost, whatever priorities people have put on their machines. Counting
+             "size minus available" instead, as both originals do, breaks the floor as soon as an
+             available machine stands in front of a broken one.
+Invariants.  ``available`` counts the members that *stay* when the group reaches its size; those
+             that a shrink decided earlier will take do not count, whether or not they are gone.
+             ``existing`` counts everything that may still be a VM: leaving members as well.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One MachineSet as the planners see it.
+
+    ``size`` is what it is told to have. ``line`` holds its living members, first to die first;
+    True stands for available. ``leaving`` members are being deleted. ``goal`` and ``ceiling`` are
+    the fleet's replicas and replicas plus surge when the group was last scaled (the annotations
+    ``desired-replicas`` and ``max-replicas``). ``settled`` says that the group's controller has
+    seen its last change; ``held``, that it may not make members. A group that is being deleted
+    has size 0.
+    """
+
+    name: str
+    created: float = 0.0
+    size: int = 0
+    line: tuple[bool, ...] = ()
+    leaving: int = 0
+    goal: int | None = None
+    ceiling: int | None = None
+    revision: int = 0
+    settled: bool = True
+    held: bool = False
+
+    @property
+    def alive(self) -> int:
+        return len(self.line)
+
+    @property
+    def existing(self) -> int:
+        return len(self.line) + self.leaving
+
+    @property
+    def claim(self) -> int:
+        """The machines that this group has, or will have when its controller has caught up."""
+        return max(self.size, self.existing)
+
+    @property
+    def available(self) -> int:
+        return self.available_at(self.size)
+
+    def available_at(self, size: int) -> int:
+        """How many available members stay when the group has shrunk to ``size``."""
+        return sum(self.line[max(0, len(self.line) - size) :])
+
+    def affordable(self, most: int, cost: int) -> int:
+        """The largest shrink of at most ``most`` members that takes at most ``cost`` available ones."""
+        count, spent = 0, 0
+        for available in self._next_to_die():
+            if count == most or spent + available > cost:
+                break
+            count, spent = count + 1, spent + available
+        return count
+
+    def _next_to_die(self) -> Iterator[bool]:
+        """The members behind the present size: those never made first, they cost nothing."""
+        yield from (False for _ in range(self.size - len(self.line)))
+        yield from self.line[max(0, len(self.line) - self.size) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a MachineDeployment wants and what there is. ``old`` is sorted, oldest first."""
+
+    name: str
+    replicas: int
+    current: Group | None = None
+    old: tuple[Group, ...] = ()
+    paused: bool = False
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return (*self.old, self.current) if self.current else self.old
+
+    @property
+    def active(self) -> tuple[Group, ...]:
+        """The groups that are told to have members."""
+        return tuple(group for group in self.groups if group.size > 0)
+
+    @property
+    def existing(self) -> int:
+        return sum(group.existing for group in self.groups)
+
+    @property
+    def available(self) -> int:
+        return sum(group.available for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make the current group, which does not exist yet."""
+
+    size: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Tell a group to have another size."""
+
+    group: str
+    before: int
+    after: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Forbid a group to make members: those it loses go to the current group (OnDelete)."""
+
+    group: str
+    because: str
+
+
+Intent = Create | Resize | Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, in order, and why.
+
+    ``stamps`` names the groups on which ``goal`` and ``ceiling`` are to be written, beside those
+    that an intent touches anyway. ``notes`` say why nothing, or no more, is done.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    stamps: tuple[str, ...] = ()
+    goal: int = 0
+    ceiling: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        return not self.intents and not self.stamps
+
+    @property
+    def because(self) -> str:
+        """All reasons in one sentence, for events and logs."""
+        return "; ".join([intent.because for intent in self.intents] + list(self.notes))
+
+    def size_of(self, group: Group) -> int:
+        """The size that a group has once the plan is carried out."""
+        sizes = [
+            intent.after
+            for intent in self.intents
+            if isinstance(intent, Resize) and intent.group == group.name
+        ]
+        return sizes[-1] if sizes else group.size
+
+
+def resize(group: Group, size: int, because: str) -> tuple[Resize, ...]:
+    """One resize, or none when the group has that size already."""
+    return (Resize(group.name, group.size, size, because),) if size != group.size else ()

@@ -1,0 +1,85 @@
+"""One entry for every strategy: scale first where the world wants that, then take the strategy's step.
+
+A paused fleet is scaled and nothing else. A strategy is a value; adding one means a class here
+and a file beside it.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kubewright.rollout.bounds import Bounds, IntOrPercent, bounds
+from kubewright.rollout.model import Fleet, Plan
+from kubewright.rollout.on_delete import on_delete
+from kubewright.rollout.proportional import Growth, scale, scaling_wanted
+from kubewright.rollout.recreate import recreate
+from kubewright.rollout.rolling import rolling
+
+
+class Strategy(Protocol):
+    """How old members give way to new ones."""
+
+    def limits(self, replicas: int) -> Bounds:
+        """How far the fleet may be above and below its replicas meanwhile."""
+
+    def step(self, fleet: Fleet) -> Plan:
+        """The next step of the rollout; an idle plan means wait, or done."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """Old and new side by side, within bounds."""
+
+    max_surge: IntOrPercent = 1
+    max_unavailable: IntOrPercent = 0
+
+    def limits(self, replicas: int) -> Bounds:
+        return bounds(replicas, self.max_surge, self.max_unavailable)
+
+    def step(self, fleet: Fleet) -> Plan:
+        return rolling(fleet, self.limits(fleet.replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class Recreate:
+    """All old ones go before the first new one is made."""
+
+    def limits(self, replicas: int) -> Bounds:
+        return Bounds(replicas)
+
+    def step(self, fleet: Fleet) -> Plan:
+        return recreate(fleet)
+
+
+@dataclass(frozen=True, slots=True)
+class OnDelete:
+    """New ones only replace what somebody else deletes."""
+
+    def limits(self, replicas: int) -> Bounds:
+        return Bounds(replicas)
+
+    def step(self, fleet: Fleet) -> Plan:
+        return on_delete(fleet)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What differs between the worlds about scaling: ``first``, before any rollout step (MCM)."""
+
+    first: bool
+    growth: Growth
+
+
+MCM_SCALING = Scaling(first=True, growth=Growth.CURRENT)
+CAPI_SCALING = Scaling(first=False, growth=Growth.SHARED)
+
+
+def plan(fleet: Fleet, strategy: Strategy, scaling: Scaling = MCM_SCALING) -> Plan:
+    """What to do next with a fleet."""
+    limits = strategy.limits(fleet.replicas)
+    if fleet.paused:
+        return scale(fleet, limits, scaling.growth)
+    if scaling.first and scaling_wanted(fleet):
+        step = scale(fleet, limits, scaling.growth)
+        if not step.idle:
+            return step
+    return strategy.step(fleet)

@@ -1,0 +1,78 @@
+"""Is a rollout complete, does it progress, or has it run out of time?
+
+Nothing is remembered here: the last report (its reason and the time it was last refreshed) comes
+from the object's own condition, the counts from its status before and after (mcm.md §7.11).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Progress(Enum):
+    """What to report about a rollout."""
+
+    COMPLETE = "complete"
+    PROGRESSING = "progressing"
+    TIMED_OUT = "timed out"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A deployment's status in numbers."""
+
+    replicas: int = 0
+    updated: int = 0
+    ready: int = 0
+    available: int = 0
+
+    @property
+    def old(self) -> int:
+        return self.replicas - self.updated
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The last report: ``since`` is when it was last refreshed; ``complete``, that it said so."""
+
+    since: float
+    complete: bool = False
+
+
+def is_complete(now: Counts, wanted: int) -> bool:
+    """Everything new, everything there, nothing old."""
+    return now.updated == now.replicas == now.available == wanted
+
+
+def has_progressed(before: Counts, now: Counts) -> bool:
+    """More updated, fewer old, more ready or more available members than at the last report."""
+    return (
+        now.updated > before.updated
+        or now.old < before.old
+        or now.ready > before.ready
+        or now.available > before.available
+    )
+
+
+def progress(
+    before: Counts, after: Counts, wanted: int, report: Report | None, clock: tuple[float, int | None]
+) -> Progress:
+    """The verdict; ``clock`` is the time and the deadline in seconds (None waits for ever)."""
+    now, deadline = clock
+    if is_complete(after, wanted):
+        return Progress.COMPLETE
+    if report is not None and report.complete and after.replicas == after.updated:
+        return Progress.WAITING
+    if has_progressed(before, after):
+        return Progress.PROGRESSING
+    if report is None or deadline is None or report.complete:
+        return Progress.WAITING
+    return Progress.TIMED_OUT if report.since + deadline < now else Progress.WAITING
+
+
+def seconds_left(report: Report | None, clock: tuple[float, int | None]) -> float | None:
+    """When to look again for a time-out: just after the deadline. None when there is none to wait for."""
+    now, deadline = clock
+    if report is None or deadline is None or report.complete or report.since + deadline < now:
+        return None
+    return report.since + deadline - now + 1.0

@@ -1,0 +1,124 @@
+"""Scaling a fleet: one active group takes it all, several share.
+
+Theory.      Scaling is told from rolling by the marks that the last scaling left on every group:
+             an active group whose ``goal`` is not the fleet's replicas has not heard of the new
+             number yet. Several active groups exist only while a rollout is under way; each of
+             them keeps its share of the fleet, so that the rollout goes on where it was.
+Invariants.  The sizes never add up to more than the ceiling because of us; growth also respects
+             members that are leaving. A fleet whose groups all carry the marks is left alone.
+Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go's.
+"""
+
+from enum import Enum
+
+from kubewright.rollout.bounds import Bounds
+from kubewright.rollout.model import Fleet, Group, Intent, Plan, resize
+from kubewright.rollout.rolling import room
+
+
+class Growth(Enum):
+    """Who gets the members that are added while several groups are active."""
+
+    CURRENT = "all of them go to the current group (MCM)"
+    SHARED = "each group gets its share (Cluster API)"
+
+
+def scaling_wanted(fleet: Fleet) -> bool:
+    """Has somebody changed the number of replicas since the groups were last scaled?"""
+    if not fleet.groups:
+        return False
+    if not fleet.active:
+        return fleet.replicas > 0 and fleet.current is not None
+    return any(group.goal != fleet.replicas for group in fleet.active)
+
+
+def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Plan:
+    """The sizes for a new number of replicas; no rollout step is taken."""
+    if len(fleet.active) <= 1:
+        return _scale_one(fleet, limits)
+    if _saturated(fleet):
+        intents: tuple[Intent, ...] = ()
+        for group in fleet.old:
+            intents += resize(group, 0, "the current group has all replicas available")
+        return Plan(intents, goal=fleet.replicas, ceiling=limits.ceiling)
+    if not scaling_wanted(fleet):
+        return Plan(goal=fleet.replicas, ceiling=limits.ceiling)
+    return _scale_many(fleet, limits, growth)
+
+
+def _scale_one(fleet: Fleet, limits: Bounds) -> Plan:
+    group = next(iter(fleet.active), None) or fleet.current or next(reversed(fleet.old), None)
+    if group is None:
+        return Plan(notes=("no group to scale",))
+    intents = resize(group, fleet.replicas, f"scaled to {fleet.replicas} replicas")
+    return Plan(intents, _unmarked((group,), fleet, limits), fleet.replicas, limits.ceiling)
+
+
+def _saturated(fleet: Fleet) -> bool:
+    """Only when the current group was scaled to this very number is its availability no accident."""
+    current = fleet.current
+    if current is None or current.goal != fleet.replicas:
+        return False
+    return current.size == fleet.replicas == current.available
+
+
+def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Plan:
+    delta = limits.ceiling - sum(group.size for group in fleet.groups)
+    step = min(delta, max(0, room(fleet, limits))) if delta > 0 else delta
+    sizes = _grown(fleet, step) if step > 0 and growth is Growth.CURRENT else _shared(fleet, step, limits)
+    because = f"scaled to {fleet.replicas} replicas, {limits.ceiling} with surge"
+    intents: tuple[Intent, ...] = ()
+    for group in fleet.active:
+        intents += resize(group, sizes[group.name], because)
+    stamps = _unmarked(fleet.active, fleet, limits)
+    if fleet.paused and step < delta:
+        heir = _heir(fleet).name
+        note = f"{delta - step} more when leaving machines are gone"
+        return Plan(
+            intents, tuple(name for name in stamps if name != heir), fleet.replicas, limits.ceiling, (note,)
+        )
+    return Plan(intents, stamps, fleet.replicas, limits.ceiling)
+
+
+def _grown(fleet: Fleet, step: int) -> dict[str, int]:
+    heir = _heir(fleet)
+    return {group.name: group.size + (step if group.name == heir.name else 0) for group in fleet.active}
+
+
+def _heir(fleet: Fleet) -> Group:
+    """The current group while it is active, else the newest of those that are."""
+    current = fleet.current
+    return current if current is not None and current.size > 0 else fleet.active[-1]
+
+
+def _shared(fleet: Fleet, delta: int, limits: Bounds) -> dict[str, int]:
+    ranked = sorted(
+        fleet.active, key=lambda group: (-group.size, group.created if delta < 0 else -group.created)
+    )
+    sizes, left = {}, delta
+    for group in ranked:
+        share = _share(group, fleet, limits)
+        share = max(share, left) if delta < 0 else min(share, left)
+        share = min(share, 0) if delta < 0 else max(share, 0)
+        sizes[group.name] = group.size + share
+        left -= share
+    sizes[ranked[0].name] = max(0, sizes[ranked[0].name] + left)
+    return sizes
+
+
+def _share(group: Group, fleet: Fleet, limits: Bounds) -> int:
+    """How much a group grows or shrinks when it keeps its part of the ceiling."""
+    if fleet.replicas == 0:
+        return -group.size
+    base = group.ceiling or fleet.existing or limits.ceiling
+    return half_away(group.size * limits.ceiling, base) - group.size
+
+
+def half_away(numerator: int, denominator: int) -> int:
+    """``numerator / denominator`` of whole numbers >= 0, halves rounded away from zero."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def _unmarked(groups: tuple[Group, ...], fleet: Fleet, limits: Bounds) -> tuple[str, ...]:
+    wanted = (fleet.replicas, limits.ceiling)
+    return tuple(group.name for group in groups if (group.goal, group.ceiling) != wanted)

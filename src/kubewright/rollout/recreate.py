@@ -1,0 +1,23 @@
+"""Recreate: everything old goes first, then the current group is made.
+
+While anything old exists, leaving members included, not one new member is asked for: two
+templates never run side by side (mcm.md §7.8).
+"""
+
+from kubewright.rollout.model import Create, Fleet, Plan, Resize, resize
+
+
+def recreate(fleet: Fleet) -> Plan:
+    """One step; the intents are either all about old groups or all about the current one."""
+    shrinks: tuple[Resize, ...] = ()
+    for group in fleet.old:
+        shrinks += resize(group, 0, "recreate: old machines go first")
+    if shrinks:
+        return Plan(shrinks, goal=fleet.replicas, ceiling=fleet.replicas)
+    if waiting := sum(group.existing for group in fleet.old):
+        return Plan(notes=(f"recreate: {waiting} old machines still exist",))
+    if fleet.current is None:
+        create = Create(fleet.replicas, "recreate: no old machine is left")
+        return Plan((create,), goal=fleet.replicas, ceiling=fleet.replicas)
+    growth = resize(fleet.current, fleet.replicas, "recreate: no old machine is left")
+    return Plan(growth, goal=fleet.replicas, ceiling=fleet.replicas)

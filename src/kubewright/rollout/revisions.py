@@ -1,0 +1,80 @@
+"""Which group is current, which number it carries, what rollback means, what may be forgotten.
+
+Theory.      Templates are compared by an identity that the caller derives from them: equal
+             identities mean equal templates as far as a rollout is concerned, whatever the world
+             chooses to ignore. A revision is a number on a group that only grows; a group that
+             becomes current again gets a fresh number and remembers the old ones.
+Source       mcm.md §7.3 and §7.10, capi.md §7.9.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kubewright.rollout.model import Group
+from kubewright.rollout.order import Rank
+
+
+def oldest(group: Group) -> Rank:
+    """MCM's choice between several groups of the wanted template."""
+    return (group.created, group.name)
+
+
+def largest(group: Group) -> Rank:
+    """Cluster API's choice: the one with most replicas, then the oldest, then by name."""
+    return (-group.size, group.created, group.name)
+
+
+def current_of(
+    groups: Iterable[tuple[Group, Hashable]], wanted: Hashable, choice: Callable[[Group], Rank] = oldest
+) -> Group | None:
+    """The group that the fleet's template stands for, or None when it must be made."""
+    return min((group for group, identity in groups if identity == wanted), key=choice, default=None)
+
+
+def next_revision(old: Iterable[Group]) -> int:
+    """One more than any old group carries."""
+    return max((group.revision for group in old), default=0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A group's number and the numbers it had before, oldest first."""
+
+    number: int
+    history: tuple[int, ...] = ()
+
+    def raised(self, to: int) -> "Revision":
+        """The same, or with a higher number and the old one remembered."""
+        if self.number >= to:
+            return self
+        return Revision(to, (*self.history, self.number) if self.number > 0 else self.history)
+
+
+def read_history(text: str) -> tuple[int, ...]:
+    """The comma list of an annotation; what is no number is dropped."""
+    return tuple(int(part) for part in text.split(",") if part.strip().isdigit())
+
+
+def write_history(history: Sequence[int]) -> str:
+    """The comma list for an annotation."""
+    return ",".join(map(str, history))
+
+
+def rollback_target(groups: Sequence[Group], revision: int) -> Group | None:
+    """The group of a revision; 0 asks for the one before the highest. None when there is none."""
+    numbered = sorted((group for group in groups if group.revision > 0), key=lambda group: group.revision)
+    if revision == 0:
+        return numbered[-2] if len(numbered) > 1 else None
+    return next((group for group in numbered if group.revision == revision), None)
+
+
+def forgettable(old: Sequence[Group], limit: int | None) -> list[Group]:
+    """Old groups beyond the history limit, oldest first, that hold no member and want none.
+
+    As many are looked at as there are too many; of those, the ones that are not empty stay.
+    None keeps everything (mcm.md §7.10).
+    """
+    if limit is None:
+        return []
+    excess = max(0, len(old) - limit)
+    return [group for group in sorted(old, key=oldest)[:excess] if group.claim == 0 and group.settled]

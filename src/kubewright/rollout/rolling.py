@@ -1,0 +1,109 @@
+"""RollingUpdate: grow the current group into the room, shrink the old ones out of the surplus.
+
+Theory.      Two numbers rule. *Room* is what the ceiling leaves above every member that exists or
+             was asked for, leaving ones included: only into room may the current group grow.
+             *Spare* is what old groups may lose in all: their sizes plus the current group's
+             available members, minus the floor. Out of it go first the old members that cost no
+             availability, then as many available ones as stand above the floor, oldest group
+             first. Growing never changes what may be shrunk, so one plan does both.
+Invariants.  A plan never lets more members exist than the ceiling, unless they did already. It
+             never takes an available member when that would leave fewer than the floor, with one
+             exception: people put a priority on an available machine so that it dies before a
+             broken one, and nothing else can move. Then their word counts more than the floor.
+Source       mcm.md §7.6-7.7 and capi.md §7.9, which agree; where MCM counts only what exists and
+             so grows twice into the same room, this takes Cluster API's larger of size and count.
+"""
+
+from collections.abc import Sequence
+
+from kubewright.rollout.bounds import Bounds
+from kubewright.rollout.model import Create, Fleet, Group, Intent, Plan, Resize, resize
+
+
+def rolling(fleet: Fleet, limits: Bounds) -> Plan:
+    """One step of a rolling update; empty when there is nothing to do but wait, or nothing at all."""
+    growth, notes = grow_current(fleet, limits)
+    shrinks = shrink_old(fleet, limits)
+    if not growth and not shrinks:
+        shrinks = _obey_priorities(fleet, limits)
+    intents: tuple[Intent, ...] = (*growth, *shrinks)
+    return Plan(intents, goal=fleet.replicas, ceiling=limits.ceiling, notes=notes)
+
+
+def room(fleet: Fleet, limits: Bounds) -> int:
+    """How many members may be added; negative when there are too many."""
+    return limits.ceiling - sum(group.claim for group in fleet.groups)
+
+
+def grow_current(fleet: Fleet, limits: Bounds) -> tuple[tuple[Intent, ...], tuple[str, ...]]:
+    """The next size of the current group, and why it is not larger."""
+    size = fleet.current.size if fleet.current else 0
+    if size > fleet.replicas and fleet.current:
+        return resize(fleet.current, fleet.replicas, f"{size} > {fleet.replicas} replicas"), ()
+    free = max(0, room(fleet, limits))
+    step = min(free, fleet.replicas - size)
+    because = f"room for {free} below the ceiling of {limits.ceiling}"
+    notes = () if size + step == fleet.replicas else (f"{size + step} of {fleet.replicas} new: {because}",)
+    if fleet.current is None:
+        return (Create(step, because),), notes
+    return resize(fleet.current, size + step, because), notes
+
+
+def shrink_old(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
+    """What the old groups may lose now: first what costs nothing, then what the surplus allows."""
+    spare = _spare(fleet, limits)
+    if spare <= 0:
+        return ()
+    takes = dict.fromkeys((group.name for group in fleet.old), 0)
+    surplus = _available(fleet) - limits.floor
+    for cost in (0, max(0, surplus)):
+        for group in fleet.old:
+            left = cost - _spent(fleet.old, takes)
+            rest = _shrunk(group, takes[group.name])
+            takes[group.name] += rest.affordable(spare - sum(takes.values()), max(0, left))
+    return _resizes(fleet.old, takes, f"{_available(fleet)} available, floor {limits.floor}")
+
+
+def _obey_priorities(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
+    """The exception: all of the current group is available and yet broken old members are stuck."""
+    current = fleet.current
+    if current is None or current.available < current.size or current.size >= fleet.replicas:
+        return ()
+    if any(group.leaving or group.alive > group.size for group in fleet.groups):
+        return ()
+    for group in fleet.old:
+        if (broken := min(_spare(fleet, limits), group.size - group.available)) > 0:
+            return resize(
+                group, group.size - broken, "machines whose priority says so die before the broken ones"
+            )
+    return ()
+
+
+def _spare(fleet: Fleet, limits: Bounds) -> int:
+    settled = _settled(fleet.current, fleet.replicas)
+    return sum(group.size for group in fleet.old) + settled - limits.floor
+
+
+def _available(fleet: Fleet) -> int:
+    return sum(group.available for group in fleet.old) + _settled(fleet.current, fleet.replicas)
+
+
+def _settled(current: Group | None, replicas: int) -> int:
+    """The current group's available members that stay, also when this plan makes it smaller."""
+    return current.available_at(min(current.size, replicas)) if current else 0
+
+
+def _shrunk(group: Group, by: int) -> Group:
+    return Group(group.name, group.created, group.size - by, group.line, group.leaving)
+
+
+def _spent(groups: Sequence[Group], takes: dict[str, int]) -> int:
+    return sum(group.available - _shrunk(group, takes[group.name]).available for group in groups)
+
+
+def _resizes(groups: Sequence[Group], takes: dict[str, int], because: str) -> tuple[Resize, ...]:
+    return tuple(
+        Resize(group.name, group.size, group.size - takes[group.name], because)
+        for group in groups
+        if takes[group.name]
+    )

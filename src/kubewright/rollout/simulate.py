@@ -1,0 +1,214 @@
+"""A planner among its neighbours: played to a fixpoint, in any order, with a story of every round.
+
+Theory.      A rollout is a conversation between the planner, the groups' controllers and the
+             machines, and no one waits for a turn. The simulation plays rounds; in each, every
+             actor moves once, in the order that ``chance`` shuffles (none: a fixed order, in which
+             all machines move at once). After each move the caller's rules are checked.
+Invariants.  A round in which nobody moved and nobody could is the end. The story is the same for
+             the same world and seed; it is what golden files keep and what a preview prints.
+Called by    tests/unit/rollout, and later ``kubewright rollout preview``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Plan, Resize
+from kubewright.rollout.order import McmFacts, in_line, mcm_ranking
+from kubewright.rollout.revisions import next_revision
+
+RUNNING, PENDING, FAILED = 6, 4, 1
+
+
+class Chance(Protocol):
+    """What is asked of ``random.Random``: the caller owns seed and generator."""
+
+    def random(self) -> float: ...
+
+    def shuffle(self, x: list[Any]) -> None: ...
+
+
+@dataclass(slots=True)
+class Actor:
+    """One machine of the play. A ``broken`` one never becomes available."""
+
+    facts: McmFacts
+    leaving: bool = False
+    broken: bool = False
+
+    @property
+    def available(self) -> bool:
+        return self.facts.stage == RUNNING and not self.leaving
+
+
+@dataclass(slots=True)
+class Cast:
+    """One group of the play and its machines."""
+
+    group: Group
+    template: str
+    machines: list[Actor] = field(default_factory=list)
+
+    def seen(self) -> Group:
+        """The group as a planner sees it at this moment."""
+        alive = in_line([m.facts for m in self.machines if not m.leaving], mcm_ranking(0.0))
+        line = tuple(facts.stage == RUNNING for facts in alive)
+        return replace(self.group, line=line, leaving=len(self.machines) - len(line))
+
+
+Rule = Callable[[Fleet], str]
+"""A rule answers what is wrong, or an empty string."""
+
+
+class Broken(AssertionError):
+    """A rule did not hold, or the play did not end; the message holds the story so far."""
+
+
+@dataclass(slots=True)
+class World:
+    """A fleet and all that acts on it. ``template`` is what the fleet wants now."""
+
+    name: str
+    replicas: int
+    template: str
+    casts: list[Cast] = field(default_factory=list)
+    paused: bool = False
+    born: int = 0
+
+    def fleet(self) -> Fleet:
+        groups = [(cast.seen(), cast.template) for cast in self.casts]
+        current = next((group for group, template in groups if template == self.template), None)
+        return Fleet(
+            self.name, self.replicas, current, tuple(g for g, _ in groups if g is not current), self.paused
+        )
+
+    def add(self, template: str, size: int, machines: Sequence[Actor] | None = None) -> Cast:
+        """A group with ``size`` running machines, or the given ones."""
+        group = Group(f"ms-{template}", created=float(len(self.casts)), size=size, goal=self.replicas)
+        self.casts.append(cast := Cast(group, template))
+        cast.machines = (
+            list(machines) if machines is not None else [self.machine(RUNNING) for _ in range(size)]
+        )
+        return cast
+
+    def machine(self, stage: int = PENDING, priority: int = 3, *, broken: bool = False) -> Actor:
+        self.born += 1
+        facts = McmFacts(f"m{self.born:03}", float(self.born), priority, stage)
+        return Actor(facts, broken=broken)
+
+    def carry_out(self, plan: Plan) -> bool:
+        """Apply a plan to the groups; True when anything changed."""
+        for intent in plan.intents:
+            match intent:
+                case Create(size, _):
+                    number = next_revision(cast.group for cast in self.casts)
+                    self.add(self.template, size, ())
+                    self._mark(self.casts[-1], plan, size)
+                    self.casts[-1].group = replace(self.casts[-1].group, revision=number)
+                case Resize(name, _, size, _):
+                    self._mark(self._cast(name), plan, size)
+                case Hold(name, _):
+                    self._cast(name).group = replace(self._cast(name).group, held=True)
+        for name in plan.stamps:
+            self._mark(self._cast(name), plan, self._cast(name).group.size)
+        return not plan.idle
+
+    def _cast(self, name: str) -> Cast:
+        return next(cast for cast in self.casts if cast.group.name == name)
+
+    def _mark(self, cast: Cast, plan: Plan, size: int) -> None:
+        cast.group = replace(cast.group, size=size, goal=plan.goal, ceiling=plan.ceiling)
+
+    def act_set(self, cast: Cast) -> bool:
+        """A group's controller: one pass of making or deleting machines."""
+        alive = in_line([m.facts for m in cast.machines if not m.leaving], mcm_ranking(0.0))
+        missing = cast.group.size - len(alive)
+        if missing > 0 and not cast.group.held:
+            cast.machines += [self.machine() for _ in range(missing)]
+        victims = {facts.name for facts in alive[: max(0, -missing)]}
+        for machine in cast.machines:
+            machine.leaving = machine.leaving or machine.facts.name in victims
+        return bool(victims) or (missing > 0 and not cast.group.held)
+
+    def act_machines(self, chance: Chance | None) -> bool:
+        """Machines boot and vanish; with chance, only some of those that could."""
+        could = False
+        for cast in self.casts:
+            for machine in list(cast.machines):
+                waiting = machine.leaving or (machine.facts.stage == PENDING and not machine.broken)
+                could = could or waiting
+                if not waiting or (chance is not None and chance.random() < 0.5):
+                    continue
+                if machine.leaving:
+                    cast.machines.remove(machine)
+                else:
+                    machine.facts = replace(machine.facts, stage=RUNNING)
+        return could
+
+
+def simulate(
+    world: World,
+    planner: Callable[[Fleet], Plan],
+    chance: Chance | None = None,
+    *,
+    always: Sequence[Rule] = (),
+    at_most: int = 400,
+) -> list[str]:
+    """Play until nobody moves; the answer is the story.
+
+    Raises:
+        Broken: a rule of ``always`` was hurt, or ``at_most`` rounds did not end it.
+    """
+    story = [_line(0, world)]
+    for number in range(1, at_most + 1):
+        plans: list[Plan] = []
+        moved = False
+        for move in _moves(world, planner, chance, plans):
+            moved = move() or moved
+            if wrongs := [wrong for rule in always if (wrong := rule(world.fleet()))]:
+                raise Broken("\n".join([*story, _line(number, world, *plans[:1]), *wrongs]))
+        if not moved:
+            return story
+        story.append(_line(number, world, plans[0]))
+    raise Broken(f"no end after {at_most} rounds\n" + "\n".join(story[-20:]))
+
+
+def _moves(
+    world: World, planner: Callable[[Fleet], Plan], chance: Chance | None, plans: list[Plan]
+) -> list[Callable[[], bool]]:
+    """Every actor's move of one round; the planner's plan is left in ``plans``."""
+
+    def decide() -> bool:
+        plans.append(planner(world.fleet()))
+        return world.carry_out(plans[0])
+
+    moves = [
+        decide,
+        *(partial(world.act_set, cast) for cast in world.casts),
+        partial(world.act_machines, chance),
+    ]
+    if chance is not None:
+        chance.shuffle(moves)
+    return moves
+
+
+def _line(number: int, world: World, plan: Plan | None = None) -> str:
+    groups = [cast.seen() for cast in world.casts]
+    sizes = "  ".join(
+        f"{group.name} {group.available}/{group.size}"
+        + (f" (+{group.leaving} leaving)" if group.leaving else "")
+        for group in groups
+    )
+    words = [_words(intent) for intent in (plan.intents if plan else ())]
+    return f"{number:3}  {sizes}" + "".join(f"\n       {text}" for text in words)
+
+
+def _words(intent: Create | Resize | Hold) -> str:
+    match intent:
+        case Create(size, because):
+            return f"create with {size}: {because}"
+        case Resize(name, before, after, because):
+            return f"{name} {before} -> {after}: {because}"
+        case Hold(name, because):
+            return f"{name} held: {because}"

@@ -1,0 +1,15 @@
+"""The runtime: what turns changes of objects into reconciliations, and keeps a process honest.
+
+Tour, in the order of use:
+
+``result``      what a reconciliation may answer: done, or look again in so many seconds
+``queue``       the work queue: one place per key, in order, with delays and backoff
+``controller``  workers that take keys and call a reconciler; the whole retry policy in one match
+``mapping``     from a change of one object to the keys that must look again
+``manager``     starts informers, waits for them, runs the controllers, shuts down in time
+``leader``      election on a Lease, so that of several replicas one works
+``events``      core/v1 Events: deduplicated, rate limited, never in anybody's way
+``metrics``     numbers for Prometheus; ``health`` the endpoints that show them; ``log`` the log
+
+Nothing here knows machines or clusters; everything here could be published alone.
+"""

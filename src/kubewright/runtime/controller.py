@@ -1,0 +1,191 @@
+"""A controller: workers that take keys from a queue and call one reconciler.
+
+Theory.      A wake-up carries only a key. The reconciler looks at the world and answers with a
+             ``Result`` or raises; what happens next is decided in one place, ``_settle``: finished,
+             look later, retry after a fixed time, retry with the key's own backoff, or wait for a
+             change. Nothing else in the program retries a reconciliation.
+Invariants.  A key is never reconciled twice at once. A worker outlives whatever its reconciler does:
+             an error, a deadline, a stray cancellation. An error of ours (``KubewrightError``) is
+             one line in the log; only a surprise, which is a defect, is logged with its traceback.
+Called by    the composition root, which wires ``watches``, and ``manager``, which runs it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from kubewright.base.clock import Clock
+from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
+from kubewright.runtime.mapping import own_key
+from kubewright.runtime.metrics import SILENT, Metrics
+from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
+from kubewright.runtime.result import Result
+from kubewright.wire.gvk import Key
+
+if TYPE_CHECKING:
+    from kubewright.kube.informer import Change, Informer
+
+    ToKeys = Callable[[Change[Any]], Iterable[Key]]
+
+PATIENT_SECONDS = 1.0
+"""A fixed retry shorter than this means "look again"; when that does not help, backoff takes over."""
+
+log = structlog.get_logger("kubewright.controller")
+
+
+class Reconciler(Protocol):
+    """Drives one object towards what is wanted of it.
+
+    Called with a key whose object may be gone. Must be safe to cancel at any await and to repeat.
+    """
+
+    async def reconcile(self, key: Key) -> Result:
+        """Look, decide, act.
+
+        Raises:
+            KubewrightError: it did not work this time; ``error.retry`` says when another try can help.
+        """
+
+
+class Controller:
+    """N workers over one queue. ``timeout`` is the deadline of one reconciliation, in seconds."""
+
+    def __init__(
+        self,
+        name: str,
+        reconciler: Reconciler,
+        clock: Clock,
+        *,
+        workers: int = 10,
+        timeout: float = 300.0,
+        metrics: Metrics | None = None,
+        curve: Curve | None = None,
+    ) -> None:
+        self.name = name
+        self.informers: list[Informer[Any]] = []
+        self._reconciler = reconciler
+        self._clock = clock
+        self._workers = workers
+        self._timeout = timeout
+        self._queue = Queue(clock, curve=curve)
+        self._numbers = metrics.controller(name, self._queue.statistics) if metrics else SILENT
+
+    def watches(self, informer: "Informer[Any]", to_keys: "ToKeys | None" = None) -> "Controller":
+        """Look again at the keys that ``to_keys`` finds in a change; None: at the changed object itself."""
+        mapped, kind = to_keys or own_key, informer.kind.resource.kind
+        self.informers.append(informer)
+
+        def changed(change: "Change[Any]") -> None:
+            verb = "added" if change.old is None else "gone" if change.new is None else "changed"
+            for key in mapped(change):
+                self._queue.add(key, f"{kind} {change.key} {verb}")
+
+        informer.subscribe(changed)
+        return self
+
+    def enqueue(self, key: Key, why: str = "", *, after: float = 0.0) -> None:
+        """Ask for a look at ``key``, at once or in ``after`` seconds."""
+        self._queue.add_after(key, after, why)
+
+    async def run(self) -> None:
+        """Work until ``close``; cancelling it cancels the running reconciliations."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    def close(self) -> None:
+        """Take no more keys; running reconciliations go on."""
+        self._queue.close()
+
+    async def drained(self) -> None:
+        """Wait until no reconciliation runs. The caller sets the deadline."""
+        await self._queue.drained()
+
+    def statistics(self) -> QueueStatistics:
+        """A picture of the queue at this moment."""
+        return self._queue.statistics()
+
+    async def _work(self) -> None:
+        while (wake := await self._queue.get()) is not None:
+            try:
+                with structlog.contextvars.bound_contextvars(
+                    controller=self.name, key=str(wake.key), why=wake.why
+                ):
+                    await self._once(wake)
+            finally:
+                self._queue.done(wake.key)
+
+    async def _once(self, wake: Wake) -> None:
+        began = self._clock.monotonic()
+        outcome = await self._attempt(wake.key)
+        self._numbers.worked(wake.waited, self._clock.monotonic() - began, outcome)
+        self._settle(wake.key, outcome)
+
+    async def _attempt(self, key: Key) -> Result | Retry:
+        """One reconciliation, and how it ended. Lets through only a cancellation meant for this worker."""
+        try:
+            async with asyncio.timeout(self._timeout) as deadline:
+                return await self._reconciler.reconcile(key)
+        except asyncio.CancelledError:
+            if (worker := asyncio.current_task()) is None or worker.cancelling():
+                raise
+            log.error("reconciliation cancelled from inside", exc_info=True)
+        except TimeoutError:
+            if deadline.expired():
+                log.warning("reconciliation took too long", seconds=self._timeout)
+            else:
+                log.warning("something the reconciliation waited for took too long")
+        except Exception as error:  # noqa: BLE001  one broken key never stops a worker
+            return _told(error)
+        return Backoff()
+
+    def _settle(self, key: Key, outcome: Result | Retry) -> None:
+        """What follows from the end of a reconciliation: the whole retry policy."""
+        queue = self._queue
+        match outcome:
+            case Result(after):
+                queue.forget(key)
+                if after is not None:
+                    queue.add_after(key, after, "its time has come")
+            case OnChange():
+                queue.forget(key)
+            case After(seconds) if seconds >= PATIENT_SECONDS:
+                queue.add_after(key, seconds, f"retry after {seconds:g} s")
+            case After(seconds):
+                queue.retry(key, "look again", at_least=seconds)
+            case Backoff():
+                queue.retry(key, "retry with backoff")
+
+
+def _told(error: Exception) -> Retry:
+    """Log an error in its proper form and tell how it wants to be retried."""
+    known = _known_errors(error)
+    if not known:
+        log.error("unexpected error in a reconciliation", error=str(error), exc_info=error)
+        return Backoff()
+    for each in known:
+        log.info("reconciliation failed", error=str(each), kind=type(each).__name__)
+    return min((each.retry for each in known), key=_patience)
+
+
+def _known_errors(error: BaseException) -> list[KubewrightError]:
+    """The errors of ours that ``error`` is or consists of; empty when any part of it is a surprise."""
+    if isinstance(error, KubewrightError):
+        return [error]
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    parts = [_known_errors(part) for part in error.exceptions]
+    return [known for part in parts for known in part] if all(parts) else []
+
+
+def _patience(retry: Retry) -> tuple[int, float]:
+    """Sorts retries: what comes back by itself before what waits for a change, the sooner first."""
+    match retry:
+        case Backoff():
+            return 0, 0.0
+        case After(seconds):
+            return 1, seconds
+        case OnChange():
+            return 2, 0.0

@@ -1,0 +1,207 @@
+"""Events: what happened to an object, told to whoever runs ``kubectl describe``.
+
+Theory.      Telling is best effort and must cost its teller nothing: ``Recorder.event`` puts a note
+             into a bounded map and returns; one background task writes. Notes that are the same
+             (object, reason, message) become one Event whose count is patched, and while one waits
+             to be written its repetitions join it. An object that says ever new sentences for one
+             reason has them combined; an object that says too much is silenced for a while.
+Invariants.  ``event`` never blocks and never raises. Messages go out as given, but for their length
+             and the prefix of combined ones, which is client-go's. What is dropped is counted.
+Source       the numbers are client-go's defaults: 25 at once and one per 5 minutes for an object;
+             combined from the 11th sentence within 10 minutes; 4,096 remembered.
+Called by    reconcilers; ``run`` is a service of ``manager``. Continues in ``event_rules``.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from kubewright.api.core import EVENT, Event, EventSource, ObjectReference
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, ObjectMeta
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.client import Client
+from kubewright.runtime.event_rules import Correlator, Note
+from kubewright.wire.errors import ApiError, NotFound, TooManyRequests
+from kubewright.wire.gvk import Key, Resource
+
+PENDING = 1_000
+"""Notes that may wait for the API server; more are dropped and counted."""
+
+TRIES = 3
+FIRST_PAUSE = 1.0
+"""Attempts to write one note, and seconds before the second; each further pause doubles."""
+
+FLUSH_SECONDS = 1.0
+"""How long an ending recorder goes on writing what waits."""
+
+log = structlog.get_logger("kubewright.events")
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderStatistics:
+    """A picture of a recorder: notes taken, Events written (POST or PATCH), notes dropped, notes waiting."""
+
+    noted: int
+    written: int
+    dropped: int
+    waiting: int
+
+
+@dataclass(slots=True)
+class _Written:
+    """An Event that exists on the server, as far as we know."""
+
+    key: Key
+    count: int
+
+
+class Recorder:
+    """Tells what happened, in the name of ``component``.
+
+    ``kinds`` names the types whose objects may come without ``apiVersion`` and ``kind``, as the
+    items of a list do.
+    """
+
+    def __init__(
+        self, client: Client, clock: Clock, component: str, *, kinds: Iterable[Kind[Any]] = ()
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._component = component
+        self._resources: dict[type, Resource] = {kind.type: kind.resource for kind in kinds}
+        self._correlator: Correlator[_Written] = Correlator()
+        self._waiting: dict[Note, int] = {}
+        self._wake = asyncio.Event()
+        self._noted = self._written = self._dropped = 0
+
+    def event(
+        self, about: KubeObject | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        """Note that something happened to ``about``. Never blocks, never raises.
+
+        Args:
+            about: the object; it needs a name, and should have its uid.
+            reason: one CamelCase word that programs may look for.
+            message: a sentence for people.
+            warning: somebody should look at it.
+        """
+        try:
+            self._take(Note(self._reference(about), reason, message, "Warning" if warning else "Normal"))
+        except Exception:  # telling must never harm the teller
+            self._dropped += 1
+            log.exception("event not noted", reason=reason)
+
+    async def run(self) -> None:
+        """Write notes until cancelled, then what waits for a second more."""
+        try:
+            while True:
+                await self._wake.wait()
+                await self._write_waiting()
+                self._wake.clear()
+        except asyncio.CancelledError:
+            await self._flush()
+            raise
+
+    def statistics(self) -> RecorderStatistics:
+        """A picture of this moment."""
+        return RecorderStatistics(self._noted, self._written, self._dropped, len(self._waiting))
+
+    def _take(self, note: Note) -> None:
+        self._noted += 1
+        admitted = self._correlator.admit(note, self._clock.monotonic())
+        if admitted is None or (admitted not in self._waiting and len(self._waiting) >= PENDING):
+            self._dropped += 1
+            return
+        self._waiting[admitted] = self._waiting.get(admitted, 0) + 1
+        self._wake.set()
+
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            note = next(iter(self._waiting))
+            await self._write_patiently(note, self._waiting.pop(note))
+
+    async def _flush(self) -> None:
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._write_waiting()
+        except TimeoutError:
+            self._dropped += len(self._waiting)
+
+    async def _write_patiently(self, note: Note, times: int) -> None:
+        for attempt in range(TRIES):
+            try:
+                await self._write(note, times)
+                self._written += 1
+                return
+            except KubewrightError as error:
+                if _final(error) or attempt == TRIES - 1:
+                    log.info("event dropped", about=note.about.name, reason=note.reason, error=str(error))
+                    break
+            except Exception:
+                log.exception("event dropped", about=note.about.name, reason=note.reason)
+                break
+            await self._clock.sleep(FIRST_PAUSE * 2.0**attempt)
+        self._dropped += 1
+
+    async def _write(self, note: Note, times: int) -> None:
+        """Count up the Event we wrote for the same note, or make one."""
+        if known := self._correlator.recall(note):
+            count = known.count + times
+            body = {"count": count, "lastTimestamp": rfc3339(self._clock.now())}
+            try:
+                await self._client.patch(EVENT, known.key, body)
+            except NotFound:  # events live for an hour
+                pass
+            else:
+                known.count = count
+                return
+        event = self._event(note, times)
+        await self._client.create(EVENT, event)
+        self._correlator.remember(note, _Written(Key(event.namespace, event.name), times))
+
+    def _event(self, note: Note, times: int) -> Event:
+        now = self._clock.now().replace(microsecond=0)
+        unique = f"{int(now.timestamp()):x}{self._clock.random.getrandbits(32):08x}"
+        return Event(
+            metadata=ObjectMeta(
+                name=f"{note.about.name[:230]}.{unique}", namespace=note.about.namespace or "default"
+            ),
+            involved_object=note.about,
+            reason=note.reason,
+            message=note.message,
+            source=EventSource(component=self._component),
+            first_timestamp=now,
+            last_timestamp=now,
+            count=times,
+            type=note.type,
+            reporting_component=self._component,
+        )
+
+    def _reference(self, about: KubeObject | Mapping[str, Any]) -> ObjectReference:
+        if isinstance(about, Mapping):
+            metadata = about["metadata"]
+            return ObjectReference(
+                api_version=about.get("apiVersion", ""),
+                kind=about.get("kind", ""),
+                namespace=metadata.get("namespace", ""),
+                name=metadata["name"],
+                uid=metadata.get("uid", ""),
+            )
+        resource = self._resources.get(type(about))
+        return ObjectReference(
+            api_version=about.api_version or (resource.api_version if resource else ""),
+            kind=about.kind or (resource.kind if resource else type(about).__name__),
+            namespace=about.metadata.namespace,
+            name=about.metadata.name,
+            uid=about.metadata.uid,
+        )
+
+
+def _final(error: KubewrightError) -> bool:
+    """Whether trying again is useless: the server understood and refused."""
+    return isinstance(error, ApiError) and error.code < 500 and not isinstance(error, TooManyRequests)

@@ -1,0 +1,95 @@
+"""Whether we live, are ready, and how we are: a small HTTP server for probes and people.
+
+Paths.       ``/healthz``  200 ``OK`` while the process works, 500 ``Unhealthy`` after it stopped
+             ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
+             ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
+Source       mcm.md §10.4 for ``/healthz``.
+Invariants.  Listens on loopback unless told otherwise; there is no authentication and nothing secret.
+Called by    ``manager``, as a service that runs from the first moment to the last.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from kubewright.base.errors import InvalidInput
+from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
+
+log = structlog.get_logger("kubewright.health")
+
+Check = Callable[[], str]
+"""Answers what is wrong, in a few words; empty when nothing is."""
+
+
+class HealthServer:
+    """Serves until cancelled. ``port`` 0 takes a free one; ``self.port`` tells which."""
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        alive: Check = lambda: "",
+        ready: Mapping[str, Check] | None = None,
+        metrics: Metrics | None = None,
+        status: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.started = asyncio.Event()
+        self._alive = alive
+        self._ready = ready or {}
+        self._metrics = metrics
+        self._status = status
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            InvalidInput: the address cannot be listened on.
+        """
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await self._listen(runner)
+            self.started.set()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        try:
+            await web.TCPSite(runner, self.host, self.port).start()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InvalidInput(f"cannot serve health on {self.host}:{self.port}: {reason}") from None
+        self.port = int(runner.addresses[0][1])
+        log.debug("health endpoints", host=self.host, port=self.port)
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/livez", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics_page)
+        app.router.add_get("/statusz", self._statusz)
+        return app
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="Unhealthy", status=500) if self._alive() else web.Response(text="OK")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        troubles = [f"{name}: {trouble}" for name, check in self._ready.items() if (trouble := check())]
+        return web.Response(text="\n".join(troubles) or "ok", status=503 if troubles else 200)
+
+    async def _metrics_page(self, _request: web.Request) -> web.Response:
+        body = self._metrics.render() if self._metrics else b""
+        return web.Response(body=body, headers={"content-type": CONTENT_TYPE})
+
+    async def _statusz(self, _request: web.Request) -> web.Response:
+        body = msgspec.json.format(msgspec.json.encode(self._status(), enc_hook=str), indent=2)
+        return web.Response(body=body, content_type="application/json")

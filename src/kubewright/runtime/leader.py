@@ -1,0 +1,277 @@
+"""Election on a Lease: of several replicas at most one works.
+
+Theory.      The Lease is a record that candidates overwrite by compare-and-swap (a PUT with the
+             resourceVersion last read). Nobody trusts another's clock: a candidate notes on its own
+             monotonic clock when it *saw the record change*, and may take the Lease once it has not
+             changed for as long as the record promises. The leader gives up earlier: ``renew_deadline``
+             after it *began* its last successful renewal. Others can only have seen that renewal
+             later than it began, so ``lease_duration - renew_deadline`` remains for stopping.
+Invariants.  The work is cancelled and over before ``run`` lets go of the Lease. A lost answer, a
+             refused connection or a conflict never ends a candidacy, and never by itself a term.
+             A term ends when the holder is not us; clearing the holder asks a leader to step down.
+Cost.        One request per ``retry_period`` and replica: six a minute by default.
+Called by    ``manager``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from typing import Protocol
+
+import structlog
+from msgspec import structs
+
+from kubewright.api.core import LEASE, Lease, LeaseSpec
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import ObjectMeta
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.gvk import Key
+
+REQUEST_SECONDS = 5.0
+"""Deadline of one attempt."""
+
+RELEASE_SECONDS = 2.0
+"""How long a leaving leader tries to hand the Lease over."""
+
+log = structlog.get_logger("kubewright.leader")
+
+
+class LostLease(KubewrightError):
+    """We may not lead any longer. The process should end and start anew."""
+
+
+class Leases(Protocol):
+    """The part of ``kube.client.Client`` that an election needs."""
+
+    async def get(self, kind: Kind[Lease], key: Key) -> Lease:
+        """Read the Lease; NotFound when there is none."""
+
+    async def create(self, kind: Kind[Lease], obj: Lease, *, namespace: str = "") -> Lease:
+        """Make it; AlreadyExists when somebody was faster."""
+
+    async def replace(self, kind: Kind[Lease], key: Key, obj: Lease) -> Lease:
+        """Overwrite it; Conflict unless it is still at ``obj``'s resourceVersion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """In seconds, with the meaning of ``--leader-elect-lease-duration``, ``-renew-deadline`` and
+    ``-retry-period`` (mcm.md §10.1); the last is the pace of renewals and of attempts.
+
+    Raises:
+        InvalidInput: the numbers leave a leader no time to stop.
+    """
+
+    lease_duration: float = 30.0
+    renew_deadline: float = 20.0
+    retry_period: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
+            raise InvalidInput(
+                "leader election needs lease duration > renew deadline > retry period > 0, not "
+                f"{self.lease_duration:g} s, {self.renew_deadline:g} s and {self.retry_period:g} s"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The Lease as last read (None: there is none), and since when it is like that, for us.
+
+    ``guard`` is how long the last holder may still believe in its term, in seconds.
+    """
+
+    lease: Lease | None
+    since: float
+    guard: float = 0.0
+
+    @classmethod
+    def first(cls, lease: Lease | None, now: float, me: str) -> "Seen":
+        """The first look, or a look after a change."""
+        if lease is None or lease.spec.holder_identity in {None, "", me}:
+            return cls(lease, now)
+        return cls(lease, now, float(lease.spec.lease_duration_seconds or 0))
+
+    def then(self, lease: Lease | None, now: float, me: str) -> "Seen":
+        """The next look: an unchanged record keeps its moment; a vanished one keeps its guard."""
+        if lease is None:
+            return self if self.lease is None else Seen(None, now, self.guard)
+        if self.lease is not None and self.lease.spec == lease.spec:
+            return Seen(lease, self.since, self.guard)
+        return Seen.first(lease, now, me)
+
+    @property
+    def free_at(self) -> float:
+        """The monotonic moment from which the Lease may be taken."""
+        return self.since + self.guard
+
+    @property
+    def holder(self) -> str:
+        return (self.lease.spec.holder_identity or "") if self.lease else ""
+
+
+class Elector:
+    """One candidate for the Lease at ``key``. ``identity`` must be this process's alone."""
+
+    def __init__(
+        self, client: Leases, clock: Clock, key: Key, *, identity: str, timings: Timings | None = None
+    ) -> None:
+        self.key = key
+        self.identity = identity
+        self.timings = timings or Timings()
+        self.leading = False
+        self._client = client
+        self._clock = clock
+        self._seen: Seen | None = None
+        self._certain = False
+        self._began = 0.0
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when we last looked; empty when nobody did, or before the first look."""
+        return self._seen.holder if self._seen else ""
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the Lease, keep it while ``lead`` runs, and let go of it when ``lead`` is over.
+
+        Raises:
+            LostLease: our term ended; ``lead`` was cancelled and is over.
+        """
+        while not await self._try():
+            await self._clock.sleep(self._pause())
+        self.leading = True
+        log.info("leading", lease=str(self.key), identity=self.identity)
+        try:
+            await self._keep_while(lead)
+        finally:
+            await self._release()
+
+    async def _keep_while(self, lead: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeper = group.create_task(self._keep(), name="lease-keeper")
+                await lead()
+                keeper.cancel()
+        except BaseExceptionGroup as errors:
+            if len(errors.exceptions) == 1:
+                raise errors.exceptions[0] from None
+            raise
+        finally:
+            self.leading = False
+
+    async def _keep(self) -> None:
+        """Renew until cancelled; raise once a renewal is overdue or somebody else holds the Lease."""
+        overdue = LostLease(f"lease {self.key} could not be renewed for {self.timings.renew_deadline:g} s")
+        while True:
+            await self._clock.sleep(self.timings.retry_period)
+            remaining = self._began + self.timings.renew_deadline - self._clock.monotonic()
+            if remaining <= 0:
+                raise overdue
+            try:
+                async with asyncio.timeout(remaining):
+                    while not await self._try():
+                        await self._clock.sleep(self._shortly())
+            except TimeoutError:
+                raise overdue from None
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew the Lease: is it ours now?
+
+        Raises:
+            LostLease: we led, and the Lease has another holder.
+        """
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return await self._attempt()
+        except LostLease:
+            raise
+        except Conflict:
+            log.debug("lease changed meanwhile", lease=str(self.key))
+        except (KubewrightError, OSError, TimeoutError) as error:
+            log.warning("lease not reachable", lease=str(self.key), error=str(error) or type(error).__name__)
+        except Exception:
+            log.exception("unexpected error in an election", lease=str(self.key))
+        return False
+
+    async def _attempt(self) -> bool:
+        seen = self._seen
+        if seen is None or not (self.leading and self._certain):
+            seen = await self._look()
+            if self.leading and seen.lease is not None and seen.holder != self.identity:
+                raise LostLease(f"lease {self.key} is held by {seen.holder or 'nobody'}")
+        if self._clock.monotonic() < seen.free_at:
+            return False
+        began = self._clock.monotonic()
+        await self._write(seen.lease, self._claimed(seen.lease))
+        self._began = began
+        return True
+
+    async def _look(self) -> Seen:
+        try:
+            lease: Lease | None = await self._client.get(LEASE, self.key)
+        except NotFound:
+            lease = None
+        now = self._clock.monotonic()
+        before = self._seen
+        self._seen = (
+            before.then(lease, now, self.identity) if before else Seen.first(lease, now, self.identity)
+        )
+        return self._seen
+
+    async def _write(self, old: Lease | None, spec: LeaseSpec) -> None:
+        """Compare and swap. Until the answer is here, we do not know how the Lease looks."""
+        self._certain = False
+        if old is None:
+            lease = Lease(metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace), spec=spec)
+            written = await self._client.create(LEASE, lease, namespace=self.key.namespace)
+        else:
+            written = await self._client.replace(LEASE, self.key, structs.replace(old, spec=spec))
+        self._seen = Seen.first(written, self._clock.monotonic(), self.identity)
+        self._certain = True
+
+    def _claimed(self, old: Lease | None) -> LeaseSpec:
+        return claimed(old, self.identity, self.timings.lease_duration, self._clock.now())
+
+    async def _release(self) -> None:
+        """Let go, so that another need not wait. Best effort: a Lease expires by itself."""
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                seen = self._seen if self._certain and self._seen else await self._look()
+                if seen.lease is not None and seen.holder == self.identity:
+                    await self._write(seen.lease, released(seen.lease, self._clock.now()))
+                    log.info("released the lease", lease=str(self.key))
+        except (KubewrightError, OSError, TimeoutError) as error:
+            log.info("lease not released", lease=str(self.key), error=str(error) or type(error).__name__)
+
+    def _pause(self) -> float:
+        """Seconds until a candidate's next attempt: the period, or less when the Lease is free sooner."""
+        period = self.timings.retry_period * (1 + 0.2 * self._clock.random.random())
+        if self._seen is None or self._seen.guard == 0:
+            return period
+        return min(period, max(self._seen.free_at - self._clock.monotonic(), self._shortly()))
+
+    def _shortly(self) -> float:
+        return self.timings.retry_period / 5 * (0.5 + self._clock.random.random())
+
+
+def claimed(old: Lease | None, me: str, duration: float, now: datetime) -> LeaseSpec:
+    """The record that says: ``me`` holds it. A renewal keeps the moment of acquisition."""
+    before = old.spec if old is not None else LeaseSpec()
+    renewal = before.holder_identity == me
+    return structs.replace(
+        before,
+        holder_identity=me,
+        lease_duration_seconds=ceil(duration),
+        acquire_time=before.acquire_time if renewal else now,
+        renew_time=now,
+        lease_transitions=(before.lease_transitions or 0) + (0 if renewal or old is None else 1),
+    )
+
+
+def released(old: Lease, now: datetime) -> LeaseSpec:
+    """The record that says: nobody holds it."""
+    return structs.replace(old.spec, holder_identity="", lease_duration_seconds=1, renew_time=now)

@@ -1,0 +1,95 @@
+"""The log: one line an event, for people on a terminal or for machines as JSON.
+
+Theory.      structlog with everything decided here: level, time from the clock, context of the
+             reconciliation at hand (bound by ``controller``), and a last filter that blanks whatever
+             is called like a secret. Tracebacks appear only in the log, and only of defects.
+Invariants.  Values whose name speaks of a secret, and raw bytes, never leave the process.
+Called by    the composition root, once.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, TextIO
+
+import structlog
+
+from kubewright.base.clock import Clock
+
+HIDDEN = "(hidden)"
+_SECRET = (
+    "authorization",
+    "credential",
+    "kubeconfig",
+    "passw",
+    "secret_data",
+    "token",
+    "userdata",
+    "user_data",
+)
+
+Line = MutableMapping[str, Any]
+
+
+def configure(
+    clock: Clock, *, level: str = "info", as_json: bool = False, stream: TextIO | None = None
+) -> None:
+    """Set up the log of this process; lines go to ``stream`` (default: stderr).
+
+    ``level`` is one of debug, info, warning, error; others raise ValueError.
+    """
+    threshold = logging.getLevelNamesMapping().get(level.upper())
+    if threshold is None:
+        raise ValueError(f"{level!r} is no log level; use debug, info, warning or error")
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            _stamped(clock),
+            hide_secrets,
+            *_rendering(as_json, stream or sys.stderr),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.WriteLoggerFactory(stream or sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def hide_secrets(_logger: Any, _method: str, line: Line) -> Line:
+    """Blank every value that is called like a secret or is raw bytes, at any depth."""
+    for name, value in line.items():
+        line[name] = _harmless(name, value)
+    return line
+
+
+def _harmless(name: str, value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview) or (value and _speaks_of_secret(name)):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return {key: _harmless(str(key), part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_harmless(name, part) for part in value]
+    return value
+
+
+def _speaks_of_secret(name: str) -> bool:
+    lowered = name.lower()
+    return any(part in lowered for part in _SECRET)
+
+
+def _stamped(clock: Clock) -> Callable[[Any, str, Line], Line]:
+    def stamp(_logger: Any, _method: str, line: Line) -> Line:
+        line["time"] = clock.now().isoformat(timespec="milliseconds")
+        return line
+
+    return stamp
+
+
+def _rendering(as_json: bool, stream: TextIO) -> list[Any]:
+    if as_json:
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback, timestamp_key="time"
+        )
+    ]

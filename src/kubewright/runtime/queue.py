@@ -1,0 +1,231 @@
+"""The work queue: every key has one place, waits its turn, and is never worked on twice at once.
+
+Theory.      A key is in up to three sets. *Dirty*: somebody asked for a look that has not begun.
+             *Running*: a worker has it. *Delayed*: a look is due at some moment. Adding a dirty key
+             changes nothing; adding a running key makes it dirty, and ``done`` puts it back in
+             line. So an add that comes during a reconciliation leads to another one after it, a
+             thousand adds lead to one, and the reconciler sees every change without hurry.
+             A key has one delay, the earliest anybody asked for: a later one adds nothing, since
+             whoever looks at the earlier moment asks for the next.
+Invariants.  No key is handed out while it runs. No add is lost before ``close``. Keys leave in the
+             order they came. No delay ends early (beyond the loop's own resolution). One timer
+             for all delays: nothing polls, and on a virtual loop the order is repeatable.
+Called by    ``controller``. All methods but ``get`` and ``drained`` return at once.
+"""
+
+import asyncio
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kubewright.base import limits
+from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
+from kubewright.wire.gvk import Key
+
+_RESOLUTION = 1e-6
+"""Delays closer than this are over: the event loop itself is no finer."""
+
+
+class QueueFull(KubewrightError):
+    """More distinct keys wait than the queue may hold; something produces keys without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A key whose turn it is. ``why`` and ``waited`` (seconds in line) are for people; never decide by them."""
+
+    key: Key
+    why: str = field(default="", compare=False)
+    waited: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Exponential backoff: ``base`` seconds after the first failure, doubled by each further one
+    up to ``cap``; each wait is shortened by a random part of at most ``jitter``."""
+
+    base: float = 0.1
+    cap: float = 120.0
+    jitter: float = 0.25
+
+    def delay(self, failures: int, chance: float) -> float:
+        """Seconds to wait after the ``failures``-th failure in a row; ``chance`` is in [0, 1)."""
+        doublings = min(failures - 1, 60)
+        return min(self.cap, self.base * 2.0**doublings) * (1 - self.jitter * chance)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """A picture of one queue. ``adds`` counts places taken in line, ``merged`` the adds that met one."""
+
+    waiting: int
+    running: int
+    delayed: int
+    failing: int
+    adds: int
+    merged: int
+    retries: int
+    longest_running: float
+    unfinished: float
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    since: float
+    why: str
+
+
+class Queue:
+    """A work queue of keys for one controller."""
+
+    def __init__(self, clock: Clock, *, curve: Curve | None = None, limit: int = limits.QUEUE_KEYS) -> None:
+        self._clock = clock
+        self._curve = curve or Curve()
+        self._limit = limit
+        self._line: asyncio.Queue[Key | None] = asyncio.Queue()
+        self._dirty: dict[Key, _Place] = {}
+        self._running: dict[Key, float] = {}
+        self._delayed: dict[Key, _Place] = {}
+        self._alarms: list[tuple[float, int, Key]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._failures: Counter[Key] = Counter()
+        self._sequence = self._adds = self._merged = self._retries = 0
+        self._closed = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, key: Key, why: str = "") -> None:
+        """Ask for a look at ``key`` as soon as its turn comes. Ignored once the queue is closed.
+
+        Raises:
+            QueueFull: the key is new and the queue holds its limit.
+        """
+        if self._closed:
+            return
+        if key in self._dirty:
+            self._merged += 1
+            return
+        self._admit(key)
+        self._adds += 1
+        self._dirty[key] = _Place(self._clock.monotonic(), why)
+        if key not in self._running:
+            self._line.put_nowait(key)
+
+    def add_after(self, key: Key, seconds: float, why: str = "") -> None:
+        """Ask for a look in ``seconds``; of several such wishes for a key the earliest counts."""
+        if seconds <= 0:
+            self.add(key, why)
+            return
+        at = self._clock.monotonic() + seconds
+        if self._closed or ((known := self._delayed.get(key)) and known.since <= at):
+            return
+        if known is None:
+            self._admit(key)
+        self._delayed[key] = _Place(at, why)
+        self._sequence += 1
+        heapq.heappush(self._alarms, (at, self._sequence, key))
+        if len(self._alarms) > 2 * len(self._delayed) + 64:
+            self._sweep()
+        self._arm()
+
+    def retry(self, key: Key, why: str = "", *, at_least: float = 0.0) -> float:
+        """Count a failure of ``key`` and ask for a look after its own backoff; tells the seconds."""
+        self._retries += 1
+        self._failures[key] += 1
+        delay = max(at_least, self._curve.delay(self._failures[key], self._clock.random.random()))
+        self.add_after(key, delay, why)
+        return delay
+
+    def forget(self, key: Key) -> None:
+        """``key`` went well: its next failure is its first."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> Wake | None:
+        """The next key in line; None once the queue is closed. Each key needs its ``done``."""
+        key = await self._line.get()
+        if key is None or self._closed:
+            self._line.put_nowait(None)
+            return None
+        now, place = self._clock.monotonic(), self._dirty.pop(key)
+        self._running[key] = now
+        self._idle.clear()
+        return Wake(key, place.why, now - place.since)
+
+    def done(self, key: Key) -> None:
+        """The worker that took ``key`` is finished with it, well or not."""
+        del self._running[key]
+        if key in self._dirty and not self._closed:
+            self._line.put_nowait(key)
+        if not self._running:
+            self._idle.set()
+
+    def close(self) -> None:
+        """Take and hand out nothing more. What waits is dropped: the next start looks at everything."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._dirty.clear()
+        self._delayed.clear()
+        self._alarms.clear()
+        self._line.put_nowait(None)
+
+    async def drained(self) -> None:
+        """Wait until no key runs; after ``close`` that is for good. The caller sets the deadline."""
+        await self._idle.wait()
+
+    def statistics(self) -> QueueStatistics:
+        """A picture of this moment."""
+        now = self._clock.monotonic() if self._running else 0.0
+        ages = [now - since for since in self._running.values()]
+        return QueueStatistics(
+            waiting=len(self._dirty),
+            running=len(self._running),
+            delayed=len(self._delayed),
+            failing=len(self._failures),
+            adds=self._adds,
+            merged=self._merged,
+            retries=self._retries,
+            longest_running=max(ages, default=0.0),
+            unfinished=sum(ages),
+            closed=self._closed,
+        )
+
+    def _admit(self, key: Key) -> None:
+        # A running key had a place a moment ago and may have it back: a worker never fails to settle.
+        if len(self._dirty) + len(self._delayed) >= self._limit and key not in self._running:
+            raise QueueFull(f"the work queue holds {self._limit} keys and takes no more")
+
+    def _sweep(self) -> None:
+        """Drop alarms that an earlier one of the same key has made void, so that they never pile up."""
+        self._alarms = [alarm for alarm in self._alarms if self._rings(alarm[2], alarm[0])]
+        heapq.heapify(self._alarms)
+
+    def _rings(self, key: Key, at: float) -> bool:
+        return (place := self._delayed.get(key)) is not None and place.since == at
+
+    def _arm(self) -> None:
+        """Let the one timer ring at the earliest delay."""
+        if not self._alarms:
+            return
+        at = self._alarms[0][0]
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        wait = max(0.0, at - self._clock.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(wait, self._ring)
+
+    def _ring(self) -> None:
+        """Put every key whose delay is over in line, in the order of their moments."""
+        self._timer = None
+        due = self._clock.monotonic() + _RESOLUTION
+        while self._alarms and self._alarms[0][0] <= due:
+            at, _, key = heapq.heappop(self._alarms)
+            if self._rings(key, at):
+                self.add(key, self._delayed.pop(key).why)
+        self._arm()

@@ -1,0 +1,33 @@
+"""What a reconciliation may answer.
+
+Theory.      There is no "requeue" flag: a reconciler that is not finished knows when another look
+             can help, and says so in seconds. Failure is said by raising, never by a result.
+Called by    every reconciler; obeyed in ``controller``.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Finished (``after`` is None), or to be looked at again after that many seconds."""
+
+    after: float | None = None
+
+    @classmethod
+    def done(cls) -> "Result":
+        """Nothing to do until something changes."""
+        return _DONE
+
+    @classmethod
+    def later(cls, seconds: float) -> "Result":
+        """Look again in ``seconds`` at the latest; a negative wait counts as none."""
+        return cls(max(0.0, seconds))
+
+    def sooner(self, other: "Result") -> "Result":
+        """The one of two that looks again first."""
+        waits = [result.after for result in (self, other) if result.after is not None]
+        return Result(min(waits, default=None))
+
+
+_DONE = Result()

@@ -1,0 +1,183 @@
+"""A whole control plane in a folder: etcd, kube-apiserver and kube-controller-manager on loopback.
+
+Theory.      Started in order, each when the one below it answers; everything secret is in the
+             folder, everything written by the programs too, and the folder goes when they have
+             stopped. Ports are chosen free; when somebody else took one in between, the whole
+             start is repeated with others.
+Called by    the fixtures of tests/conftest.py, the benchmark.
+Continues    in ``commands`` (flags), ``process`` (starting and stopping).
+"""
+
+import base64
+import json
+import os
+import shutil
+import ssl
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from kubewright.base.clock import Clock
+from kubewright.testing.judge import commands
+from kubewright.testing.judge.binaries import Binaries
+from kubewright.testing.judge.certificates import Authority, Identity, service_account_key
+from kubewright.testing.judge.commands import Options, Ports
+from kubewright.testing.judge.process import NotReady, Program, free_ports
+
+ADMINS = "system:masters"
+READY_SECONDS = 60.0
+PROBE = aiohttp.ClientTimeout(total=2.0)
+STARTS = 3
+
+
+class Judge:
+    """``async with Judge(find(), clock) as judge``: ready inside, stopped and gone after.
+
+    ``url`` is the API server's, ``kubeconfig`` the path of a kubeconfig with inline credentials of
+    a cluster admin, ``folder`` holds the programs' logs until the end.
+    """
+
+    def __init__(self, binaries: Binaries, clock: Clock, options: Options | None = None) -> None:
+        self.binaries = binaries
+        self.folder = Path()
+        self.url = ""
+        self._clock = clock
+        self._options = options or Options()
+        self._authority = Authority(clock.now())
+        self._programs: list[Program] = []
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids by program name, for measurements."""
+        return {program.name: program.pid for program in self._programs}
+
+    def kubeconfig_for(self, user: str, *groups: str) -> bytes:
+        """A kubeconfig with a fresh client certificate for ``user``."""
+        return _kubeconfig(self.url, self._authority.pem, user, self._authority.client(user, *groups))
+
+    async def start(self) -> Self:
+        """Start everything and wait until it answers; ``stop`` must follow.
+
+        Raises:
+            NotReady: a program ended or was not ready in time, three times in a row.
+        """
+        for attempt in range(1, STARTS + 1):
+            try:
+                await self._start_once()
+                return self
+            except BaseException as error:
+                await self.stop()
+                if not isinstance(error, NotReady) or attempt == STARTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def stop(self) -> None:
+        """Stop what was started, last first, and remove the folder. Harmless when repeated."""
+        while self._programs:
+            await self._programs.pop().stop()
+        if self.folder != Path():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = Path()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _start_once(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kubewright-judge-"))
+        ports = Ports(*free_ports(4))
+        self.url = f"https://127.0.0.1:{ports.apiserver}"
+        self._write_identities()
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(aiohttp.ClientSession(timeout=PROBE))
+            probe = _Probe(http, self._tls())
+            await self._run(commands.etcd, ports, probe, f"http://127.0.0.1:{ports.etcd}/readyz")
+            await self._run(commands.apiserver, ports, probe, f"{self.url}/readyz")
+            await self._run(
+                commands.controller_manager, ports, probe, f"https://127.0.0.1:{ports.manager}/healthz"
+            )
+
+    async def _run(self, command: Any, ports: Ports, probe: "_Probe", ready: str) -> None:
+        words = command(self.binaries, self.folder, ports, self._options)
+        program = Program(words, self.folder / f"{command.__name__}.log", self._clock)
+        self._programs.append(program)
+        await program.wait_until(lambda: probe.answers(ready), READY_SECONDS)
+
+    def _write_identities(self) -> None:
+        server = self._authority.server("kubernetes", "kubernetes.default.svc")
+        admin = self._authority.client("kubernetes-admin", ADMINS)
+        files = {
+            "ca.crt": self._authority.pem,
+            "server.crt": server.certificate,
+            "server.key": server.key,
+            "admin.crt": admin.certificate,
+            "admin.key": admin.key,
+            "accounts.key": service_account_key(),
+            "admin.kubeconfig": _kubeconfig(self.url, self._authority.pem, "kubernetes-admin", admin),
+            "manager.kubeconfig": self.kubeconfig_for("system:kube-controller-manager", ADMINS),
+        }
+        for name, content in files.items():
+            _write_private(self.folder / name, content)
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self._authority.pem.decode())
+        context.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
+        return context
+
+
+class _Probe:
+    """Asks a program whether it is ready."""
+
+    def __init__(self, http: aiohttp.ClientSession, tls: ssl.SSLContext) -> None:
+        self._http = http
+        self._tls = tls
+        self._unverified = ssl.create_default_context()
+        self._unverified.check_hostname = False
+        self._unverified.verify_mode = ssl.CERT_NONE
+
+    async def answers(self, url: str) -> bool:
+        # The controller manager signs its health page itself; nothing secret goes there.
+        tls = self._unverified if url.endswith("/healthz") else self._tls
+        try:
+            async with self._http.get(url, ssl=tls) as answer:
+                return answer.status == 200
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
+def _kubeconfig(url: str, authority: bytes, user: str, identity: Identity) -> bytes:
+    """A kubeconfig, as JSON (which is YAML), that needs no other file."""
+
+    def inline(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    who = {"client-certificate-data": inline(identity.certificate), "client-key-data": inline(identity.key)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "judge", "cluster": {"server": url, "certificate-authority-data": inline(authority)}}
+        ],
+        "users": [{"name": user, "user": who}],
+        "contexts": [{"name": "judge", "context": {"cluster": "judge", "user": user}}],
+        "current-context": "judge",
+    }
+    return json.dumps(config, indent=1).encode()

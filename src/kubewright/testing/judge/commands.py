@@ -1,0 +1,113 @@
+"""The command lines of etcd, kube-apiserver and kube-controller-manager: pure, and all in one place.
+
+Theory.      Everything listens on 127.0.0.1 only. Admission is the release's default but for
+             ``ServiceAccount``: it would refuse a Pod until a controller has made the account
+             of its namespace, and tests of Pods would have to wait for that.
+Called by    ``cluster``.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.testing.judge.binaries import Binaries
+
+CONTROLLERS = (
+    "clusterrole-aggregation-controller",
+    "daemonset-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "replicaset-controller",
+    "serviceaccount-controller",
+    "statefulset-controller",
+    "taint-eviction-controller",
+)
+"""What a machine controller meets in a cluster; nothing that needs a cloud, a disk or a scheduler."""
+
+Command = list[str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a judge differs from the release's defaults.
+
+    ``fsync=False`` makes writes as fast as memory and loses them with the power: for tests, where
+    nothing is measured. ``node_grace_seconds`` is how long a silent kubelet is believed. ``rates``
+    are the queries a second, and the burst, of the controller manager.
+    """
+
+    fsync: bool = True
+    controllers: tuple[str, ...] = CONTROLLERS
+    node_grace_seconds: int = 40
+    rates: tuple[int, int] = (200, 400)
+    apiserver_flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    etcd: int
+    etcd_peer: int
+    apiserver: int
+    manager: int
+
+
+def etcd(binaries: Binaries, folder: Path, ports: Ports, options: Options) -> Command:
+    client, peer = f"http://127.0.0.1:{ports.etcd}", f"http://127.0.0.1:{ports.etcd_peer}"
+    command: Command = [
+        binaries.etcd,
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--log-level=warn",
+    ]
+    return command if options.fsync else [*command, "--unsafe-no-fsync"]
+
+
+def apiserver(binaries: Binaries, folder: Path, ports: Ports, options: Options) -> Command:
+    return [
+        binaries.apiserver,
+        f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={ports.apiserver}",
+        f"--tls-cert-file={folder / 'server.crt'}",
+        f"--tls-private-key-file={folder / 'server.key'}",
+        f"--client-ca-file={folder / 'ca.crt'}",
+        f"--service-account-key-file={folder / 'accounts.key'}",
+        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--authorization-mode=Node,RBAC",
+        "--disable-admission-plugins=ServiceAccount",
+        "--allow-privileged=true",
+        "--shutdown-delay-duration=0s",
+        *options.apiserver_flags,
+    ]
+
+
+def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: Options) -> Command:
+    return [
+        binaries.controller_manager,
+        f"--kubeconfig={folder / 'manager.kubeconfig'}",
+        f"--authentication-kubeconfig={folder / 'manager.kubeconfig'}",
+        f"--authorization-kubeconfig={folder / 'manager.kubeconfig'}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={ports.manager}",
+        f"--controllers={','.join(options.controllers)}",
+        "--leader-elect=false",
+        "--node-monitor-period=1s",
+        f"--node-monitor-grace-period={options.node_grace_seconds}s",
+        "--node-startup-grace-period=60s",
+        "--namespace-sync-period=30s",
+        f"--kube-api-qps={options.rates[0]}",
+        f"--kube-api-burst={options.rates[1]}",
+        f"--root-ca-file={folder / 'ca.crt'}",
+        f"--service-account-private-key-file={folder / 'accounts.key'}",
+    ]

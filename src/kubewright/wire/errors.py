@@ -1,0 +1,161 @@
+"""What an API server answers when it says no: one exception per reason, and its Status body.
+
+Tree.    ApiError                     any answer of 400 and above
+         ├── BadRequest        400    malformed request, body, selector or parameter
+         ├── Unauthorized      401
+         ├── Forbidden         403
+         ├── NotFound          404
+         ├── MethodNotAllowed  405
+         ├── NotAcceptable     406
+         ├── Conflict          409    the resourceVersion or uid was not the one expected: look again
+         │   └── AlreadyExists 409    the name is taken
+         ├── Gone              410    the history asked for is no longer kept (also reason Expired)
+         ├── TooLarge          413
+         ├── UnsupportedMedia  415
+         ├── Invalid           422    the object breaks its schema or rules; ``causes`` says where
+         ├── TooManyRequests   429    come back after ``retry_after``; evictions a budget forbids
+         ├── ServerError       500
+         └── Unavailable       503, 504
+
+Theory.  The server raises these and ``to_status`` renders them; the client parses the body with
+         ``from_status`` and raises the same class, so both worlds catch by the same names.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
+
+
+class ApiError(KubewrightError):
+    """An API server refused. ``details`` is the Status' details object, ``message`` its message."""
+
+    code: int = 500
+    reason: str = "Unknown"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        code: int | None = None,
+        reason: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Mapping[str, Any] = details or {}
+        self.code = code or type(self).code
+        self.reason = type(self).reason if reason is None else reason
+        self.retry_after = retry_after
+        if retry_after is not None:
+            self.retry: Retry = After(retry_after)
+
+    @property
+    def causes(self) -> Sequence[Mapping[str, str]]:
+        """The ``{reason, message, field}`` entries of a validation failure."""
+        causes: Sequence[Mapping[str, str]] = self.details.get("causes", ())
+        return causes
+
+
+class BadRequest(ApiError):
+    code, reason, retry = 400, "BadRequest", OnChange()
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason, retry = 405, "MethodNotAllowed", OnChange()
+
+
+class NotAcceptable(ApiError):
+    code, reason, retry = 406, "NotAcceptable", OnChange()
+
+
+class Conflict(ApiError):
+    code, reason, retry = 409, "Conflict", After(0.2)
+
+
+class AlreadyExists(Conflict):
+    code, reason = 409, "AlreadyExists"
+
+
+class Gone(ApiError):
+    code, reason = 410, "Expired"
+
+
+class TooLarge(ApiError):
+    code, reason, retry = 413, "RequestEntityTooLarge", OnChange()
+
+
+class UnsupportedMedia(ApiError):
+    code, reason, retry = 415, "UnsupportedMediaType", OnChange()
+
+
+class Invalid(ApiError):
+    code, reason, retry = 422, "Invalid", OnChange()
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class ServerError(ApiError):
+    code, reason, retry = 500, "InternalError", Backoff()
+
+
+class Unavailable(ApiError):
+    code, reason, retry = 503, "ServiceUnavailable", Backoff()
+
+
+_KNOWN: tuple[type[ApiError], ...] = (
+    BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict,
+    Gone, TooLarge, UnsupportedMedia, Invalid, TooManyRequests, ServerError, Unavailable,
+)  # fmt: skip
+_BY_REASON = {known.reason: known for known in _KNOWN}
+_BY_CODE = {known.code: known for known in _KNOWN}
+
+
+def to_status(error: ApiError) -> dict[str, Any]:
+    """The ``Status`` object that goes over the wire for an error."""
+    details = dict(error.details)
+    if error.retry_after is not None:
+        details["retryAfterSeconds"] = int(error.retry_after)
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+        **({"details": details} if details else {}),
+        "code": error.code,
+    }
+
+
+def from_status(code: int, body: Any, retry_after: float | None = None) -> ApiError:
+    """The exception for an answer of 400 and above; ``body`` is its decoded JSON, or anything else.
+
+    Proxies answer with HTML or nothing: then only the code counts.
+    """
+    status: Mapping[str, Any] = body if isinstance(body, Mapping) and body.get("kind") == "Status" else {}
+    code = int(status.get("code") or code)
+    reason = str(status.get("reason") or "")
+    details = status.get("details")
+    details = details if isinstance(details, Mapping) else {}
+    if retry_after is None and details.get("retryAfterSeconds"):
+        retry_after = float(details["retryAfterSeconds"])
+    fallback = Unavailable if code in (502, 504) else ServerError if code >= 500 else ApiError
+    known = _BY_REASON.get(reason) or _BY_CODE.get(code) or fallback
+    message = str(status.get("message") or f"the server answered {code}")
+    return known(message, details=details, code=code, reason=reason or known.reason, retry_after=retry_after)

@@ -1,0 +1,62 @@
+"""One request and one answer as values: the seam between every client and every server.
+
+Theory.      A server is ``async (Request) -> Response`` (a ``Handler``). Behind a socket an
+             adapter builds these values from HTTP; in process the client calls the handler
+             itself, so tests and zero-setup mode use the very same server without a port.
+Invariants.  Bodies are JSON bytes unless ``content_type`` says otherwise. A streamed answer is
+             an async iterator of byte chunks and ends when the iterator does; whoever takes
+             one closes it (``aclose``), which is how the server learns that a watcher left.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+Query = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as authentication found out."""
+
+    name: str = "system:anonymous"
+    groups: tuple[str, ...] = ("system:unauthenticated",)
+
+
+ADMIN = User("kubewright-admin", ("system:masters", "system:authenticated"))
+"""Who a caller in process is: it shares our memory, so there is nothing to prove."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``path`` is decoded and has no query; ``headers`` have lower-case names."""
+
+    method: str
+    path: str
+    query: Query = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    user: User = ADMIN
+
+    def param(self, name: str, default: str = "") -> str:
+        """The first value of a query parameter."""
+        return next((value for key, value in self.query if key == name), default)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """``stream`` is set instead of ``body`` for a watch; ``headers`` have lower-case names."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncGenerator[bytes, None] | None = None
+
+
+Handler = Callable[[Request], Awaitable[Response]]

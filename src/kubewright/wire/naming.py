@@ -1,0 +1,89 @@
+"""What names, label keys and label values may look like, and what kube-apiserver says of others.
+
+Theory.      Each check answers a list of complaints; an empty list means good. The sentences are
+             those of the real server, because people search for them and some clients show them.
+Called by    ``wire.selectors`` and the ``apiserver`` (names of objects, labels).
+"""
+
+import re
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_QUALIFIED})?"
+
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_QUALIFIED_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+
+_label = re.compile(_LABEL).fullmatch
+_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_qualified = re.compile(_QUALIFIED).fullmatch
+_value = re.compile(_VALUE).fullmatch
+
+
+def dns_label(text: str) -> list[str]:
+    """Complaints about ``text`` as a DNS-1123 label (names of namespaces): at most 63 characters."""
+    return _checked(text, 63, _label(text), _with_examples(_LABEL_RULE, _LABEL, "my-name", "123-abc"))
+
+
+def dns_subdomain(text: str) -> list[str]:
+    """Complaints about ``text`` as a DNS-1123 subdomain (most names): at most 253 characters."""
+    return _checked(text, 253, _subdomain(text), _with_examples(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com"))
+
+
+def path_segment(text: str) -> list[str]:
+    """Complaints about ``text`` as one part of a URL path (names of RBAC objects)."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in text]
+
+
+def label_key(text: str) -> list[str]:
+    """Complaints about ``[prefix/]name`` as the key of a label or an annotation."""
+    prefix, slash, name = text.rpartition("/")
+    rule = _with_examples(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
+    if "/" in prefix:
+        shape = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a valid label key {rule} {shape}"]
+    complaints = []
+    if slash and not prefix:
+        complaints.append("prefix part must be non-empty")
+    elif prefix:
+        complaints += [f"prefix part {said}" for said in dns_subdomain(prefix)]
+    if not name:
+        complaints.append("name part must be non-empty")
+    elif len(name) > 63:
+        complaints.append("name part must be no more than 63 bytes")
+    if not _qualified(name):
+        complaints.append(f"name part {rule}")
+    return complaints
+
+
+def label_value(text: str) -> list[str]:
+    """Complaints about ``text`` as the value of a label: at most 63 characters, may be empty."""
+    rule = _with_examples(_VALUE_RULE, _VALUE, "MyValue", "my_value", "12345")
+    return _checked(text, 63, _value(text), rule)
+
+
+def _checked(text: str, limit: int, matched: re.Match[str] | None, rule: str) -> list[str]:
+    long = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+    return long if matched else [*long, rule]
+
+
+def _with_examples(rule: str, pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"

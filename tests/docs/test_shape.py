@@ -1,0 +1,143 @@
+"""The shape of the code, read from its syntax trees: what no linter has a rule for.
+
+Sizes, docstrings, and the purity of the middle: whatever decides sees values only, so no event
+loop, no client and no clock may be imported there (DESIGN D4, aesthetics §6.3).
+"""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "kubewright"
+FILES = sorted(PACKAGE.rglob("*.py"))
+FILE_LINES = 350
+FUNCTION_LINES = 40
+VAGUE_NAMES = ("util", "helper", "common", "misc")
+PURE_PACKAGES = ("rollout", "wire")
+PURE_FILES = ("decide.py", "status.py")
+EFFECTS = {
+    "asyncio",
+    "aiohttp",
+    "kubernetes",
+    "sqlite3",
+    "socket",
+    "subprocess",
+    "time",
+    "random",
+    "threading",
+}
+CLOCKS = {"Clock", "SystemClock", "LoopClock", "new_uid"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+
+
+def body_lines(function: Function) -> int:
+    """Lines from ``def`` to the end, without the docstring: documentation costs nothing."""
+    first, lines = function.body[0], (function.end_lineno or 0) - function.lineno + 1
+    if ast.get_docstring(function, clean=False) is None:
+        return lines
+    return lines - ((first.end_lineno or 0) - first.lineno + 1)
+
+
+def is_pure(path: Path) -> bool:
+    return path.name in PURE_FILES or path.relative_to(PACKAGE).parts[0] in PURE_PACKAGES
+
+
+def imported(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of every import anywhere in the file; name is empty for ``import module``."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def test_files_fit_a_sitting() -> None:
+    long = {short(p): n for p in FILES if (n := len(p.read_text().splitlines())) > FILE_LINES}
+    assert not long, f"over {FILE_LINES} lines: {long}"
+
+
+def test_functions_fit_a_screen() -> None:
+    long = {
+        f"{short(path)}:{function.lineno} {function.name}": lines
+        for path in FILES
+        for function in functions(path)
+        if (lines := body_lines(function)) > FUNCTION_LINES
+    }
+    assert not long, f"over {FUNCTION_LINES} lines: {long}"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [short(path) for path in FILES if not ast.get_docstring(tree(path))]
+    assert not silent, f"no docstring: {silent}"
+
+
+def test_every_package_has_an_init_so_that_the_import_contracts_see_it() -> None:
+    folders = {path.parent for path in FILES}
+    invisible = sorted(short(folder) for folder in folders if not (folder / "__init__.py").exists())
+    assert not invisible, f"no __init__.py: {invisible}"
+
+
+def test_names_come_from_the_domain() -> None:
+    vague = [short(path) for path in FILES if path.stem.rstrip("s") in VAGUE_NAMES]
+    assert not vague, f"say what it is about: {vague}"
+
+
+def test_what_decides_imports_no_effects_and_no_clock() -> None:
+    impure = [
+        f"{short(path)} imports {module}.{name}".rstrip(".")
+        for path in FILES
+        if is_pure(path)
+        for module, name in imported(path)
+        if module.split(".")[0] in EFFECTS or (module == "kubewright.base.clock" and name in CLOCKS)
+    ]
+    assert not impure, impure
+
+
+def test_what_decides_never_awaits() -> None:
+    waiting = [
+        f"{short(path)}:{node.lineno}"
+        for path in FILES
+        if is_pure(path)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Await | ast.AsyncFunctionDef | ast.AsyncWith | ast.AsyncFor)
+    ]
+    assert not waiting, f"pure modules are synchronous: {waiting}"
+
+
+def test_every_package_has_a_floor() -> None:
+    """A new package must be placed in the import contracts before anything may use it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = " ".join(next(c for c in contracts if c["id"] == "floors")["layers"])
+    guarded = next(c for c in contracts if c["id"] == "testing-is-for-tests")["source_modules"]
+    packages = {
+        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    for name in packages - {"__init__", "__main__", "testing"}:
+        assert f"kubewright.{name}" in floors, f"{name} has no floor in pyproject.toml"
+        assert f"kubewright.{name}" in guarded, f"{name} may import kubewright.testing"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("test_*.py")), ids=lambda p: p.stem)
+def test_no_test_sleeps_in_real_time(path: Path) -> None:
+    """Sleeping on the loop is free there (looptime); ``time.sleep`` is real."""
+    assert ("time", "sleep") not in set(imported(path))
+    assert "time.sleep(" not in path.read_text().replace('"time.sleep("', "")

@@ -1,0 +1,138 @@
+"""Revisions, rollback, history (mcm.md §7.3, §7.10; capi.md §7.9) and progress (mcm.md §7.11)."""
+
+import pytest
+
+from kubewright.rollout.model import Group
+from kubewright.rollout.progress import Counts, Progress, Report, progress, seconds_left
+from kubewright.rollout.revisions import (
+    Revision,
+    current_of,
+    forgettable,
+    largest,
+    next_revision,
+    oldest,
+    read_history,
+    rollback_target,
+    write_history,
+)
+
+
+def group(
+    name: str, created: float, *, size: int = 0, revision: int = 0, leaving: int = 0, settled: bool = True
+) -> Group:
+    return Group(name, created, size, revision=revision, leaving=leaving, settled=settled)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expect"),
+    [
+        pytest.param(oldest, "a", id="MCM takes the oldest"),
+        pytest.param(largest, "b", id="Cluster API the largest"),
+    ],
+)
+def test_current_group(choice: object, expect: str) -> None:
+    groups = [(group("c", 0.0), "other"), (group("b", 2.0, size=5), "wanted"), (group("a", 1.0), "wanted")]
+    found = current_of(groups, "wanted", choice)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.name == expect
+
+
+def test_no_group_has_the_wanted_template() -> None:
+    assert current_of([(group("a", 1.0), "other")], "wanted") is None
+
+
+@pytest.mark.parametrize(
+    ("now", "to", "expect"),
+    [
+        pytest.param(Revision(0), 1, Revision(1), id="the first number leaves no history"),
+        pytest.param(Revision(1), 4, Revision(4, (1,)), id="a set that is current again remembers"),
+        pytest.param(Revision(4, (1,)), 6, Revision(6, (1, 4)), id="and appends"),
+        pytest.param(Revision(4, (1,)), 4, Revision(4, (1,)), id="a number never falls or repeats"),
+    ],
+)
+def test_raising_a_revision(now: Revision, to: int, expect: Revision) -> None:
+    assert now.raised(to) == expect
+
+
+def test_history_survives_a_round_trip_and_rubbish() -> None:
+    assert read_history("1,4,x,") == (1, 4)
+    assert write_history((1, 4)) == "1,4"
+    assert next_revision([group("a", 1.0, revision=3), group("b", 2.0, revision=7)]) == 8
+
+
+GROUPS = [group("a", 1.0, revision=1), group("b", 2.0, revision=5), group("c", 3.0, revision=3)]
+
+
+@pytest.mark.parametrize(
+    ("revision", "expect"),
+    [
+        pytest.param(0, "c", id="zero is the one before the highest"),
+        pytest.param(5, "b", id="a number is that number"),
+        pytest.param(4, None, id="an unknown number is nothing"),
+    ],
+)
+def test_rollback(revision: int, expect: str | None) -> None:
+    found = rollback_target(GROUPS, revision)
+    assert (found.name if found else None) == expect
+
+
+def test_rollback_needs_a_second_revision() -> None:
+    assert rollback_target(GROUPS[:1], 0) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "expect"),
+    [
+        pytest.param(None, "", id="no limit keeps everything"),
+        pytest.param(4, "", id="at the limit nothing goes"),
+        pytest.param(2, "ab", id="the oldest go first"),
+        pytest.param(1, "ab", id="those with members or unseen changes stay"),
+        pytest.param(0, "ab", id="and nothing else goes instead"),
+    ],
+)
+def test_history_limit(limit: int | None, expect: str) -> None:
+    old = [group("d", 4.0, settled=False), group("b", 2.0), group("a", 1.0), group("c", 3.0, leaving=1)]
+    assert "".join(g.name for g in forgettable(old, limit)) == expect
+
+
+DONE = Counts(3, 3, 3, 3)
+HALF = Counts(4, 2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "report", "now", "expect"),
+    [
+        pytest.param(HALF, DONE, Report(0), 1, Progress.COMPLETE, id="all new, all available, nothing old"),
+        pytest.param(Counts(4, 1, 3, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one more updated"),
+        pytest.param(Counts(5, 2, 3, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one old less"),
+        pytest.param(Counts(4, 2, 2, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one more ready"),
+        pytest.param(Counts(4, 2, 3, 2), HALF, Report(0), 999, Progress.PROGRESSING, id="one more available"),
+        pytest.param(HALF, HALF, Report(0), 60, Progress.WAITING, id="within the deadline"),
+        pytest.param(HALF, HALF, Report(0), 61, Progress.TIMED_OUT, id="after the deadline"),
+        pytest.param(HALF, HALF, None, 999, Progress.WAITING, id="nothing reported yet"),
+        pytest.param(
+            DONE,
+            Counts(3, 3, 2, 2),
+            Report(0, complete=True),
+            999,
+            Progress.WAITING,
+            id="complete, later a failure",
+        ),
+    ],
+)
+def test_progress(before: Counts, after: Counts, report: Report | None, now: float, expect: Progress) -> None:
+    assert progress(before, after, 3, report, (now, 60)) is expect
+
+
+@pytest.mark.parametrize(
+    ("report", "deadline", "expect"),
+    [
+        pytest.param(Report(10), 60, 51.0, id="just after the deadline"),
+        pytest.param(Report(10), None, None, id="no deadline"),
+        pytest.param(Report(-100), 60, None, id="already over"),
+        pytest.param(Report(10, complete=True), 60, None, id="complete"),
+        pytest.param(None, 60, None, id="nothing reported"),
+    ],
+)
+def test_when_to_look_again(report: Report | None, deadline: int | None, expect: float | None) -> None:
+    assert seconds_left(report, (20.0, deadline)) == expect

@@ -1,0 +1,236 @@
+"""The work queue: cases, and random histories on virtual time."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import looptime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubewright.base.clock import LoopClock
+from kubewright.runtime.queue import Curve, Queue, QueueFull
+from kubewright.wire.gvk import Key
+
+A, B, C = Key("ns", "a"), Key("ns", "b"), Key("", "c")
+
+
+@pytest.fixture
+def clock():
+    return LoopClock()
+
+
+@pytest.fixture
+def queue(clock):
+    return Queue(clock)
+
+
+async def take(queue):
+    """The next key, or a failure after a virtual hour."""
+    async with asyncio.timeout(3600):
+        wake = await queue.get()
+    assert wake is not None
+    return wake
+
+
+async def test_keys_leave_in_the_order_they_came(queue):
+    for key in (B, A, C, B):
+        queue.add(key)
+    assert [(await take(queue)).key for _ in range(3)] == [B, A, C]
+    assert queue.statistics().merged == 1
+
+
+async def test_an_add_during_the_run_leads_to_another_run_after_it(queue):
+    queue.add(A, "first")
+    assert (await take(queue)).why == "first"
+    queue.add(A, "second")
+    queue.add(A, "third")
+    assert queue.statistics().waiting == 1
+    queue.add(B)
+    assert (await take(queue)).key == B
+    queue.done(A)
+    assert (await take(queue)).why == "second"
+
+
+async def test_a_key_that_adds_itself_goes_to_the_back(queue):
+    for key in (A, B):
+        queue.add(key)
+    queue.add((await take(queue)).key)
+    queue.done(A)
+    assert [(await take(queue)).key for _ in range(2)] == [B, A]
+
+
+async def test_of_several_delays_the_earliest_counts(queue, looptime):
+    queue.add_after(A, 30)
+    queue.add_after(A, 10, "sooner")
+    queue.add_after(A, 20)
+    assert (await take(queue)).why == "sooner"
+    assert looptime == 10
+    queue.done(A)
+    assert queue.statistics().delayed == 0
+
+
+async def test_delays_ring_in_the_order_of_their_moments(queue, looptime):
+    for key, seconds in ((A, 3), (B, 1), (C, 2)):
+        queue.add_after(key, seconds)
+    assert [(await take(queue)).key for _ in range(3)] == [B, C, A]
+    assert looptime == 3
+
+
+async def test_no_delay_means_now(queue, looptime):
+    queue.add_after(A, -1)
+    await take(queue)
+    assert looptime == 0
+
+
+async def test_backoff_grows_to_its_cap_and_is_forgotten(clock):
+    queue = Queue(clock, curve=Curve(base=1, cap=5, jitter=0))
+    assert [queue.retry(A) for _ in range(4)] == [1, 2, 4, 5]
+    queue.forget(A)
+    assert queue.retry(A) == 1
+    assert queue.retry(A, at_least=60) == 60
+
+
+def test_backoff_is_finite_after_any_number_of_failures():
+    assert Curve().delay(100_000, 0.0) == Curve().cap
+
+
+@given(st.integers(1, 200), st.floats(0, 1, exclude_max=True))
+def test_backoff_stays_within_its_bounds(failures, chance):
+    curve = Curve(base=0.1, cap=120, jitter=0.25)
+    assert 0.075 <= curve.delay(failures, chance) <= 120
+
+
+async def test_close_ends_waiting_workers_and_drops_what_waits(queue):
+    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    queue.add_after(A, 5)
+    await asyncio.sleep(0)
+    queue.close()
+    assert await asyncio.gather(*workers) == [None, None, None]
+    queue.add(B)
+    queue.add_after(B, 1)
+    assert await queue.get() is None
+    assert queue.statistics().delayed == 0
+
+
+async def test_drained_waits_for_the_running_and_only_for_them(queue, looptime):
+    queue.add(A)
+    queue.add(B)
+    await take(queue)
+
+    async def finish():
+        await asyncio.sleep(7)
+        queue.add(A)
+        queue.done(A)
+
+    task = asyncio.create_task(finish())
+    queue.close()
+    await queue.drained()
+    assert looptime == 7
+    await task
+
+
+async def test_a_cancelled_worker_loses_no_key(queue):
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add(A)
+    worker.cancel()
+    await asyncio.gather(worker, return_exceptions=True)
+    assert (await take(queue)).key == A
+
+
+async def test_a_full_queue_says_so_but_lets_a_running_key_come_back(clock):
+    queue = Queue(clock, limit=2)
+    queue.add(A)
+    await take(queue)
+    queue.add(B)
+    queue.add_after(C, 9)
+    with pytest.raises(QueueFull):
+        queue.add(Key("", "d"))
+    queue.add(A)
+    assert queue.retry(A) > 0
+
+
+async def test_void_alarms_do_not_pile_up(queue):
+    for turn in range(2000):
+        queue.add_after(A, 10_000 - turn)
+        queue.add_after(B, 0.001)
+        queue.done((await take(queue)).key)
+    assert len(queue._alarms) < 200
+
+
+@dataclass
+class Observed:
+    """What workers saw, checked against what was asked for."""
+
+    now: object
+    running: set = field(default_factory=set)
+    begun: list = field(default_factory=list)
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "after", "retry", "pass"]),
+        st.sampled_from([A, B, C]),
+        st.integers(0, 8),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(ACTIONS, st.integers(1, 4), st.lists(st.integers(0, 5), min_size=1, max_size=5))
+def test_no_history_breaks_the_promises(actions, workers, work_times):
+    with looptime_runner() as runner:
+        runner.run(_history(actions, workers, work_times))
+
+
+async def _history(actions, workers, work_times):
+    """Serial per key; every wish is followed by a run that begins at or after its moment, never before a
+    lone delay is over; at the end nothing waits and nothing runs."""
+    loop = asyncio.get_running_loop()
+    queue, seen = Queue(LoopClock(), curve=Curve(base=1, cap=4)), Observed(loop.time)
+    wishes = []
+
+    async def work(number):
+        turn = number
+        while (wake := await queue.get()) is not None:
+            assert wake.key not in seen.running, "one key runs twice at once"
+            seen.running.add(wake.key)
+            seen.begun.append((loop.time(), wake.key))
+            await asyncio.sleep(work_times[turn % len(work_times)])
+            turn += workers
+            seen.running.discard(wake.key)
+            queue.done(wake.key)
+
+    crew = [asyncio.create_task(work(number)) for number in range(workers)]
+    for verb, key, seconds in actions:
+        now = loop.time()
+        match verb:
+            case "add":
+                queue.add(key)
+                wishes.append((key, now, now))
+            case "after":
+                queue.add_after(key, seconds)
+                wishes.append((key, now, now + seconds))
+            case "retry":
+                wishes.append((key, now, now + queue.retry(key)))
+            case "pass":
+                await asyncio.sleep(seconds)
+    await asyncio.sleep(2000)
+    _judge(wishes, seen.begun, queue.statistics())
+    queue.close()
+    await asyncio.gather(*crew)
+
+
+def _judge(wishes, begun, statistics):
+    assert (statistics.waiting, statistics.running, statistics.delayed) == (0, 0, 0)
+    for key, asked, _due in wishes:
+        assert any(k == key and at >= asked for at, k in begun), "an add was lost"
+    for at, key in begun:
+        due = [due for k, _asked, due in wishes if k == key]
+        assert min(due) <= at + 1e-5, "a delay ended early"
+
+
+def looptime_runner():
+    return asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0))
