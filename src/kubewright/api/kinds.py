@@ -57,10 +57,8 @@ class Kind(Generic[T]):
         """
         try:
             return self._decoder.decode(data)
-        except msgspec.ValidationError:
-            return self.from_plain(msgspec.json.decode(data))
-        except msgspec.DecodeError as error:
-            raise Undecodable(self.resource, str(error)) from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self.from_plain(self._parsed(data))
 
     def encode(self, obj: T) -> bytes:
         """Write one object; fields at their default are left out, ``apiVersion`` and ``kind`` never."""
@@ -80,6 +78,12 @@ class Kind(Generic[T]):
     def to_plain(self, obj: T) -> dict[str, Any]:
         """The object as JSON values, as ``encode`` would write them."""
         return cast("dict[str, Any]", msgspec.to_builtins(self._named(obj)))
+
+    def _parsed(self, data: bytes) -> Any:
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Undecodable(self.resource, str(error)) from None
 
     def _named(self, obj: T) -> Any:
         if isinstance(obj, Mapping):

@@ -35,7 +35,8 @@ PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 ATOMIC = {"x-kubernetes-list-type": "atomic"}
 ATOMIC_MAP = {"x-kubernetes-map-type": "atomic"}
 
-QUANTITY_PATTERN = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+QUANTITY_PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 """What kube-apiserver's schemas say about a quantity; ``wire.quantity`` reads it."""
 
 Time = Annotated[datetime, Meta(tz=True)]

@@ -37,15 +37,15 @@ class Written:
     """A write that the server acknowledged.
 
     ``body`` is the object as the server answered it: as it is now, or as it last was when the
-    write removed it (``header.read_answer`` tells). When the answer to a delete was a mere
-    ``Status``, ``body`` is empty and ``uid`` says which object is gone; it too is empty when
-    nobody knows.
+    write removed it (``header.read_answer`` tells). Many deletes answer a mere ``Status``: then
+    ``body`` is empty and ``uid`` says which object is gone; it too is empty when nobody knows.
     """
 
     resource: Resource
     key: Key
     body: bytes = b""
     uid: str = ""
+    deleted: bool = False
 
 
 class Client:
@@ -248,9 +248,9 @@ class Client:
         if self._listeners:
             status = read_status(body)
             if status is None:
-                self._tell(Written(resource, key, body))
+                self._tell(Written(resource, key, body, deleted=True))
             else:
-                self._tell(Written(resource, key, uid=status.uid or uid))
+                self._tell(Written(resource, key, uid=status.uid or uid, deleted=True))
 
     def _tell(self, written: Written) -> None:
         for listener in self._listeners:

@@ -3,9 +3,10 @@
 Theory.      Third parties own fields of the same objects, so we never send a whole object back
              (design decision D3). A reconciler changes a copy of what it read; the difference is
              the patch, and what our types do not know is never touched.
-Invariants.  ``apply(merge_patch(a, b), a) == b`` for JSON values without nulls. Equal inputs give
-             ``{}``, which is never sent. A merge patch cannot say ``null``, so a member that ``after``
-             has as null or not at all is removed. Lists are replaced whole (RFC 7386).
+Invariants.  ``wire.patch.merge.apply(before, merge_patch(before, after))`` is ``after``, for JSON
+             values without nulls. Equal inputs give ``{}``, which is never sent. A merge patch
+             cannot say ``null``, so a member that ``after`` has as null or not at all is removed.
+             Lists are replaced whole (RFC 7386).
 Called by    every ``act`` that patches; ``Client.patch`` sends the result.
 """
 
@@ -48,19 +49,6 @@ def split_status(patch: Mapping[str, Any]) -> tuple[Patch, Patch]:
     """The patch for the object and the patch for its ``status`` subresource; either may be empty."""
     rest = {key: value for key, value in patch.items() if key != "status"}
     return rest, {"status": patch["status"]} if "status" in patch else {}
-
-
-def apply(patch: Any, target: Any) -> Any:
-    """RFC 7386: ``target`` after the patch, as a new value that shares unchanged parts."""
-    if not isinstance(patch, Mapping):
-        return patch
-    merged = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = apply(value, merged.get(key))
-    return merged
 
 
 def guarded(body: Any) -> bool:

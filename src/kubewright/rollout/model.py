@@ -98,6 +98,10 @@ class Fleet:
         return sum(group.existing for group in self.groups)
 
     @property
+    def existing_old(self) -> int:
+        return sum(group.existing for group in self.old)
+
+    @property
     def available(self) -> int:
         return sum(group.available for group in self.groups)
 

@@ -4,8 +4,10 @@ Theory.      Scaling is told from rolling by the marks that the last scaling lef
              an active group whose ``goal`` is not the fleet's replicas has not heard of the new
              number yet. Several active groups exist only while a rollout is under way; each of
              them keeps its share of the fleet, so that the rollout goes on where it was.
-Invariants.  The sizes never add up to more than the ceiling because of us; growth also respects
-             members that are leaving. A fleet whose groups all carry the marks is left alone.
+Invariants.  Growth respects the ceiling, and members that are leaving count in it, with one
+             exception: a group that is alone does not wait for its own leaving members, or a
+             drain of two hours would keep a pool from coming back. A fleet whose active groups
+             all carry the marks is left alone. Between two templates only the strategy decides.
 Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go's.
 """
 
@@ -25,10 +27,8 @@ class Growth(Enum):
 
 def scaling_wanted(fleet: Fleet) -> bool:
     """Has somebody changed the number of replicas since the groups were last scaled?"""
-    if not fleet.groups:
-        return False
     if not fleet.active:
-        return fleet.replicas > 0 and fleet.current is not None
+        return fleet.replicas > 0 and fleet.current is not None and not fleet.existing_old
     return any(group.goal != fleet.replicas for group in fleet.active)
 
 
@@ -50,7 +50,11 @@ def _scale_one(fleet: Fleet, limits: Bounds) -> Plan:
     group = next(iter(fleet.active), None) or fleet.current or next(reversed(fleet.old), None)
     if group is None:
         return Plan(notes=("no group to scale",))
-    intents = resize(group, fleet.replicas, f"scaled to {fleet.replicas} replicas")
+    others = fleet.existing - group.existing
+    if others and not fleet.active:
+        return Plan(notes=(f"{others} machines of other groups still exist",))
+    size = min(fleet.replicas, max(group.size, limits.ceiling - others))
+    intents = resize(group, size, f"scaled to {fleet.replicas} replicas")
     return Plan(intents, _unmarked((group,), fleet, limits), fleet.replicas, limits.ceiling)
 
 

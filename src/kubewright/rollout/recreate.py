@@ -14,7 +14,7 @@ def recreate(fleet: Fleet) -> Plan:
         shrinks += resize(group, 0, "recreate: old machines go first")
     if shrinks:
         return Plan(shrinks, goal=fleet.replicas, ceiling=fleet.replicas)
-    if waiting := sum(group.existing for group in fleet.old):
+    if waiting := fleet.existing_old:
         return Plan(notes=(f"recreate: {waiting} old machines still exist",))
     if fleet.current is None:
         create = Create(fleet.replicas, "recreate: no old machine is left")

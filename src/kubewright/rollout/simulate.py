@@ -183,11 +183,9 @@ def _moves(
         plans.append(planner(world.fleet()))
         return world.carry_out(plans[0])
 
-    moves = [
-        decide,
-        *(partial(world.act_set, cast) for cast in world.casts),
-        partial(world.act_machines, chance),
-    ]
+    moves: list[Callable[[], bool]] = [decide]
+    moves += [partial(world.act_set, cast) for cast in world.casts]
+    moves.append(partial(world.act_machines, chance))
     if chance is not None:
         chance.shuffle(moves)
     return moves

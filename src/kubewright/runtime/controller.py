@@ -79,7 +79,12 @@ class Controller:
 
         def changed(change: "Change[Any]") -> None:
             verb = "added" if change.old is None else "gone" if change.new is None else "changed"
-            for key in mapped(change):
+            try:
+                keys = mapped(change)
+            except KubewrightError as error:  # somebody's object has not the form of its kind
+                log.warning("change not understood", controller=self.name, kind=kind, error=str(error))
+                return
+            for key in keys:
                 self._queue.add(key, f"{kind} {change.key} {verb}")
 
         informer.subscribe(changed)

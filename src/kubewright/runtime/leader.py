@@ -2,8 +2,8 @@
 
 Theory.      The Lease is a record that candidates overwrite by compare-and-swap (a PUT with the
              resourceVersion last read). Nobody trusts another's clock: a candidate notes on its own
-             monotonic clock when it *saw the record change*, and may take the Lease once it has not
-             changed for as long as the record promises. The leader gives up earlier: ``renew_deadline``
+             monotonic clock when it *saw the Lease change* (any write counts, whatever times it
+             carries), and may take it once it has not changed for as long as the record promises. The leader gives up earlier: ``renew_deadline``
              after it *began* its last successful renewal. Others can only have seen that renewal
              later than it began, so ``lease_duration - renew_deadline`` remains for stopping.
 Invariants.  The work is cancelled and over before ``run`` lets go of the Lease. A lost answer, a
@@ -97,11 +97,11 @@ class Seen:
         return cls(lease, now, float(lease.spec.lease_duration_seconds or 0))
 
     def then(self, lease: Lease | None, now: float, me: str) -> "Seen":
-        """The next look: an unchanged record keeps its moment; a vanished one keeps its guard."""
+        """The next look: an unchanged Lease keeps its moment; a vanished one keeps its guard."""
         if lease is None:
             return self if self.lease is None else Seen(None, now, self.guard)
-        if self.lease is not None and self.lease.spec == lease.spec:
-            return Seen(lease, self.since, self.guard)
+        if self.lease is not None and _version(self.lease) == _version(lease):
+            return self
         return Seen.first(lease, now, me)
 
     @property
@@ -256,6 +256,10 @@ class Elector:
 
     def _shortly(self) -> float:
         return self.timings.retry_period / 5 * (0.5 + self._clock.random.random())
+
+
+def _version(lease: Lease) -> tuple[str, str]:
+    return lease.metadata.uid, lease.metadata.resource_version
 
 
 def claimed(old: Lease | None, me: str, duration: float, now: datetime) -> LeaseSpec:

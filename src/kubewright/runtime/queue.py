@@ -33,7 +33,7 @@ class QueueFull(KubewrightError):
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A key whose turn it is. ``why`` and ``waited`` (seconds in line) are for people; never decide by them."""
+    """A key whose turn it is. ``why`` and ``waited`` (seconds in line) are not for decisions."""
 
     key: Key
     why: str = field(default="", compare=False)
@@ -57,11 +57,13 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
-    """A picture of one queue. ``adds`` counts places taken in line, ``merged`` the adds that met one."""
+    """A picture of one queue. ``adds`` counts places taken in line, ``merged`` the adds that met one;
+    ``alarms`` is ``delayed`` and those that an earlier alarm of the same key has made void."""
 
     waiting: int
     running: int
     delayed: int
+    alarms: int
     failing: int
     adds: int
     merged: int
@@ -185,6 +187,7 @@ class Queue:
             waiting=len(self._dirty),
             running=len(self._running),
             delayed=len(self._delayed),
+            alarms=len(self._alarms),
             failing=len(self._failures),
             adds=self._adds,
             merged=self._merged,

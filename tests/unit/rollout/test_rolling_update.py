@@ -68,7 +68,7 @@ CASES = [
     Case("below the floor nothing available is taken", 4, 1, 0, group(NEW, 1, up=0),
          (group(OLD, 4, down=1),), {}),
     Case("a shrink that is not carried out yet counts", 10, 0, 2, group(NEW, 0), (group(OLD, 8, up=10),), {}),
-    Case("an available machine whose priority puts it in front of a broken one is not sacrificed", 4, 1, 1,
+    Case("an available machine whose priority puts it in front of a broken one is not sacrificed", 3, 1, 1,
          group(NEW, 1, up=0), (member_line(OLD, 3, "+-+"),), {}),
     Case("unless nothing else can move: then the priority is obeyed", 3, 1, 0, group(NEW, 1),
          (member_line(OLD, 3, "+-+"),), {OLD: 2}),

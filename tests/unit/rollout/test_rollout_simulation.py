@@ -1,5 +1,6 @@
 """Whole rollouts among their neighbours: in a fixed order with a story, in seeded orders with rules."""
 
+import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -87,7 +88,9 @@ def test_story(play: Play) -> None:
     story = "\n".join(simulate(world, play.planner(), always=within(play, world))) + "\n"
     ended_well(play, world)
     path = GOLDEN / f"{play.name.replace(' ', '_').replace(',', '')}.txt"
-    assert story == path.read_text(), f"if the new story is better, write it to {path}:\n{story}"
+    if os.environ.get("WRITE_GOLDEN"):
+        path.write_text(story, encoding="utf-8")
+    assert story == path.read_text(encoding="utf-8"), "read the new story; if it is better: WRITE_GOLDEN=1"
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -110,6 +110,9 @@ class ServedKind:
     ``check``     rules beyond the schema: immutable fields, names, cross-field rules.
     ``fields``    the values that field selectors may ask for, beside metadata.name/namespace:
                   label (``spec.nodeName``) to value.
+    ``stored_as``     the resource under whose place the objects are stored when it is another one, and
+                  ``to_stored``/``from_stored`` between the shapes: events.k8s.io Events are core
+                  Events written differently. All versions of one CRD share a place without this.
     ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
     """
 
@@ -133,6 +136,9 @@ class ServedKind:
     prepare: Callable[[Object, Object | None], Object] = _same
     check: Callable[[Object, Object | None], list[Cause]] = _no_causes
     fields: Callable[[Object], Mapping[str, str]] = field(default=lambda _obj: {})
+    stored_as: Resource | None = None
+    to_stored: Callable[[Object], Object] = lambda obj: obj
+    from_stored: Callable[[Object], Object] = lambda obj: obj
     grace_seconds: Callable[[Object], int] | None = None
     """Default grace period of a delete: only Pods have one; None means gone at once."""
 

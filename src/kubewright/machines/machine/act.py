@@ -8,96 +8,102 @@ Invariants.  No PUT. No step waits for a cloud or a pod. A refused eviction is n
 Called by    ``reconciler.Machines``.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, assert_never
 
-from kubewright.api.core import NODE, POD, SECRET, VOLUME_ATTACHMENT, Pod
+from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
-from kubewright.base.clock import Clock
-from kubewright.kube.client import Client
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.look import Looker, Notes
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Adorn,
     Call,
     Cordon,
     DeleteNode,
-    DeletePods,
+    Drain,
     DropToken,
-    Evict,
+    MachineStep,
     MarkTerminating,
+    NodeStep,
     Plan,
     Record,
     Release,
     ReleaseVolumes,
-    Step,
     SyncNode,
     Verb,
 )
-from kubewright.runtime.events import Recorder
+from kubewright.nodes.drain import run as drains
+from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import AlreadyExists, NotFound, TooManyRequests
+from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import STRATEGIC_PATCH
 
 
 class Actor:
     """Performs plans on both clusters."""
 
-    def __init__(
-        self, control: Client, target: Client, looker: Looker, calls: VmCalls, recorder: Recorder, clock: Clock
-    ) -> None:
-        self._control = control
-        self._target = target
+    def __init__(self, parts: Parts, looker: Looker, calls: VmCalls) -> None:
+        self._control = parts.control
+        self._target = parts.target
+        self._recorder = parts.recorder
+        self._clock = parts.clock
         self._looker = looker
         self._calls = calls
-        self._recorder = recorder
-        self._clock = clock
 
     async def perform(self, key: Key, seen: Seen, plan: Plan) -> Result:
         """All steps, then the status; raises what the API server or network said no with."""
         for step in plan.steps:
-            await self._step(key, seen, step)
+            if isinstance(step, NodeStep):
+                await self._on_node(seen, step)
+            else:
+                await self._on_machine(key, seen, step)
         if not any(isinstance(step, Release) for step in plan.steps):
             await self._report(key, seen, plan)
         if plan.warning is not None:
             self._recorder.event(seen.machine, *plan.warning, warning=True)
         return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
 
-    async def _step(self, key: Key, seen: Seen, step: Step) -> None:
-        machine, node = seen.machine, seen.node
+    async def _on_machine(self, key: Key, seen: Seen, step: MachineStep) -> None:
+        machine = seen.machine
         match step:
             case Adorn(patch):
                 await self._patch(machine, {"metadata": {**patch, **_exactly(machine)}})
             case Call(verb):
                 await self._call(key, seen, verb)
             case Record(found):
-                label = {names.NODE_LABEL: found.node_name}
-                meta = {"labels": label, "uid": machine.metadata.uid}
+                meta = {"labels": {names.NODE_LABEL: found.node_name}, "uid": machine.metadata.uid}
                 await self._patch(machine, {"metadata": meta, "spec": {"providerID": found.provider_id}})
-            case SyncNode(patch) | Cordon(patch) if node is not None:
-                await self._target.patch(NODE, Key("", node.metadata.name), patch)
-            case MarkTerminating(patch) if node is not None:
-                await self._target.patch(NODE, Key("", node.metadata.name), patch, subresource="status")
-            case Evict(pods):
-                await self._evict(machine.metadata.uid, pods)
-            case DeletePods(pods):
-                await self._delete_pods(pods)
+            case DropToken():
+                await self._drop_token(machine)
+            case Release():
+                await self._release(machine)
+            case _:
+                assert_never(step)
+
+    async def _on_node(self, seen: Seen, step: NodeStep) -> None:
+        node = Key("", seen.node.metadata.name if seen.node else "")
+        match step:
+            case SyncNode(patch) | Cordon(patch):
+                await self._target.patch(NODE, node, patch)
+            case MarkTerminating(patch):
+                await self._target.patch(
+                    NODE, node, patch, subresource="status", content_type=STRATEGIC_PATCH
+                )
+            case Drain(drain):
+                await self._drain(seen.machine.metadata.uid, drain)
             case ReleaseVolumes(attachments):
                 for name in attachments:
                     await self._gone_is_fine(VOLUME_ATTACHMENT, Key("", name))
             case DeleteNode(name, uid):
                 await self._gone_is_fine(NODE, Key("", name), uid)
-            case DropToken():
-                await self._drop_token(machine)
-            case Release():
-                await self._release(machine)
-            case SyncNode() | Cordon() | MarkTerminating():
-                pass  # the node went away between plan and act: there is nothing to write to
             case _:
                 assert_never(step)
 
@@ -123,7 +129,7 @@ class Actor:
         """The machine's bootstrap token, made when there is none (mcm.md §4.6)."""
         uid = machine.metadata.uid
         key = Key(userdata.NAMESPACE, userdata.token_name(uid))
-        secret = userdata.token_secret(self._clock.random)
+        secret = userdata.token_secret(self._clock)
         expires: datetime = self._clock.now() + seen.creation_timeout
         data = userdata.token_data(machine.metadata.name, uid, secret, expires, seen.settings.token_groups)
         body = {"metadata": {"name": key.name}, "type": "bootstrap.kubernetes.io/token", "stringData": data}
@@ -137,37 +143,19 @@ class Actor:
     async def _drop_token(self, machine: Machine) -> None:
         await self._gone_is_fine(SECRET, Key(userdata.NAMESPACE, userdata.token_name(machine.metadata.uid)))
 
-    async def _evict(self, uid: str, pods: tuple[Pod, ...]) -> None:
+    async def _drain(self, uid: str, plan: DrainPlan) -> None:
         notes = self._looker.notes.setdefault(uid, Notes())
-        for pod in pods:
-            try:
-                await self._target.evict(Key(pod.metadata.namespace, pod.metadata.name), uid=pod.metadata.uid)
-            except NotFound:
-                pass
-            except TooManyRequests:
-                tries, _ = notes.evictions.get(pod.metadata.uid, (0, None))
-                notes.evictions[pod.metadata.uid] = (tries + 1, self._clock.now())
-
-    async def _delete_pods(self, pods: tuple[Pod, ...]) -> None:
-        for pod in pods:
-            meta = pod.metadata
-            try:
-                await self._target.delete(POD, Key(meta.namespace, meta.name), uid=meta.uid, grace=0)
-            except NotFound:
-                pass
+        outcome = await drains.run(plan, self._target, now=self._clock.now(), tries=notes.tries)
+        notes.tries = outcome.tries
 
     async def _gone_is_fine(self, kind: Any, key: Key, uid: str = "") -> None:
-        try:
+        with suppress(NotFound):
             await self._target.delete(kind, key, uid=uid)
-        except NotFound:
-            pass
 
     async def _release(self, machine: Machine) -> None:
         left = names.without_finalizer(machine.metadata.finalizers, names.FINALIZER)
-        try:
+        with suppress(NotFound):
             await self._patch(machine, {"metadata": {"finalizers": left, **_exactly(machine)}})
-        except NotFound:
-            pass
         self._looker.forget(machine.metadata.uid)
 
 

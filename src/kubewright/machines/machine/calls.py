@@ -15,6 +15,7 @@ Called by    ``act`` (starts), ``observe`` (looks).
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,8 +25,10 @@ from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented,
 from kubewright.machines.machine.steps import Verb
 from kubewright.wire.gvk import Key
 
-_CERTAIN = frozenset((Code.InvalidArgument, Code.NotFound, Code.PermissionDenied, Code.ResourceExhausted,
-                      Code.FailedPrecondition, Code.OutOfRange, Code.Unimplemented, Code.Unauthenticated))  # fmt: skip
+_CERTAIN = frozenset((
+    Code.InvalidArgument, Code.NotFound, Code.PermissionDenied, Code.ResourceExhausted,
+    Code.FailedPrecondition, Code.OutOfRange, Code.Unimplemented, Code.Unauthenticated,
+))  # fmt: skip
 """Codes by which a cloud says that nothing was done. Any other failed creation may have left a VM."""
 
 
@@ -145,7 +148,7 @@ class VmCalls:
             instance, fresh = await self._driver.create(request), True
         if fresh:
             try:
-                instance = await self._driver.initialize(request) or instance
+                instance = await self._driver.initialize(request)
             except Unimplemented:
                 pass
             except DriverError as failure:
@@ -162,8 +165,6 @@ class VmCalls:
         return replace(before, instance=found, error=None)
 
     async def _delete(self, request: MachineRequest, before: VmSeen) -> VmSeen:
-        try:
+        with suppress(NotFound):
             await self._driver.delete(request)
-        except NotFound:
-            pass
         return VmSeen(doubt=before.doubt)

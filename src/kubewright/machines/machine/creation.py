@@ -10,7 +10,6 @@ Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not c
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,7 +39,7 @@ def adorn(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
-    """A machine that breaks the rules, or whose class is missing, gets no VM; it says so until that changes."""
+    """A machine that breaks the rules, or whose class is missing, gets no VM, and says why."""
     if not seen.problem or not _wants_vm(seen):
         return None
     error = DriverError.of(Code.InvalidArgument, seen.problem)
@@ -79,7 +78,11 @@ def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
     )  # fmt: skip
     record = (Record(seen.vm.instance),) if seen.vm.instance and _unrecorded(seen) else ()
     if now >= again or seen.vm.inputs != seen.inputs:
-        return Plan((*record, Call(Verb.ENSURE)), report=_failed(seen, now, error.code, text), because="it tries again")
+        return Plan(
+            (*record, Call(Verb.ENSURE)),
+            report=_failed(seen, now, error.code, text),
+            because="it tries again",
+        )
     deadline = _until(now, seen.creation_deadline)
     wait = again - now
     return Plan(
@@ -122,8 +125,3 @@ def _until(now: datetime, deadline: datetime) -> timedelta | None:
 
 def _name(verb: Verb | None) -> str:
     return verb.value if verb else "nothing"
-
-
-def recorded_patch(provider_id: str, node_name: str) -> Mapping[str, Any]:
-    """The merge patch of ``Record``."""
-    return {"metadata": {"labels": {names.NODE_LABEL: node_name}}, "spec": {"providerID": provider_id}}

@@ -25,9 +25,8 @@ from kubewright.machines.machine.steps import (
     Call,
     Cordon,
     DeleteNode,
-    DeletePods,
+    Drain,
     DropToken,
-    Evict,
     MarkTerminating,
     Plan,
     Release,
@@ -63,7 +62,9 @@ def look(seen: Seen, _now: datetime) -> Plan | None:
     stuck = _drainable(seen) and seen.drain is not None and not seen.drain.done
     if not stuck or seen.health.healthy or seen.vm.verb is not None or not seen.can_call:
         return None
-    return Plan((Call(Verb.LOOK),), because="its node is silent; the cloud is asked whether the VM still exists")
+    return Plan(
+        (Call(Verb.LOOK),), because="its node is silent; the cloud is asked whether the VM still exists"
+    )
 
 
 def drain(seen: Seen, now: datetime) -> Plan | None:
@@ -74,10 +75,8 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
     steps: list[Step] = []
     if seen.node is not None and (mark := marks.terminating(seen.node, seen.terminating_reason, now)):
         steps.append(MarkTerminating(mark))
-    if plan.evict:
-        steps.append(Evict(plan.evict))
-    if plan.delete:
-        steps.append(DeletePods(plan.delete))
+    if plan.evict or plan.delete:
+        steps.append(Drain(plan))
     text = f"Draining node: {plan.because}. Initiate node drain"
     report = Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, text)
     return Plan(tuple(steps), _if_lasting(seen, report), min(plan.wake, POLL), plan.because)
@@ -115,7 +114,9 @@ def delete_node(seen: Seen, _now: datetime) -> Plan | None:
     if seen.node is None or seen.node.metadata.deleting:
         return None
     meta = seen.node.metadata
-    return Plan((DeleteNode(meta.name, meta.uid),), wake=timedelta(0), because="its VM is gone, so its node goes")
+    return Plan(
+        (DeleteNode(meta.name, meta.uid),), wake=timedelta(0), because="its VM is gone, so its node goes"
+    )
 
 
 def release(seen: Seen, _now: datetime) -> Plan | None:
@@ -177,4 +178,3 @@ def _waiting(seen: Seen, because: str, wake: timedelta | None) -> Plan:
 def _if_lasting(seen: Seen, report: Report) -> Report | None:
     lasting = seen.until_worth_reporting(since=seen.deleted_at) <= timedelta(0)
     return report if lasting or seen.phase is Phase.TERMINATING else None
-

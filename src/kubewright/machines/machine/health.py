@@ -35,7 +35,9 @@ def follow_node(seen: Seen, now: datetime) -> Plan:
     if joined and seen.has_token:
         steps.append(DropToken())
     failed = report is not None and report.phase in (Phase.UNKNOWN, Phase.FAILED)
-    warning = (f"Machine{report.phase.value}", report.description) if report and report.phase and failed else None
+    warning = (
+        (f"Machine{report.phase.value}", report.description) if report and report.phase and failed else None
+    )
     return Plan(tuple(steps), report, wake, because, warning)
 
 
@@ -66,7 +68,8 @@ def _next_phase(seen: Seen) -> Report | None:
         return None if phase is not Phase.UNKNOWN and _held_back(seen) else _well(seen)
     if not seen.health.healthy and phase is Phase.RUNNING:
         text = (
-            f"Machine {name} is unhealthy - changing MachinePhase to Unknown. Node conditions: {seen.health.because}"
+            f"Machine {name} is unhealthy - changing MachinePhase to Unknown. "
+            f"Node conditions: {seen.health.because}"
         )
         return Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, text)
     return None
@@ -81,8 +84,8 @@ def _well(seen: Seen) -> Report:
     machine = seen.machine
     last = machine.status.last_operation
     if last.type in ("", OperationType.CREATE) and last.state != OperationState.SUCCESSFUL:
-        born = machine.metadata.creation_timestamp
-        took = format_duration((seen.now - born).__class__(seconds=round((seen.now - born).total_seconds()))) if born else ""
+        born = machine.metadata.creation_timestamp or seen.now
+        took = format_duration(timedelta(seconds=(seen.now - born) // timedelta(seconds=1)))
         text = f"Machine {machine.metadata.name} successfully joined the cluster in {took}"
         return Report(Phase.RUNNING, OperationType.CREATE, OperationState.SUCCESSFUL, text)
     text = f"Machine {machine.metadata.name} successfully re-joined the cluster"
@@ -114,7 +117,11 @@ def _unwell(seen: Seen, now: datetime) -> Verdict:
         return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
     name = seen.machine.metadata.name
     if seen.replacing >= seen.settings.max_replacements:
-        return None, ASK_AGAIN, f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced'
+        return (
+            None,
+            ASK_AGAIN,
+            f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced',
+        )
     text = (
         f"Machine {name} health checks failing since last {format_duration(seen.health_timeout)} minutes. "
         f"Updating machine phase to Failed. Node Conditions: {seen.health.because}"

@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
+
 from kubewright.api.core import NODE, POD, SECRET, VOLUME_ATTACHMENT, Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
 from kubewright.api.machine.validate import validate_class, validate_machine
-from kubewright.base.clock import Clock
 from kubewright.driver.contract import MachineClassRef, MachineRequest
-from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.calls import VmCalls
-from kubewright.machines.machine.observe import Seen, effective
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machine.steps import Verb
 from kubewright.nodes import health
 from kubewright.nodes.drain import plan as drains
@@ -41,8 +40,8 @@ class Notes:
     """What a process remembers of one machine between passes; losing it costs time, never safety."""
 
     drained_since: datetime | None = None
-    evictions: dict[str, tuple[int, datetime]] = field(default_factory=dict)
-    """Pod uid to number of refused evictions, and when the last was."""
+    tries: drains.Tries = field(default_factory=dict)
+    """What came of asking its pods to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,12 @@ class Caches:
 class Looker:
     """Makes ``Seen`` from the caches, the calls and the notes."""
 
-    def __init__(
-        self, caches: Caches, target: Client, calls: VmCalls, clock: Clock, settings: MachineSettings
-    ) -> None:
+    def __init__(self, parts: Parts, caches: Caches, calls: VmCalls) -> None:
         self._caches = caches
-        self._target = target
+        self._target = parts.target
         self._calls = calls
-        self._clock = clock
-        self._settings = settings
+        self._clock = parts.clock
+        self._settings = parts.settings
         self.notes: dict[str, Notes] = {}
         self.claims: dict[str, str] = {}
         """Machines whose failing is decided but not yet written: uid to ration group."""
@@ -140,7 +137,7 @@ class Looker:
         self.claims.pop(uid, None)
 
     def group_of(self, machine: Machine) -> str:
-        """Who shares the ration of replacements: the deployment's machines, else the set's, else nobody else."""
+        """Who shares the ration of replacements: a deployment's machines, else a set's, else nobody."""
         owner = machine.metadata.controller
         if owner is None:
             return machine.metadata.labels.get(names.DEPLOYMENT_NAME_LABEL, machine.metadata.uid)
@@ -201,7 +198,16 @@ class Looker:
             return seen
         pods = await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}")
         notes = self.notes.setdefault(seen.machine.metadata.uid, Notes())
-        drain = self._drain_plan(seen, pods, notes)
+        drain = drains.plan(
+            pods,
+            now=seen.now,
+            started=seen.deleted_at,
+            timeout=seen.drain_timeout,
+            max_retries=seen.machine.spec.max_evict_retries or self._settings.max_evict_retries,
+            force=names.force_deletion(seen.machine.metadata.labels),
+            conditions=node.status.conditions,
+            tries=notes.tries,
+        )
         if drain.done and notes.drained_since is None:
             notes.drained_since = seen.now
         attachments = tuple(

@@ -60,8 +60,10 @@ class Seen:
     @property
     def phase(self) -> Phase:
         """The phase on record; one that nobody knows counts as none."""
-        text = self.machine.status.current_status.phase
-        return Phase(text) if text in Phase else Phase.NONE
+        try:
+            return Phase(self.machine.status.current_status.phase)
+        except ValueError:
+            return Phase.NONE
 
     @property
     def creation_timeout(self) -> timedelta:
@@ -78,6 +80,10 @@ class Seen:
         return effective(self.machine.spec.health_timeout, self.settings.health_timeout)
 
     @property
+    def drain_timeout(self) -> timedelta:
+        return effective(self.machine.spec.drain_timeout, self.settings.drain_timeout)
+
+    @property
     def deleted_at(self) -> datetime:
         return self.machine.metadata.deletion_timestamp or self.now
 
@@ -90,7 +96,11 @@ class Seen:
     def terminating_reason(self) -> TerminatingReason:
         """Whether the machine goes for its health, or because there are too many."""
         sick = self.machine.status.last_operation.state == OperationState.FAILED
-        return TerminatingReason.UNHEALTHY if sick or self.phase is Phase.FAILED else TerminatingReason.SCALE_DOWN
+        return (
+            TerminatingReason.UNHEALTHY
+            if sick or self.phase is Phase.FAILED
+            else TerminatingReason.SCALE_DOWN
+        )
 
     def until_worth_reporting(self, since: datetime | None) -> timedelta:
         """How long a passing state still need not be written down; zero or less: write it."""

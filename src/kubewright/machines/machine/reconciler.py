@@ -6,23 +6,20 @@ Called by    ``runtime.controller``; put together by ``machines.wiring``.
 from collections.abc import Callable, Iterable
 
 import structlog
+from kubewright.kube.informer import Change
 
 from kubewright.api.core import Node
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import Clock
-from kubewright.driver.contract import Driver
-from kubewright.kube.client import Client
-from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Caches, Looker
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -49,7 +46,9 @@ class Machines:
             return Result.done()
         uid = self._uids[key] = seen.machine.metadata.uid
         plan = decide(seen, self._clock.now())
-        log.debug("plan", machine=str(key), because=plan.because, steps=[type(s).__name__ for s in plan.steps])
+        log.debug(
+            "plan", machine=str(key), because=plan.because, steps=[type(s).__name__ for s in plan.steps]
+        )
         if _fails(plan):
             self._looker.claims[uid] = self._looker.group_of(seen.machine)
         try:
@@ -67,21 +66,14 @@ def _fails(plan: Plan) -> bool:
     return plan.report is not None and plan.report.phase is Phase.FAILED
 
 
-def wire(
-    caches: Caches,
-    control: Client,
-    target: Client,
-    driver: Driver,
-    recorder: Recorder,
-    clock: Clock,
-    settings: MachineSettings,
-) -> tuple[Controller, VmCalls]:
+def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
     """The machine controller, listening to everything that a decision looks at."""
-    calls = VmCalls(driver, clock, lambda key: controller.enqueue(key, "the cloud answered"))
-    looker = Looker(caches, target, calls, clock, settings)
-    actor = Actor(control, target, looker, calls, recorder, clock)
-    machines = Machines(looker, actor, calls, clock, lambda: controller.statistics().waiting > settings.workers)
-    controller = Controller("machine", machines, clock, workers=settings.workers)
+    hands = parts.settings.workers
+    calls = VmCalls(parts.driver, parts.clock, lambda key: controller.enqueue(key, "the cloud answered"))
+    looker = Looker(parts, caches, calls)
+    actor = Actor(parts, looker, calls)
+    machines = Machines(looker, actor, calls, parts.clock, lambda: controller.statistics().waiting > hands)
+    controller = Controller("machine", machines, parts.clock, workers=hands, metrics=parts.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
     controller.watches(caches.classes, lambda change: caches.machines.keys_by("class", str(change.key)))
@@ -92,10 +84,10 @@ def wire(
 def _when_it_matters(change: Change[Machine]) -> Iterable[Key]:
     """Our own status writes need not wake us: the pass that made them knew what it wrote."""
     before, after = change.old, change.new
-    if before and after and not after.deleting and before.generation == after.generation:
-        if before.labels == after.labels and _status_alone(change):
-            return ()
-    return (change.key,)
+    if before is None or after is None or after.deleting:
+        return (change.key,)
+    same = before.generation == after.generation and before.labels == after.labels
+    return () if same and _status_alone(change) else (change.key,)
 
 
 def _status_alone(change: Change[Machine]) -> bool:
@@ -132,5 +124,3 @@ def _same_node(before: Node, after: Node) -> bool:
 def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:
     classes = caches.classes.keys_by("secret", str(secret))
     return [key for found in classes for key in caches.machines.keys_by("class", str(found))]
-
-

@@ -13,7 +13,12 @@ class MachineSettings:
     drain_timeout: timedelta = timedelta(hours=2)
     max_evict_retries: int = 360
     detach_timeout: timedelta = timedelta(minutes=2)
-    node_conditions: tuple[str, ...] = ("KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable")
+    node_conditions: tuple[str, ...] = (
+        "KernelDeadlock",
+        "ReadonlyFilesystem",
+        "DiskPressure",
+        "NetworkUnavailable",
+    )
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     token_groups: str = ""
 
@@ -24,7 +29,7 @@ class MachineSettings:
     """Pending and Terminating are written only when they last: most do not, and each costs a write."""
 
     confirm_absent: timedelta = timedelta(seconds=10)
-    """How long a VM whose creation was never answered must stay unseen before we believe that it is not there."""
+    """How long a VM whose creation nobody answered must stay unseen before we believe that there is none."""
 
     workers: int = 100
     """Reconciles at once. None of them waits for a cloud or a drain, so this bounds API requests only."""

@@ -39,7 +39,9 @@ def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineS
 
 def _conditions_moved(seen: Seen, report: Report | None) -> bool:
     """A node that just joined changes its conditions quickly: they are copied once it is well."""
-    if seen.node is None or not conditions_differ(seen.machine.status.conditions, seen.node.status.conditions):
+    if seen.node is None or not conditions_differ(
+        seen.machine.status.conditions, seen.node.status.conditions
+    ):
         return False
     return report is not None or seen.phase not in (Phase.NONE, Phase.PENDING, Phase.CRASH_LOOP_BACK_OFF)
 

@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from kubewright.api.core import Pod
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.driver.contract import Instance
+from kubewright.nodes.drain.plan import DrainPlan
 
 
 class Verb(Enum):
@@ -71,17 +71,10 @@ class MarkTerminating:
 
 
 @dataclass(frozen=True, slots=True)
-class Evict:
-    """Ask for these pods to leave; disruption budgets may say no."""
+class Drain:
+    """One pass of a drain: ask these pods to leave, remove those. Disruption budgets may say no."""
 
-    pods: tuple[Pod, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeletePods:
-    """Take these pods off without asking, with no grace."""
-
-    pods: tuple[Pod, ...]
+    plan: DrainPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +102,9 @@ class Release:
     """Take our finalizer off: nothing of this machine exists any more."""
 
 
-Step = (
-    Adorn | Call | Record | SyncNode | Cordon | MarkTerminating | Evict | DeletePods
-    | ReleaseVolumes | DeleteNode | DropToken | Release
-)  # fmt: skip
+NodeStep = SyncNode | Cordon | MarkTerminating | Drain | ReleaseVolumes | DeleteNode
+MachineStep = Adorn | Call | Record | DropToken | Release
+Step = MachineStep | NodeStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ Source       mcm.md §4.6.
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from random import Random
 from urllib.parse import quote_plus
 
-from kubewright.base.clock import rfc3339
+from kubewright.base.clock import Clock, rfc3339
 
 TOKEN, TOKEN_QUOTED = b"<<BOOTSTRAP_TOKEN>>", b"%3C%3CBOOTSTRAP_TOKEN%3E%3E"
 NAME, NAME_QUOTED = b"<<MACHINE_NAME>>", b"%3C%3CMACHINE_NAME%3E%3E"
@@ -47,9 +46,9 @@ def token_name(uid: str) -> str:
     return f"bootstrap-token-{token_id(uid)}"
 
 
-def token_secret(random: Random) -> str:
+def token_secret(clock: Clock) -> str:
     """Sixteen characters that nobody can guess."""
-    return "".join(random.choice(_LETTERS) for _ in range(16))
+    return "".join(clock.random.choice(_LETTERS) for _ in range(16))
 
 
 def token_data(machine: str, uid: str, secret: str, expires: datetime, groups: str) -> Mapping[str, str]:

@@ -6,15 +6,16 @@ Called by    ``runtime.controller``; the wiring is at the end. Continues in ``de
 from collections.abc import Iterable
 from typing import TypeVar
 
+from kubewright.kube.informer import Change
+
 from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, Machine, MachineClass
 from kubewright.api.meta import KubeObject
-from kubewright.base.clock import Clock
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Change
 from kubewright.machines.machine.look import Caches, secret_keys
+from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machineclass.decide import finalizers
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
@@ -62,11 +63,14 @@ async def hold(client: Client, kind: Kind[T], found: T, ours: str, used: bool) -
         await client.patch(kind, Key(meta.namespace, meta.name), body)
 
 
-def wire(caches: Caches, client: Client, clock: Clock) -> tuple[Controller, Controller]:
+def wire(parts: Parts, caches: Caches) -> tuple[Controller, Controller]:
     """The two controllers, listening to what uses a class and what uses a secret."""
-    classes = Controller("machineclass", MachineClasses(caches, client), clock, workers=2)
+    clock, metrics = parts.clock, parts.metrics
+    held = MachineClasses(caches, parts.control)
+    classes = Controller("machineclass", held, clock, workers=2, metrics=metrics)
     classes.watches(caches.classes).watches(caches.machines, _class_of)
-    secrets = Controller("secret", Secrets(caches, client), clock, workers=2)
+    kept = Secrets(caches, parts.control)
+    secrets = Controller("secret", kept, clock, workers=2, metrics=metrics)
     secrets.watches(caches.secrets).watches(caches.classes, _secrets_of)
     return classes, secrets
 

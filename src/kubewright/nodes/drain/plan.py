@@ -41,7 +41,7 @@ BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What came of asking one pod: ``refused`` so often, last at ``last``; ``forced`` if its deletion failed."""
+    """How often one pod refused, and when it last did; ``forced`` if even its deletion failed."""
 
     refused: int
     last: datetime

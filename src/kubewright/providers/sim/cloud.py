@@ -25,7 +25,7 @@ from kubewright.providers.sim.faults import Misfortune
 from kubewright.providers.sim.names import shaped_by
 from kubewright.providers.sim.spec import Fault, Operation, SimSpec
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import STOP_KUBELET, Vm
+from kubewright.providers.sim.vm import DIE, LASTING, RESTART, STOP_KUBELET, VANISH, Vm, orders_in
 
 T = TypeVar("T")
 
@@ -139,6 +139,19 @@ class Cloud:
     def stop_kubelet(self, vm_id: str) -> None:
         """The VM runs, its kubelet does not."""
         self._change(vm_id, lambda vm: replace(vm, orders=tuple(sorted({*vm.orders, STOP_KUBELET}))))
+
+    def obey(self, vm_id: str, note: str) -> frozenset[str]:
+        """Do what a note on the VM's Node says, once; the lasting orders end when the note does.
+
+        Answers the words that mean nothing.
+        """
+        words = orders_in(note)
+        lasting = tuple(sorted(words & LASTING))
+        self._change(vm_id, lambda vm: replace(vm, noted=note, orders=lasting))
+        for word, act in ((RESTART, self.restart), (DIE, self.kill), (VANISH, self.vanish)):
+            if word in words:
+                act(vm_id)
+        return words - LASTING - {RESTART, DIE, VANISH}
 
     def vanish(self, vm_id: str) -> None:
         """The VM is gone without a trace, and without anybody having asked."""

@@ -25,6 +25,9 @@ CodeName = Literal[
     "Internal", "Unavailable", "DataLoss", "Unauthenticated", "Uninitialized",
 ]  # fmt: skip
 
+CAPACITY = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "20Gi", "pods": "110"}
+"""What a VM has unless its class says otherwise."""
+
 
 class _Part(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
@@ -91,12 +94,7 @@ class SimSpec(_Part, frozen=True, kw_only=True):
     calls_per_second: Annotated[float, Meta(ge=0)] = 0
     needs_initialize: bool = False
     node_names: Literal["machine", "id", "address"] = "machine"
-    capacity: Mapping[str, str | int] = {
-        "cpu": "2",
-        "memory": "4Gi",
-        "ephemeral-storage": "20Gi",
-        "pods": "110",
-    }
+    capacity: Mapping[str, str | int] = msgspec.field(default_factory=lambda: dict(CAPACITY))
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     taints: tuple[TaintSpec, ...] = ()

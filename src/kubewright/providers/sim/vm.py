@@ -30,6 +30,7 @@ ORDERS: Mapping[str, str] = {
 """What a person may order a node to suffer from, and the condition that shows it."""
 STOP_KUBELET, DIE, VANISH, RESTART = "stop-kubelet", "die", "vanish", "restart"
 """Further orders: the first lasts while it stands, the others happen once."""
+LASTING = frozenset((*ORDERS, STOP_KUBELET))
 
 
 class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -47,6 +48,8 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     powered: bool = True
     initialized: bool = False
     orders: tuple[str, ...] = ()
+    noted: str = ""
+    """The note on its Node (``registration.FAULT_ANNOTATION``) that was last obeyed."""
     gone_at: float | None = None
     """Set once its deletion was accepted: when nothing of it is left."""
 
@@ -82,6 +85,11 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
                 return f"ip-{self.address.replace('.', '-')}"
 
 
+def orders_in(note: str) -> frozenset[str]:
+    """The words of a note such as ``disk-pressure, stop-kubelet``."""
+    return frozenset(word for word in (part.strip() for part in note.split(",")) if word)
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What is true of a VM now; ``until`` is when that may change by itself, None for never.
@@ -98,6 +106,8 @@ def outlook(vm: Vm, now: float) -> Outlook:
     """What a VM does at ``now`` (epoch seconds)."""
     fate = vm.spec.fate
     if not vm.powered or vm.gone_at is not None or not fate.joins or STOP_KUBELET in vm.orders:
+        return Outlook(kubelet=False)
+    if vm.spec.needs_initialize and not vm.initialized:
         return Outlook(kubelet=False)
     if now < vm.up_at:
         return Outlook(kubelet=False, until=vm.up_at)

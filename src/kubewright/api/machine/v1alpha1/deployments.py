@@ -20,15 +20,20 @@ from kubewright.api.meta import (
     whole_seconds,
 )
 
+DEFAULT_STRATEGY = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+"""What the API server puts where no strategy is given; ``machine.defaults`` says why these values."""
+
 
 class RollingUpdate(Value, frozen=True, kw_only=True):
     """How far a rollout may deviate from the wanted number of machines."""
 
     max_unavailable: Annotated[
-        IntOrString | None, doc("How many machines may be missing; a percentage of replicas rounds down.")
+        IntOrString | None,
+        doc("How many machines may be missing; a percentage of replicas rounds down.", default=0),
     ] = None
     max_surge: Annotated[
-        IntOrString | None, doc("How many machines may be too many; a percentage of replicas rounds up.")
+        IntOrString | None,
+        doc("How many machines may be too many; a percentage of replicas rounds up.", default=1),
     ] = None
 
 
@@ -43,7 +48,7 @@ class InPlaceUpdate(RollingUpdate, frozen=True, kw_only=True):
 class MachineDeploymentStrategy(Value, frozen=True, kw_only=True):
     """How old machines give way to new ones."""
 
-    type: Annotated[str, doc("RollingUpdate, Recreate or InPlaceUpdate; RollingUpdate when empty.")] = ""
+    type: Annotated[str, doc("RollingUpdate, Recreate or InPlaceUpdate.", default="RollingUpdate")] = ""
     in_place_update: Annotated[InPlaceUpdate | None, doc("The bounds of an InPlaceUpdate.")] = None
     rolling_update: Annotated[RollingUpdate | None, doc("The bounds of a RollingUpdate.")] = None
 
@@ -65,9 +70,9 @@ class MachineDeploymentSpec(Value, frozen=True, kw_only=True):
     template: Annotated[
         MachineTemplateSpec, doc("What new machines look like; a change rolls out.", required=True)
     ] = field(default_factory=MachineTemplateSpec)
-    strategy: Annotated[MachineDeploymentStrategy, doc("How old machines give way to new ones.")] = field(
-        default_factory=MachineDeploymentStrategy
-    )
+    strategy: Annotated[
+        MachineDeploymentStrategy, doc("How old machines give way to new ones.", default=DEFAULT_STRATEGY)
+    ] = field(default_factory=MachineDeploymentStrategy)
     min_ready_seconds: Annotated[
         Int32, doc("How many seconds a machine must be Running before it counts as available.")
     ] = 0

@@ -1,0 +1,80 @@
+"""The four CustomResourceDefinitions of ``machine.sapcloud.io/v1alpha1``.
+
+Theory.      Names, columns, subresources, field names, types and required fields equal upstream's
+             (mcm.md §1.1), so either set of CRDs serves either controller; the sentences are
+             ours. Beyond upstream there are defaults for a deployment's strategy: without one
+             MCM refuses the object, so filling it in changes nothing that worked before.
+Called by    ``kubewright crds`` and ``kubewright up``; ``make gen`` writes ``deploy/crds`` from
+             here (``python -m kubewright.api.machine.crds``).
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubewright.api.crd import Column, Definition, crd
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+
+AGE = Column(
+    "Age",
+    ".metadata.creationTimestamp",
+    type="date",
+    description="How long ago the object was created.",
+)
+HEADER = "# Written by `make gen`; do not edit.\n"
+REPLICAS = (".spec.replicas", ".status.replicas")
+
+DEFINITIONS = (
+    Definition(MACHINE_CLASS, status=False),
+    Definition(
+        MACHINE,
+        columns=(
+            Column("Status", ".status.currentStatus.phase", description="The phase of the machine."),
+            AGE,
+            Column("Node", ".metadata.labels.node", description="The node that the machine became."),
+            Column("ProviderID", ".spec.providerID", description="The cloud's id of the VM.", priority=1),
+        ),
+    ),
+    Definition(
+        MACHINE_SET,
+        columns=(
+            Column("Desired", ".spec.replicas", "integer", "How many machines there should be."),
+            Column("Current", ".status.replicas", "integer", "How many machines there are."),
+            Column("Ready", ".status.readyReplicas", "integer", "How many machines are Running."),
+            AGE,
+        ),
+        scale=REPLICAS,
+    ),
+    Definition(
+        MACHINE_DEPLOYMENT,
+        columns=(
+            Column("Ready", ".status.readyReplicas", "integer", "How many machines are Running."),
+            Column("Desired", ".spec.replicas", "integer", "How many machines there should be."),
+            Column("Up-to-date", ".status.updatedReplicas", "integer", "How many have the current template."),
+            Column("Available", ".status.availableReplicas", "integer", "How many machines are available."),
+            AGE,
+        ),
+        scale=REPLICAS,
+    ),
+)
+
+
+def crds() -> tuple[dict[str, Any], ...]:
+    """All four, in the order in which to install them."""
+    return tuple(crd(definition) for definition in DEFINITIONS)
+
+
+def files() -> dict[str, str]:
+    """The CRDs as files of ``deploy/crds``: name to text."""
+    return {f"{item['metadata']['name']}.yaml": HEADER + as_yaml([item]) for item in crds()}
+
+
+def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
+    """Documents for ``kubectl apply -f``; the same text for the same documents."""
+    import yaml
+
+    return str(yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, explicit_start=True))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(as_yaml(crds()))

@@ -1,0 +1,207 @@
+"""The rules beyond the schema, in MCM's words.
+
+Theory.      Upstream checks these when it reconciles and only logs what is wrong; so do we check,
+             but the controllers tell it in events and conditions. Messages and paths equal
+             upstream's where upstream has the rule, because people search for them.
+Invariants.  Pure; every violation is reported, in the order of the fields. MachineDeployments are
+             judged after ``defaults``. Each error reads like kube-apiserver's:
+             ``spec.class.kind: Required value: Kind is required``.
+Source       mcm.md §1.7. Ours are the rules that upstream crashes on or cannot have: a missing or
+             empty selector, unreadable durations and percentages, negative numbers.
+Called by    ``machines``.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kubewright.api.machine.names import Orchestration, StrategyType
+from kubewright.api.machine.v1alpha1 import (
+    ClassSpec,
+    Machine,
+    MachineClass,
+    MachineConfiguration,
+    MachineDeployment,
+    MachineDeploymentStrategy,
+    MachineSet,
+    MachineTemplateSpec,
+    RollingUpdate,
+)
+from kubewright.api.meta import LabelSelector
+from kubewright.base.durations import parse_duration
+
+INT32_MAX = 2**31 - 1
+_PERCENT = re.compile(r"\d{1,9}%")
+
+
+class Fault(StrEnum):
+    """What is wrong with a field, as kube-apiserver says it."""
+
+    REQUIRED = "Required value"
+    INVALID = "Invalid value"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule. ``value`` is shown for invalid values only."""
+
+    path: str
+    message: str
+    fault: Fault = Fault.REQUIRED
+    value: object = None
+
+    def __str__(self) -> str:
+        shown = "" if self.fault is Fault.REQUIRED else f": {_quoted(self.value)}"
+        return f"{self.path}: {self.fault}{shown}: {self.message}"
+
+
+Errors = Iterator[FieldError]
+
+
+def validate_machine(machine: Machine) -> list[FieldError]:
+    """Every broken rule of a Machine; empty when it is good."""
+    return [*_class(machine.spec.machine_class, "spec"), *_configuration(machine.spec, "spec")]
+
+
+def validate_set(machine_set: MachineSet) -> list[FieldError]:
+    """Every broken rule of a MachineSet; empty when it is good."""
+    spec = machine_set.spec
+    return [
+        *_count(spec.replicas),
+        *_selector(spec.selector, spec.template),
+        *_template(spec.template),
+        *_not_negative("spec.minReadySeconds", spec.min_ready_seconds),
+    ]
+
+
+def validate_deployment(deployment: MachineDeployment) -> list[FieldError]:
+    """Every broken rule of a MachineDeployment that has its defaults; empty when it is good."""
+    spec = deployment.spec
+    return [
+        *_count(spec.replicas),
+        *_selector(spec.selector, spec.template),
+        *_strategy(spec.strategy),
+        *_template(spec.template),
+        *_not_negative("spec.minReadySeconds", spec.min_ready_seconds),
+        *_not_negative("spec.revisionHistoryLimit", spec.revision_history_limit),
+        *_not_negative("spec.progressDeadlineSeconds", spec.progress_deadline_seconds),
+    ]
+
+
+def validate_class(machine_class: MachineClass) -> list[FieldError]:
+    """Every broken rule of a MachineClass; empty when it is good."""
+    template = machine_class.node_template
+    if template is None:
+        return []
+    told = "MachineClass NodeTemplate Capacity should mandatorily have CPU, GPU and Memory configured"
+    errors = [
+        FieldError("nodeTemplate.capacity", told)
+        for resource in ("cpu", "gpu", "memory")
+        if resource not in template.capacity
+    ]
+    if not (template.instance_type and template.region and template.zone):
+        told = "MachineClass NodeTemplate Instance Type, region and zone cannot be empty"
+        errors.append(FieldError("nodeTemplate", told))
+    return errors
+
+
+def is_count_or_percent(value: int | str) -> bool:
+    """Whether a bound can be read: ``0`` to the largest int32, or ``0%`` and above."""
+    if isinstance(value, str):
+        return _PERCENT.fullmatch(value) is not None
+    return 0 <= value <= INT32_MAX
+
+
+def _class(ref: ClassSpec, path: str) -> Errors:
+    if not ref.kind:
+        yield FieldError(f"{path}.class.kind", "Kind is required")
+    if not ref.name:
+        yield FieldError(f"{path}.class.name", "Name is required")
+
+
+def _configuration(config: MachineConfiguration, path: str) -> Errors:
+    durations = (
+        ("drainTimeout", config.drain_timeout),
+        ("healthTimeout", config.health_timeout),
+        ("creationTimeout", config.creation_timeout),
+        ("inPlaceUpdateTimeout", config.in_place_update_timeout),
+        ("machinePreserveTimeout", config.machine_preserve_timeout),
+    )
+    for name, text in durations:
+        if text is not None and (problem := _duration_problem(text)):
+            yield FieldError(f"{path}.{name}", problem, Fault.INVALID, text)
+    yield from _not_negative(f"{path}.maxEvictRetries", config.max_evict_retries)
+
+
+def _duration_problem(text: str) -> str:
+    try:
+        return "must not be negative" if parse_duration(text).days < 0 else ""
+    except ValueError:
+        return "must be a duration like 90s, 20m or 1h30m"
+
+
+def _template(template: MachineTemplateSpec) -> Errors:
+    yield from _class(template.spec.machine_class, "spec.template.spec")
+    yield from _configuration(template.spec, "spec.template.spec")
+
+
+def _count(replicas: int) -> Errors:
+    if replicas < 0:
+        yield FieldError("spec.replicas", "Replicas has to be a whole number")
+
+
+def _selector(selector: LabelSelector | None, template: MachineTemplateSpec) -> Errors:
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        yield FieldError("spec.selector", "an empty selector would select all machines")
+        return
+    labels = template.metadata.labels
+    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        yield FieldError("spec.selector.matchLabels", "is not matching with spec.template.metadata.labels")
+
+
+def _strategy(strategy: MachineDeploymentStrategy) -> Errors:
+    path = "spec.strategy"
+    match strategy.type:
+        case StrategyType.RECREATE:
+            return
+        case StrategyType.ROLLING_UPDATE if strategy.rolling_update is None:
+            told = "RollingUpdate parameter cannot be nil for rolling update strategy"
+            yield FieldError(f"{path}.rollingUpdate", told)
+        case StrategyType.ROLLING_UPDATE if strategy.rolling_update is not None:
+            yield from _bounds(strategy.rolling_update, f"{path}.rollingUpdate")
+        case StrategyType.IN_PLACE_UPDATE if strategy.in_place_update is None:
+            told = "InPlaceUpdate parameter cannot be nil for in-place update strategy"
+            yield FieldError(f"{path}.inPlaceUpdate", told)
+        case StrategyType.IN_PLACE_UPDATE if strategy.in_place_update is not None:
+            yield from _bounds(strategy.in_place_update, f"{path}.inPlaceUpdate")
+            yield from _orchestration(strategy.in_place_update.orchestration_type, f"{path}.inPlaceUpdate")
+        case other:
+            told = "strategy type must be one of [InPlaceUpdate Recreate RollingUpdate]"
+            yield FieldError(f"{path}.type", told, Fault.INVALID, other)
+
+
+def _bounds(bounds: RollingUpdate, path: str) -> Errors:
+    for name, value in (("maxUnavailable", bounds.max_unavailable), ("maxSurge", bounds.max_surge)):
+        if value is None or not is_count_or_percent(value):
+            yield FieldError(f"{path}.{name}", f"unable to convert {name} to int32")
+
+
+def _orchestration(kind: str, path: str) -> Errors:
+    if kind not in tuple(Orchestration):
+        told = "orchestrationType must be either Auto or Manual"
+        yield FieldError(f"{path}.orchestrationType", told, Fault.INVALID, kind)
+
+
+def _not_negative(path: str, value: int | None) -> Errors:
+    if value is not None and value < 0:
+        yield FieldError(path, "must be greater than or equal to 0", Fault.INVALID, value)
+
+
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def summary(errors: Iterable[FieldError]) -> str:
+    """All errors in one line, for an event or a condition."""
+    return "; ".join(str(error) for error in errors)

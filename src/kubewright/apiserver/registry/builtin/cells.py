@@ -1,0 +1,94 @@
+"""Cells of ``kubectl get``: small functions from an object and the time to what is printed.
+
+Theory.      Most cells are a field, a number of things, or an age, so this file holds ways to say
+             that; ``columns`` puts them together. Pods have their own file, ``pod_cells``.
+Invariants.  A cell never fails: objects may be half filled in, and a list must print anyway.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from kubewright.apiserver.registry.builtin.ages import since
+from kubewright.apiserver.registry.kind import Object
+
+Cell = Callable[[Object, datetime], Any]
+NONE = "<none>"
+
+
+def at(obj: Any, path: str, otherwise: Any = None) -> Any:
+    """The value at a dotted path, or ``otherwise`` where something on the way is missing or null."""
+    for name in path.split("."):
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return otherwise if obj is None else obj
+
+
+def field(path: str, otherwise: Any = "") -> Cell:
+    """The field itself, or ``otherwise`` when it is missing."""
+    return lambda obj, _now: at(obj, path, otherwise)
+
+
+def text(path: str, otherwise: str = NONE) -> Cell:
+    """The field as text, or ``otherwise`` when it is missing or empty."""
+    return lambda obj, _now: str(at(obj, path) or otherwise)
+
+
+def number(path: str) -> Cell:
+    return field(path, 0)
+
+
+def count(*paths: str) -> Cell:
+    """How many things lie at the paths, together."""
+    return lambda obj, _now: sum(len(at(obj, path, ())) for path in paths)
+
+
+def age(path: str = "metadata.creationTimestamp") -> Cell:
+    return lambda obj, now: since(at(obj, path), now)
+
+
+def ratio(part: str, whole: str) -> Cell:
+    """``2/3``: so many of so many."""
+    return lambda obj, _now: f"{at(obj, part, 0)}/{at(obj, whole, 0)}"
+
+
+def names(path: str, key: str) -> Cell:
+    """One field of each item of a list, with commas."""
+    return lambda obj, _now: ",".join(str(item.get(key, "")) for item in at(obj, path, ()))
+
+
+def labels(path: str) -> Cell:
+    """A map of labels as ``a=b,c=d``, sorted; ``<none>`` when empty."""
+    return lambda obj, _now: format_labels(at(obj, path, {})) or NONE
+
+
+def format_labels(given: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(given.items()))
+
+
+def selector(path: str) -> Cell:
+    """A label selector as kubectl writes it: ``app=web,tier in (a,b),!legacy``."""
+    return lambda obj, _now: format_selector(at(obj, path, {})) or NONE
+
+
+_REQUIREMENTS = {"In": "{} in ({})", "NotIn": "{} notin ({})", "Exists": "{}", "DoesNotExist": "!{}"}
+
+
+def format_selector(given: Mapping[str, Any]) -> str:
+    parts = [(name, f"{name}={value}") for name, value in (given.get("matchLabels") or {}).items()]
+    for rule in given.get("matchExpressions") or ():
+        form = _REQUIREMENTS.get(rule.get("operator"), "{}")
+        parts.append((rule.get("key", ""), form.format(rule.get("key", ""), ",".join(sorted(rule.get("values") or ())))))
+    return ",".join(words for _, words in sorted(parts))
+
+
+_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def access_modes(path: str) -> Cell:
+    """``RWO,ROX``: in a fixed order, each once."""
+    return lambda obj, _now: ",".join(short for mode, short in _MODES.items() if mode in at(obj, path, ()))
+
+
+def unless_deleting(path: str) -> Cell:
+    """The phase, or ``Terminating`` once the object is being deleted."""
+    return lambda obj, _now: "Terminating" if at(obj, "metadata.deletionTimestamp") else at(obj, path, "")

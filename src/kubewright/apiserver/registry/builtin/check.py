@@ -1,0 +1,2 @@
+def of(definition):
+    return lambda new, old: []

@@ -1,0 +1,250 @@
+"""Which columns ``kubectl get`` shows of built-in kinds: names, priorities and cells.
+
+Theory.      The columns of priority 0 are always shown, those of priority 1 with ``-o wide``. Names
+             equal kube-apiserver's, since scripts cut columns by them. ``Name`` comes first and
+             needs no mention, except where it stands elsewhere (Events) or says more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kubewright.apiserver.registry.builtin import node_cells, other_cells, pod_cells
+from kubewright.apiserver.registry.builtin.cells import (
+    NONE, Cell, access_modes, age, count, field, labels, names, number, ratio, selector, text, unless_deleting,
+)  # fmt: skip
+from kubewright.apiserver.registry.builtin.events import to_core
+from kubewright.apiserver.registry.kind import Column
+
+
+def _column(name: str, cell: Cell, type: str = "string", *, priority: int = 0, format: str = "") -> Column:
+    return Column(name, type, format, priority=priority, cell=cell)
+
+
+def _wide(name: str, cell: Cell) -> Column:
+    return _column(name, cell, priority=1)
+
+
+def _int(name: str, cell: Cell) -> Column:
+    return _column(name, cell, "integer")
+
+
+def _bool(name: str, cell: Cell) -> Column:
+    return _column(name, cell, "boolean")
+
+
+AGE = _column("Age", age())
+_CREATED = (_column("Created At", field("metadata.creationTimestamp"), "date"),)
+
+
+def _template(path: str = "spec.template", chosen: str = "spec.selector") -> tuple[Column, ...]:
+    """Containers, images and selector of a workload."""
+    containers = f"{path}.spec.containers"
+    return (
+        _wide("Containers", names(containers, "name")),
+        _wide("Images", names(containers, "image")),
+        _wide("Selector", selector(chosen)),
+    )
+
+
+_EVENT = (
+    _column("Last Seen", other_cells.last_seen),
+    _column("Type", field("type")),
+    _column("Reason", field("reason")),
+    _column("Object", other_cells.involved),
+    _wide("Subobject", field("involvedObject.fieldPath")),
+    _wide("Source", other_cells.event_source),
+    _column("Message", other_cells.event_message),
+    _wide("First Seen", other_cells.first_seen),
+    _wide("Count", other_cells.times_seen),
+    _column("Name", field("metadata.name"), format="name", priority=1),
+)
+
+
+def _in_core_shape(column: Column) -> Column:
+    cell = column.cell
+    return replace(column, cell=cell and (lambda obj, now: cell(to_core(obj), now)))
+
+
+_POD = (
+    _column("Ready", pod_cells.ready),
+    _column("Status", pod_cells.status),
+    _column("Restarts", pod_cells.restarts),
+    AGE,
+    _wide("IP", pod_cells.ip),
+    _wide("Node", text("spec.nodeName")),
+    _wide("Nominated Node", text("status.nominatedNodeName")),
+    _wide("Readiness Gates", pod_cells.readiness_gates),
+)
+_NODE = (
+    _column("Status", node_cells.status),
+    _column("Roles", node_cells.roles),
+    AGE,
+    _column("Version", field("status.nodeInfo.kubeletVersion")),
+    _wide("Internal-IP", node_cells.address("InternalIP")),
+    _wide("External-IP", node_cells.address("ExternalIP")),
+    _wide("OS-Image", text("status.nodeInfo.osImage", "<unknown>")),
+    _wide("Kernel-Version", node_cells.kernel),
+    _wide("Container-Runtime", text("status.nodeInfo.containerRuntimeVersion", "<unknown>")),
+)
+_SERVICE = (
+    _column("Type", field("spec.type")),
+    _column("Cluster-IP", node_cells.cluster_ip),
+    _column("External-IP", node_cells.external_ip),
+    _column("Port(s)", node_cells.ports),
+    AGE,
+    _wide("Selector", labels("spec.selector")),
+)
+_REPLICAS = (
+    _int("Desired", number("spec.replicas")),
+    _int("Current", number("status.replicas")),
+    _int("Ready", number("status.readyReplicas")),
+    AGE,
+    *_template(),
+)
+_DAEMONS = (
+    _int("Desired", number("status.desiredNumberScheduled")),
+    _int("Current", number("status.currentNumberScheduled")),
+    _int("Ready", number("status.numberReady")),
+    _int("Up-to-date", number("status.updatedNumberScheduled")),
+    _int("Available", number("status.numberAvailable")),
+    _column("Node Selector", labels("spec.template.spec.nodeSelector")),
+    AGE,
+    *_template(),
+)
+_DEPLOYMENT = (
+    _column("Ready", ratio("status.readyReplicas", "spec.replicas")),
+    _column("Up-to-date", number("status.updatedReplicas")),
+    _column("Available", number("status.availableReplicas")),
+    AGE,
+    *_template(),
+)
+_JOB = (
+    _column("Status", other_cells.job_status),
+    _column("Completions", other_cells.job_completions),
+    _column("Duration", other_cells.job_duration),
+    AGE,
+    *_template(),
+)
+_CRON_JOB = (
+    _column("Schedule", field("spec.schedule")),
+    _column("Timezone", field("spec.timeZone", NONE)),
+    _bool("Suspend", lambda obj, now: str(field("spec.suspend", False)(obj, now))),
+    _int("Active", count("status.active")),
+    _column("Last Schedule", lambda obj, now: age("status.lastScheduleTime")(obj, now).replace("<unknown>", NONE)),
+    AGE,
+    *_template("spec.jobTemplate.spec.template", "spec.jobTemplate.spec.selector"),
+)
+_CLAIM = (
+    _column("Status", unless_deleting("status.phase")),
+    _column("Volume", field("spec.volumeName")),
+    _column("Capacity", other_cells.if_bound(field("status.capacity.storage", "0"))),
+    _column("Access Modes", other_cells.if_bound(access_modes("status.accessModes"))),
+    _column("StorageClass", other_cells.storage_class),
+    _column("VolumeAttributesClass", field("spec.volumeAttributesClassName", "<unset>")),
+    AGE,
+    _wide("VolumeMode", field("spec.volumeMode", "<unset>")),
+)
+_VOLUME = (
+    _column("Capacity", field("spec.capacity.storage", "0")),
+    _column("Access Modes", access_modes("spec.accessModes")),
+    _column("Reclaim Policy", field("spec.persistentVolumeReclaimPolicy")),
+    _column("Status", unless_deleting("status.phase")),
+    _column("Claim", other_cells.claim),
+    _column("StorageClass", other_cells.storage_class),
+    _column("VolumeAttributesClass", field("spec.volumeAttributesClassName", "<unset>")),
+    _column("Reason", field("status.reason")),
+    AGE,
+    _wide("VolumeMode", field("spec.volumeMode", "<unset>")),
+)
+_BINDING = (
+    _column("Role", other_cells.role),
+    AGE,
+    _wide("Users", other_cells.subjects("User")),
+    _wide("Groups", other_cells.subjects("Group")),
+    _wide("ServiceAccounts", other_cells.subjects("ServiceAccount")),
+)
+_CSI_DRIVER = (
+    _bool("AttachRequired", field("spec.attachRequired", True)),
+    _bool("PodInfoOnMount", field("spec.podInfoOnMount", False)),
+    _bool("StorageCapacity", field("spec.storageCapacity", False)),
+    _column("TokenRequests", lambda obj, now: names("spec.tokenRequests", "audience")(obj, now) or "<unset>"),
+    _bool("RequiresRepublish", field("spec.requiresRepublish", False)),
+    _column("Modes", lambda obj, now: ",".join(field("spec.volumeLifecycleModes", ())(obj, now)) or NONE),
+    AGE,
+)
+
+_COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "core.v1.ConfigMap": (_column("Data", count("data", "binaryData")), AGE),
+    "core.v1.Endpoints": (_column("Endpoints", other_cells.endpoints), AGE),
+    "core.v1.Event": _EVENT,
+    "events.v1.Event": tuple(_in_core_shape(column) for column in _EVENT),
+    "core.v1.Namespace": (_column("Status", field("status.phase")), AGE),
+    "core.v1.Node": _NODE,
+    "core.v1.PersistentVolumeClaim": _CLAIM,
+    "core.v1.PersistentVolume": _VOLUME,
+    "core.v1.Pod": _POD,
+    "core.v1.Secret": (_column("Type", field("type")), _column("Data", count("data")), AGE),
+    "core.v1.ServiceAccount": (AGE,),
+    "core.v1.Service": _SERVICE,
+    "apps.v1.ControllerRevision": (
+        _column("Controller", other_cells.controller),
+        _column("Revision", number("revision")),
+        AGE,
+    ),
+    "apps.v1.DaemonSet": _DAEMONS,
+    "apps.v1.Deployment": _DEPLOYMENT,
+    "apps.v1.ReplicaSet": _REPLICAS,
+    "apps.v1.StatefulSet": (
+        _column("Ready", ratio("status.readyReplicas", "spec.replicas")),
+        AGE,
+        *_template()[:2],
+    ),
+    "batch.v1.CronJob": _CRON_JOB,
+    "batch.v1.Job": _JOB,
+    "coordination.v1.Lease": (_column("Holder", field("spec.holderIdentity")), AGE),
+    "discovery.v1.EndpointSlice": (
+        _column("AddressType", field("addressType")),
+        _column("Ports", other_cells.slice_ports),
+        _column("Endpoints", other_cells.slice_endpoints),
+        AGE,
+    ),
+    "policy.v1.PodDisruptionBudget": (
+        _column("Min Available", lambda obj, now: str(field("spec.minAvailable", "N/A")(obj, now))),
+        _column("Max Unavailable", lambda obj, now: str(field("spec.maxUnavailable", "N/A")(obj, now))),
+        _int("Allowed Disruptions", number("status.disruptionsAllowed")),
+        AGE,
+    ),
+    "rbac.v1.ClusterRoleBinding": _BINDING,
+    "rbac.v1.RoleBinding": _BINDING,
+    "rbac.v1.ClusterRole": _CREATED,
+    "rbac.v1.Role": _CREATED,
+    "scheduling.v1.PriorityClass": (
+        _int("Value", number("value")),
+        _bool("Global-Default", field("globalDefault", False)),
+        AGE,
+        _column("PreemptionPolicy", field("preemptionPolicy")),
+    ),
+    "storage.v1.CSIDriver": _CSI_DRIVER,
+    "storage.v1.CSINode": (_int("Drivers", count("spec.drivers")), AGE),
+    "storage.v1.StorageClass": (
+        _column("Name", other_cells.class_name, format="name"),
+        _column("Provisioner", field("provisioner")),
+        _column("ReclaimPolicy", field("reclaimPolicy", "Delete")),
+        _column("VolumeBindingMode", field("volumeBindingMode", "Immediate")),
+        _column("AllowVolumeExpansion", field("allowVolumeExpansion", False)),
+        AGE,
+    ),
+    "storage.v1.VolumeAttachment": (
+        _column("Attacher", field("spec.attacher"), format="name"),
+        _column("PV", field("spec.source.persistentVolumeName")),
+        _column("Node", field("spec.nodeName")),
+        _bool("Attached", field("status.attached", False)),
+        AGE,
+    ),
+    "apiextensions.v1.CustomResourceDefinition": _CREATED,
+}
+
+
+def of(definition: str) -> tuple[Column, ...]:
+    """The columns of a built-in kind; empty for kinds that are only ever created."""
+    return _COLUMNS.get(definition, ())

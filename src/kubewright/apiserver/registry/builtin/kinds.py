@@ -1,0 +1,121 @@
+"""The table of built-in kinds: names, scope and subresources, as kube-apiserver serves them.
+
+Theory.      One row per kind, in the order of discovery. What a kind does beyond its names stands
+             in the other files of this package, by kind name: ``columns``, ``prepare``, ``check``,
+             ``selectable``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+GROUPS = {
+    "core": "",
+    "apps": "apps",
+    "authentication": "authentication.k8s.io",
+    "authorization": "authorization.k8s.io",
+    "autoscaling": "autoscaling",
+    "batch": "batch",
+    "coordination": "coordination.k8s.io",
+    "discovery": "discovery.k8s.io",
+    "events": "events.k8s.io",
+    "policy": "policy",
+    "rbac": "rbac.authorization.k8s.io",
+    "scheduling": "scheduling.k8s.io",
+    "storage": "storage.k8s.io",
+    "apiextensions": "apiextensions.k8s.io",
+}
+"""Definition prefixes of ``schema/builtin.json`` and the API groups they belong to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``definition`` is ``<package>.v1.<Kind>``; ``generation`` says whether the kind counts its specs."""
+
+    definition: str
+    plural: str
+    short_names: tuple[str, ...] = ()
+    namespaced: bool = True
+    status: bool = False
+    scale: bool = False
+    generation: bool = False
+    subresources: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    names: str = "dns-subdomain"
+
+    @property
+    def kind(self) -> str:
+        return self.definition.rpartition(".")[2]
+
+    @property
+    def group(self) -> str:
+        return GROUPS[self.definition.partition(".")[0]]
+
+
+_ALL = ("all",)
+_CREATE = ("create",)
+_NAMESPACE = ("create", "delete", "get", "list", "patch", "update", "watch")
+
+ROWS: tuple[Row, ...] = (
+    Row("core.v1.ConfigMap", "configmaps", ("cm",)),
+    Row("core.v1.Endpoints", "endpoints", ("ep",)),
+    Row("core.v1.Event", "events", ("ev",)),
+    Row(
+        "core.v1.Namespace", "namespaces", ("ns",), namespaced=False, status=True,
+        subresources=("finalize",), verbs=_NAMESPACE, names="dns-label",
+    ),
+    Row("core.v1.Node", "nodes", ("no",), namespaced=False, status=True),
+    Row("core.v1.PersistentVolumeClaim", "persistentvolumeclaims", ("pvc",), status=True),
+    Row("core.v1.PersistentVolume", "persistentvolumes", ("pv",), namespaced=False, status=True),
+    Row(
+        "core.v1.Pod", "pods", ("po",), status=True, generation=True,
+        subresources=("binding", "eviction"), categories=_ALL,
+    ),
+    Row("core.v1.Secret", "secrets"),
+    Row("core.v1.ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",)),
+    Row("core.v1.Service", "services", ("svc",), status=True, categories=_ALL, names="dns-label"),
+    Row("apps.v1.ControllerRevision", "controllerrevisions"),
+    Row("apps.v1.DaemonSet", "daemonsets", ("ds",), status=True, generation=True, categories=_ALL),
+    Row(
+        "apps.v1.Deployment", "deployments", ("deploy",), status=True, scale=True, generation=True,
+        categories=_ALL,
+    ),
+    Row(
+        "apps.v1.ReplicaSet", "replicasets", ("rs",), status=True, scale=True, generation=True,
+        categories=_ALL,
+    ),
+    Row(
+        "apps.v1.StatefulSet", "statefulsets", ("sts",), status=True, scale=True, generation=True,
+        categories=_ALL,
+    ),
+    Row("authentication.v1.SelfSubjectReview", "selfsubjectreviews", namespaced=False, verbs=_CREATE),
+    Row("authentication.v1.TokenReview", "tokenreviews", namespaced=False, verbs=_CREATE),
+    Row("authorization.v1.LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE),
+    Row("authorization.v1.SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False, verbs=_CREATE),
+    Row("authorization.v1.SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False, verbs=_CREATE),
+    Row("authorization.v1.SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=_CREATE),
+    Row("batch.v1.CronJob", "cronjobs", ("cj",), status=True, generation=True, categories=_ALL),
+    Row("batch.v1.Job", "jobs", status=True, generation=True, categories=_ALL),
+    Row("coordination.v1.Lease", "leases"),
+    Row("discovery.v1.EndpointSlice", "endpointslices", generation=True),
+    Row("events.v1.Event", "events", ("ev",)),
+    Row("policy.v1.PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), status=True, generation=True),
+    Row("rbac.v1.ClusterRoleBinding", "clusterrolebindings", namespaced=False, names="path"),
+    Row("rbac.v1.ClusterRole", "clusterroles", namespaced=False, names="path"),
+    Row("rbac.v1.RoleBinding", "rolebindings", names="path"),
+    Row("rbac.v1.Role", "roles", names="path"),
+    Row("scheduling.v1.PriorityClass", "priorityclasses", ("pc",), namespaced=False, generation=True),
+    Row("storage.v1.CSIDriver", "csidrivers", namespaced=False),
+    Row("storage.v1.CSINode", "csinodes", namespaced=False),
+    Row("storage.v1.StorageClass", "storageclasses", ("sc",), namespaced=False),
+    Row("storage.v1.VolumeAttachment", "volumeattachments", namespaced=False, status=True),
+    Row(
+        "apiextensions.v1.CustomResourceDefinition", "customresourcedefinitions", ("crd", "crds"),
+        namespaced=False, status=True, generation=True, categories=("api-extensions",),
+    ),
+)  # fmt: skip
+
+
+def rows() -> Iterator[Row]:
+    """Every row, in the order of discovery."""
+    return iter(ROWS)

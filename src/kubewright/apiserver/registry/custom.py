@@ -1,0 +1,108 @@
+"""From a CustomResourceDefinition to the kinds that the server then serves.
+
+Theory.      A definition is an ordinary object in the store; this module reads one as kinds of the
+             catalog. All versions share a place in the store, and converting between them means
+             changing ``apiVersion``: there are no conversion webhooks.
+Called by    the registry, whenever a definition was created, changed or read at start-up.
+Continues    in ``custom_definition`` (is a definition sound?) and ``custom_status`` (its conditions).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kubewright.apiserver.registry.custom_jsonpath import first, parse
+from kubewright.apiserver.registry.kind import Column, Object, Scale, ServedKind
+from kubewright.apiserver.schema.structural import Structural
+from kubewright.wire.gvk import Resource
+
+Version = Mapping[str, Any]
+
+
+def kinds(crd: Object) -> list[ServedKind]:
+    """One kind per served version, the storage version first. The definition is sound and complete."""
+    versions = [version for version in crd["spec"]["versions"] if version.get("served")]
+    return [_kind(crd, version) for version in sorted(versions, key=lambda v: not v.get("storage"))]
+
+
+def _kind(crd: Object, version: Version) -> ServedKind:
+    spec, names = crd["spec"], crd["spec"]["names"]
+    subresources = version.get("subresources") or {}
+    resource = Resource(
+        spec["group"], version["name"], names["plural"], names["kind"],
+        spec["scope"] == "Namespaced", tuple(names.get("shortNames") or ()),
+    )  # fmt: skip
+    return ServedKind(
+        resource=resource,
+        schema=Structural((version.get("schema") or {}).get("openAPIV3Schema")),
+        singular=names.get("singular") or names["kind"].lower(),
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        storage_version=storage_version(crd),
+        categories=tuple(names.get("categories") or ()),
+        columns=tuple(_column(given) for given in version.get("additionalPrinterColumns") or ()),
+        has_status="status" in subresources,
+        scale=_scale(subresources.get("scale")),
+        custom=True,
+        fields=_selectable(version.get("selectableFields") or ()),
+    )
+
+
+def storage_version(crd: Object) -> str:
+    """The name of the version that objects are stored in."""
+    return next((str(v["name"]) for v in crd["spec"]["versions"] if v.get("storage")), "")
+
+
+def _column(given: Mapping[str, Any]) -> Column:
+    return Column(
+        name=given["name"],
+        type=given["type"],
+        format=given.get("format") or "",
+        description=given.get("description") or "",
+        priority=given.get("priority") or 0,
+        json_path=given["jsonPath"],
+    )
+
+
+def _scale(given: Mapping[str, Any] | None) -> Scale | None:
+    if given is None:
+        return None
+    paths = (given["specReplicasPath"], given["statusReplicasPath"], given.get("labelSelectorPath") or "")
+    return Scale(*(path.removeprefix(".") for path in paths))
+
+
+def _selectable(given: Any) -> Callable[[Object], Mapping[str, str]]:
+    paths = {entry["jsonPath"].removeprefix("."): parse(entry["jsonPath"]) for entry in given}
+
+    def fields(obj: Object) -> Mapping[str, str]:
+        found = {label: first(path, obj) for label, path in paths.items()}
+        return {label: _as_label(value) for label, value in found.items()}
+
+    return fields
+
+
+def _as_label(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def warnings(crd: Object) -> list[str]:
+    """What a person should know about a definition: said once, when it is created or changed."""
+    versions = crd.get("spec", {}).get("versions") or ()
+    schemas = [(v.get("name"), (v.get("schema") or {}).get("openAPIV3Schema") or {}) for v in versions]
+    return [
+        f"version {name}: {count} x-kubernetes-validations rules are stored but not enforced by this server"
+        for name, schema in schemas
+        if (count := sum(1 for _ in _rules(schema)))
+    ]
+
+
+def _rules(schema: Any) -> Iterator[Any]:
+    if isinstance(schema, dict):
+        for name, inner in schema.items():
+            if name == "x-kubernetes-validations" and isinstance(inner, list):
+                yield from inner
+            else:
+                yield from _rules(inner)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _rules(item)

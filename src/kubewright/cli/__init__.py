@@ -1,0 +1,12 @@
+"""The command line: ``kubewright up``, ``demo``, ``run``, ``crds``, ``version``.
+
+Theory.      A command turns words into ``compose.options`` values and hands over. What a user can
+             get wrong ends in one plain sentence on stderr and a non-zero status; a traceback is
+             for us, in the log, when the mistake is ours.
+Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
+Files        ``app`` (the commands), ``up``, ``run``, ``demo/``, ``signals``
+"""
+
+from kubewright.cli.app import main
+
+__all__ = ["main"]

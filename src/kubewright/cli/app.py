@@ -1,0 +1,131 @@
+"""The commands and their words. Each command's work is in a module of its own, imported when called."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kubewright import __version__
+from kubewright.base.errors import KubewrightError
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C in a command that was not finished, as shells have it."""
+
+app = typer.Typer(
+    name="kubewright",
+    help="Declares, makes, heals, rolls and retires Kubernetes machines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Verbosity = Annotated[
+    str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
+]
+
+
+@app.command()
+def up(
+    data_dir: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(".kubewright"),
+    port: Annotated[int, typer.Option(help="Port on loopback; 0 picks a free one.", min=0, max=65535)] = 0,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Where to write the kubeconfig; default: DATA_DIR/kubeconfig.")
+    ] = None,
+    log_level: Verbosity = "warning",
+) -> None:
+    """Run an API server, all controllers and a simulated cloud in this process, until Ctrl-C."""
+    from kubewright.cli.up import up as command
+    from kubewright.compose.options import Place
+
+    _logging(log_level)
+    command(Place(data_dir, port, kubeconfig))
+
+
+@app.command()
+def demo(log_level: Verbosity = "error") -> None:
+    """Watch machines come up, heal, scale, roll and go, in under a minute; nothing is left behind."""
+    from kubewright.cli.demo import demo as command
+
+    _logging(log_level)
+    raise typer.Exit(command())
+
+
+@app.command()
+def run(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="The control cluster, where machines are declared; default: in-cluster."),
+    ] = None,
+    target_kubeconfig: Annotated[
+        Path | None, typer.Option(help="The cluster that nodes join; default: the control cluster.")
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Only machines in this namespace; default: all.")] = "",
+    controllers: Annotated[
+        str,
+        typer.Option(help="Comma-separated: names, '*' for all, '-name' to leave one out.", metavar="LIST"),
+    ] = "*",
+    driver: Annotated[str, typer.Option(help="The cloud, by the name of an installed driver.")] = "sim",
+    driver_option: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
+    ] = None,
+    leader_elect: Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")] = True,
+    health_port: Annotated[
+        int | None, typer.Option(help="Serve /healthz, /readyz and /metrics on this loopback port.")
+    ] = None,
+    log_level: Verbosity = "info",
+) -> None:
+    """Run the controllers against real API servers, until Ctrl-C."""
+    from kubewright.cli.run import RunWords
+    from kubewright.cli.run import run as command
+
+    _logging(log_level)
+    words = RunWords(
+        kubeconfig, target_kubeconfig, namespace, controllers, driver, tuple(driver_option or ())
+    )
+    command(words, leader_elect=leader_elect, health_port=health_port)
+
+
+@app.command()
+def crds() -> None:
+    """Print the CustomResourceDefinitions as YAML, for kubectl apply -f -."""
+    from kubewright.api.machine.crds import manifest
+
+    sys.stdout.write(manifest())
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(f"kubewright {__version__}")
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except KubewrightError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has left: nothing to say, nobody to hear it
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _fail(sentence: str) -> None:
+    print(f"kubewright: {sentence}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _logging(level: str) -> None:
+    from kubewright.base.clock import SystemClock
+    from kubewright.base.errors import InvalidInput
+    from kubewright.runtime import log
+
+    try:
+        log.configure(SystemClock(), level=level)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None

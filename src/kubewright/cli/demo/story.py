@@ -1,0 +1,146 @@
+"""The chapters: what a person would type, what is done, and when the chapter has come to its end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubewright.api.core import NODE
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT
+from kubewright.cli.demo.stage import Stage
+from kubewright.cli.demo.view import View, view
+from kubewright.compose.embedded import Embedded
+from kubewright.wire.gvk import Key
+
+WORKERS = Key("default", "workers")
+LOOK = 0.1
+"""Seconds between two looks at the world."""
+
+
+def deployment(replicas: int, machine_class: str) -> dict[str, Any]:
+    """The one manifest of the story."""
+    labels = {"pool": "workers"}
+    return {
+        "apiVersion": "machine.sapcloud.io/v1alpha1",
+        "kind": "MachineDeployment",
+        "metadata": {"name": WORKERS.name, "namespace": WORKERS.namespace},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"class": {"kind": "MachineClass", "name": machine_class}},
+            },
+        },
+    }
+
+
+@dataclass(slots=True)
+class World:
+    """The demo's world, and what the story remembers of it."""
+
+    embedded: Embedded
+    victim: str = ""
+    most: int = 0
+    fewest_running: int = field(default=1_000_000)
+
+    async def look(self) -> View:
+        """What is there now."""
+        client = self.embedded.client
+        machines = await client.list(MACHINE, WORKERS.namespace)
+        return view(machines, await client.list(NODE), self.embedded.vm_count())
+
+    async def create(self) -> None:
+        await self.embedded.client.create(MACHINE_DEPLOYMENT, deployment(3, "sim-small"))
+
+    async def kill_one(self) -> None:
+        """Pull the plug of one VM: nobody is told, its kubelet falls silent."""
+        row = (await self.look()).rows[0]
+        self.victim = row.name
+        self.embedded.kill(row.provider_id)
+
+    async def scale(self) -> None:
+        await self.embedded.client.patch(MACHINE_DEPLOYMENT, WORKERS, {"spec": {"replicas": 5}})
+
+    async def roll(self) -> None:
+        self.most, self.fewest_running = 0, 1_000_000
+        template = {"spec": {"class": {"name": "sim-large"}}}
+        await self.embedded.client.patch(MACHINE_DEPLOYMENT, WORKERS, {"spec": {"template": template}})
+
+    async def delete(self) -> None:
+        await self.embedded.client.delete(MACHINE_DEPLOYMENT, WORKERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """``types`` is what one would type; ``ends`` when the promise is kept; ``within`` seconds at most."""
+
+    title: str
+    types: str
+    act: Callable[[World], Awaitable[None]]
+    ends: Callable[[World, View], bool]
+    within: float = 20.0
+
+
+CHAPTERS = (
+    Chapter(
+        "Three machines come up",
+        "kubectl apply -f workers.yaml",
+        World.create,
+        lambda _world, now: now.settled(3),
+    ),
+    Chapter(
+        "One VM dies, and is replaced",
+        "(somebody pulls the plug of a VM)",
+        World.kill_one,
+        lambda world, now: now.settled(3) and all(row.name != world.victim for row in now.rows),
+    ),
+    Chapter(
+        "Scale to five",
+        "kubectl scale machinedeployment workers --replicas 5",
+        World.scale,
+        lambda _world, now: now.settled(5),
+    ),
+    Chapter(
+        "Roll to a larger class, at most 2 more and 1 less",
+        "kubectl patch machinedeployment workers --type merge "
+        '-p \'{"spec":{"template":{"spec":{"class":{"name":"sim-large"}}}}}\'',
+        World.roll,
+        lambda _world, now: now.settled(5, "sim-large"),
+    ),
+    Chapter(
+        "Delete everything",
+        "kubectl delete machinedeployment workers",
+        World.delete,
+        lambda _world, now: now.empty,
+    ),
+)
+
+
+async def tell(world: World, stage: Stage) -> bool:
+    """All chapters in order; stops at the first that does not end in time."""
+    with stage:
+        for chapter in CHAPTERS:
+            if not await _chapter(world, stage, chapter):
+                return False
+    stage.summary(await world.look())
+    return True
+
+
+async def _chapter(world: World, stage: Stage, chapter: Chapter) -> bool:
+    clock = world.embedded.clock
+    began = clock.monotonic()
+    stage.open(chapter.title, chapter.types)
+    await chapter.act(world)
+    while True:
+        now = await world.look()
+        took = clock.monotonic() - began
+        stage.show(now, took)
+        if chapter.ends(world, now):
+            stage.close(took)
+            return True
+        if took > chapter.within:
+            stage.fail(chapter.title, now, chapter.within)
+            return False
+        await asyncio.wait_for(clock.sleep(LOOK), timeout=2 * LOOK + 1)

@@ -1,0 +1,64 @@
+"""``kubewright run``: the controllers on real clusters."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
+from kubewright.cli.signals import run_until_signal
+from kubewright.compose.cluster import Clusters, run_on
+from kubewright.compose.options import Election, Options
+
+
+@dataclass(frozen=True, slots=True)
+class RunWords:
+    """What was typed."""
+
+    kubeconfig: Path | None
+    target_kubeconfig: Path | None
+    namespace: str
+    controllers: str
+    driver: str
+    driver_options: tuple[str, ...]
+
+
+def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None:
+    """Run until SIGINT or SIGTERM.
+
+    Raises:
+        InvalidInput: a word makes no sense, or a kubeconfig cannot be used.
+        LostLease: another replica leads now.
+    """
+    options = Options(
+        driver=words.driver,
+        driver_options=pairs(words.driver_options),
+        namespace=words.namespace,
+        controllers=tuple(words.controllers.split(",")),
+        health_port=health_port,
+    )
+    election = Election(enabled=leader_elect, namespace=words.namespace or "default")
+    clusters = Clusters(words.kubeconfig, words.target_kubeconfig)
+
+    async def work(stop: asyncio.Event) -> None:
+        await run_on(clusters, options, election, SystemClock(), stop)
+
+    run_until_signal(work)
+
+
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """``NAME=VALUE`` words as a mapping.
+
+    Raises:
+        InvalidInput: a word without ``=``, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"--driver-option wants NAME=VALUE, not {word!r}")
+        if name in found:
+            raise InvalidInput(f"--driver-option {name} is given twice")
+        found[name] = value
+    return found

@@ -1,0 +1,93 @@
+"""``run``: the controllers against real API servers.
+
+Theory.      Connect, wait until the servers answer and the CRDs are installed (saying so), elect a
+             leader if asked to, work until told to stop. What goes wrong on the way is waited out;
+             what a person must mend is said in one sentence.
+Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
+"""
+
+import asyncio
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.base.clock import Clock
+from kubewright.compose.kit import close, machine_kit
+from kubewright.compose.options import Election, Options
+from kubewright.driver import registry
+from kubewright.kube import config
+from kubewright.kube.client import Client
+from kubewright.runtime.health import HealthServer
+from kubewright.runtime.leader import Elector
+from kubewright.runtime.manager import Manager, Settings, Task
+from kubewright.wire.gvk import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Kubeconfigs of the control and the target cluster. None: in-cluster, and the control cluster."""
+
+    control: Path | None = None
+    target: Path | None = None
+
+
+async def run_on(
+    clusters: Clusters, options: Options, election: Election, clock: Clock, stop: asyncio.Event
+) -> None:
+    """Run until ``stop`` is set.
+
+    Raises:
+        InvalidInput: a kubeconfig, driver or controller that does not exist or cannot be used.
+        LostLease: another replica leads now.
+    """
+    control = await connect(clusters.control, clock, "control")
+    try:
+        target = control if clusters.target is None else await connect(clusters.target, clock, "target")
+        try:
+            await run_with(control, target, options, election, stop)
+        finally:
+            if target is not control:
+                await target.transport.close()
+    finally:
+        await control.transport.close()
+
+
+async def run_with(
+    control: Client, target: Client, options: Options, election: Election, stop: asyncio.Event
+) -> None:
+    """The same with clients that exist already; they stay open."""
+    clock = control.clock
+    driver = registry.load(options.driver, registry.Settings(clock, None, options.driver_options))
+    try:
+        kit = machine_kit(control, target, driver, clock, options)
+        manager = Manager(
+            clock,
+            kit.controllers,
+            kit.informers,
+            background=kit.background,
+            services=[*kit.services],
+            elector=_elector(control, clock, election),
+            settings=Settings(tune_gc=True),
+        )
+        await _with_health(manager, kit.services, options, kit.metrics, stop)
+    finally:
+        await close(driver)
+
+
+async def connect(path: Path | None, clock: Clock, name: str) -> Client:
+    """A client of the cluster that a kubeconfig names; None means the one that we run in."""
+    transport = await (config.in_cluster(clock) if path is None else config.load(path, clock))
+    return Client(transport, clock, name=name)
+
+
+def _elector(control: Client, clock: Clock, election: Election) -> Elector | None:
+    if not election.enabled:
+        return None
+    identity = f"{socket.gethostname()}_{os.getpid()}"
+    return Elector(
+        control, clock, Key(election.namespace, election.name), identity=identity, timings=election.timings
+    )
+
+
+__all__ = ["Clusters", "HealthServer", "Task", "connect", "run_on", "run_with"]

@@ -1,0 +1,100 @@
+"""Clients and options in, controllers and a manager out.
+
+Theory.      The same kit serves both ways to run. ``control`` has the machines, ``target`` their
+             nodes; when both are one server, they share one client and one set of caches.
+Called by    ``embedded`` and ``cluster``.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.base.clock import Clock
+from kubewright.compose.options import Options
+from kubewright.compose.selection import select
+from kubewright.driver.calls import Fenced
+from kubewright.driver.capabilities import Background, Closing
+from kubewright.driver.contract import Driver
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.machines import deployment, machineset
+from kubewright.machines.machine import reconciler as machine
+from kubewright.machines.machine.look import Caches
+from kubewright.machines.machine.parts import Parts
+from kubewright.machines.machineclass import reconciler as machineclass
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.manager import Task
+from kubewright.runtime.metrics import Metrics
+
+MACHINE_CONTROLLERS = ("machinedeployment", "machineset", "machine", "machineclass", "secret")
+COMPONENT = "machine-controller-manager"
+"""Who our events come from, as MCM's do (mcm.md §2.6)."""
+MACHINE_KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS)
+
+
+@dataclass(slots=True)
+class Kit:
+    """The machine controllers, and everything that must run beside them.
+
+    ``background`` runs while leading, ``services`` always (see ``runtime.manager``).
+    """
+
+    controllers: Sequence[Controller]
+    informers: Sequence[Informers]
+    background: list[Task] = field(default_factory=list)
+    services: list[Task] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+def machine_kit(control: Client, target: Client, driver: Driver, clock: Clock, options: Options) -> Kit:
+    """Wire the machine controllers that ``options`` asks for.
+
+    Raises:
+        InvalidInput: ``options.controllers`` names none that exist.
+    """
+    chosen = select(MACHINE_CONTROLLERS, options.controllers)
+    metrics = Metrics()
+    control_caches = Informers(control, namespace=options.namespace)
+    target_caches = control_caches if target is control else Informers(target)
+    recorder = Recorder(control, clock, COMPONENT, kinds=MACHINE_KINDS)
+    parts = Parts(
+        control=control,
+        target=target,
+        control_caches=control_caches,
+        target_caches=target_caches,
+        driver=Fenced(driver, clock),
+        recorder=recorder,
+        clock=clock,
+        settings=options.machine,
+        metrics=metrics,
+    )
+    kit = Kit([], [control_caches, *([target_caches] if target is not control else [])], metrics=metrics)
+    kit.services.append(recorder.run)
+    kit.controllers = _controllers(parts, chosen, kit)
+    if isinstance(driver, Background):
+        kit.background.append(lambda: driver.run(target_caches))
+    return kit
+
+
+def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit) -> list[Controller]:
+    found: list[Controller] = []
+    if "machinedeployment" in chosen:
+        found.append(deployment.wire(parts))
+    if "machineset" in chosen:
+        found.append(machineset.wire(parts))
+    if {"machine", "machineclass", "secret"} & set(chosen):
+        caches = Caches(parts.control_caches, parts.target_caches)
+        controller, calls = machine.wire(parts, caches)
+        classes, secrets = machineclass.wire(parts, caches)
+        found += [each for each in (controller, classes, secrets) if each.name in chosen]
+        kit.background.append(calls.run)
+    return found
+
+
+async def close(driver: Driver, seconds: float = 2.0) -> None:
+    """Let a driver put its things away, within a deadline."""
+    if isinstance(driver, Closing):
+        async with asyncio.timeout(seconds):
+            await driver.close()

@@ -1,0 +1,183 @@
+"""Which object may stand in a cache: lists, watch events and our own writes brought into one order.
+
+Theory.      Three streams tell us about objects, each late in its own way: pages of lists, watch
+             events, and the answers to this process' own writes, which come first of all and let a
+             process read what it wrote. The server's history orders them: within one kind a
+             resourceVersion grows with every change, and a uid is never used twice. So:
+
+             1. ``seen`` is how far the history was told completely: the version of the last list,
+                event or bookmark. Every change up to it has been applied.
+             2. An object enters if its version is above that of what stands at its key.
+             3. An answer to a write enters by rule 2 only if its version is above ``seen``. At or
+                below it the watch has told us, and perhaps told us of the end since.
+             4. When a write of ours ended an object, its uid is barred for good: late events and
+                pages cannot bring it back. When a write took it out of our selector, it is barred
+                up to that version. A bar is dropped when the watch or a list begun later has
+                passed it.
+             5. DELETED takes away what stands at the key, unless that is newer than the deletion.
+             6. A complete list at version L takes away what it does not name, unless that is above
+                L: only a write of ours can be, and the watch from L will confirm it.
+             7. A list below ``seen`` means that the history was rewritten (a restored backup). All
+                we hold counts as old then, and the list is the truth.
+
+Why it holds.  *Nothing is lost*: an object is refused only in favour of a newer state at its key
+             (2), or because a later state was told (3), or because its end is certain (4); it is
+             removed only by its end (5, 6). *Nothing returns*: a state of a dead object comes
+             either before its DELETED was seen, then DELETED is still to come (or the uid is
+             barred, 4), or after, then it is a late answer at or below ``seen`` (3) or at or below
+             a list's L that did not name it (6). *Own writes show*: an acknowledged write is above
+             ``seen`` and enters, or is at or below it and was applied; nothing older replaces it.
+Invariants.  Pure of I/O and time. Each step tells its listener every change, once, in order.
+Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` throws random histories at it.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kubewright.api.kinds import Kind
+from kubewright.kube import header as headers
+from kubewright.kube.changes import Change
+from kubewright.kube.client import Written
+from kubewright.kube.header import Header
+from kubewright.kube.scope import Scope
+from kubewright.kube.store import Store
+from kubewright.wire.gvk import Key
+from kubewright.wire.watch import DELETED
+
+T = TypeVar("T")
+
+FOREVER = 2**63
+"""Bar of an object that has ended: above every version."""
+
+BARS = 10_000
+"""Most bars we keep, oldest dropped first: as many as a watch may be behind (limits.WATCH_BACKLOG)."""
+
+
+class Cache(Generic[T]):
+    """The objects of one kind in one scope, current as far as we were told."""
+
+    def __init__(self, kind: Kind[T], scope: Scope, told: Callable[[Change[T]], None]) -> None:
+        self.store = Store(kind)
+        self.seen = 0
+        self._scope = scope
+        self._told = told
+        self._bars: dict[str, int] = {}
+        self._listed: set[Key] = set()
+        self._list_version = 0
+        self._old_bars: list[str] = []
+
+    # ------------------------------------------------------------ watch
+
+    def event(self, kind: str, header: Header) -> None:
+        """An ADDED, MODIFIED or DELETED of the watch (rules 1, 2, 4, 5)."""
+        if kind == DELETED:
+            self._bars.pop(header.uid, None)
+            current = self.store.header(header.key)
+            if current is not None and current.version <= header.version:
+                self._remove(current)
+        else:
+            self._enter(header)
+        self.seen = max(self.seen, header.version)
+
+    def bookmark(self, version: int) -> None:
+        """Nothing else happened up to ``version``."""
+        self.seen = max(self.seen, version)
+
+    # ------------------------------------------------------------ list
+
+    def begin(self) -> None:
+        """A list is about to be asked for."""
+        self._listed = set()
+        self._list_version = 0
+        self._old_bars = list(self._bars)
+
+    def page(self, version: int, items: list[Header]) -> None:
+        """One page of it (rules 2, 4, 7); all pages of a list have one version."""
+        if not self._list_version:
+            self._list_version = version
+            if version < self.seen:
+                self._rewind()
+        for header in items:
+            self._listed.add(header.key)
+            self._enter(header)
+
+    def end(self) -> None:
+        """That was the last page (rules 1, 4, 6)."""
+        version = self._list_version
+        for header in self.store:
+            if header.key not in self._listed and header.version <= version:
+                self._remove(header)
+        for uid in self._old_bars:
+            bar = self._bars.get(uid, 0)
+            if bar == FOREVER or bar <= version:
+                self._bars.pop(uid, None)
+        self.seen = version
+        self._listed, self._old_bars = set(), []
+
+    def _rewind(self) -> None:
+        for header in self.store:
+            self.store.put(msgspec.structs.replace(header, version=-1))
+        self._bars.clear()
+        self._old_bars = []
+        self.seen = 0
+
+    # ------------------------------------------------------------ our own writes
+
+    def wrote(self, written: Written) -> None:
+        """The server acknowledged a write of this process (rules 3, 4)."""
+        if not written.body:
+            if written.uid:
+                self._ended(written.uid, written.key)
+            return
+        header, lives = headers.read_answer(written.body, deleted=written.deleted)
+        if not self._scope.has_namespace(header.key.namespace):
+            return
+        if not lives:
+            self._ended(header.uid, header.key)
+        elif header.version > self.seen:
+            if self._scope.covers(header):
+                self._enter(header)
+            else:
+                self._left(header)
+
+    def _ended(self, uid: str, key: Key) -> None:
+        self._bar(uid, FOREVER)
+        current = self.store.header(key)
+        if current is not None and current.uid == uid:
+            self._remove(current)
+
+    def _left(self, header: Header) -> None:
+        if self._bars.get(header.uid, 0) < header.version:
+            self._bar(header.uid, header.version)
+        current = self.store.header(header.key)
+        if current is not None and current.version < header.version:
+            self._remove(current)
+
+    def _bar(self, uid: str, version: int) -> None:
+        if len(self._bars) >= BARS:
+            del self._bars[next(iter(self._bars))]
+        self._bars[uid] = version
+
+    # ------------------------------------------------------------ both
+
+    def _enter(self, header: Header) -> None:
+        if self._bars and header.version <= self._bars.get(header.uid, -1):
+            return
+        current = self.store.header(header.key)
+        if current is not None:
+            if current.version >= header.version:
+                return
+            if current.uid != header.uid:
+                self._remove(current)
+                current = None
+        self.store.put(header)
+        self._tell(header.key, current, header)
+
+    def _remove(self, header: Header) -> None:
+        self.store.remove(header)
+        self._tell(header.key, header, None)
+
+    def _tell(self, key: Key, old: Header | None, new: Header | None) -> None:
+        self._told(Change(key, old, new, self.store.decode))

@@ -1,0 +1,194 @@
+"""The asking half of an informer: requests pages and watches, and hands what comes to a cache.
+
+Theory.      ``reflector`` says what to ask and when; ``cache`` says what an object's arrival means.
+             What remains here is I/O: one request or one stream at a time, deadlines, and telling
+             people once when something is wrong and once when it is right again.
+Invariants.  Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
+             cut, since the connection may be dead at the other end. The loop gets its turn at
+             least every ``BREATH`` events.
+Called by    ``informer``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
+from kubewright.kube import header as headers
+from kubewright.kube.answers import failure, read_page
+from kubewright.kube.cache import Cache
+from kubewright.kube.client import Client
+from kubewright.kube.errors import BadAnswer, TransportError
+from kubewright.kube.reflector import (
+    IDLE_SECONDS,
+    WATCH_SECONDS,
+    Cut,
+    Failed,
+    Happening,
+    Listing,
+    PageRead,
+    State,
+    Watching,
+    step,
+)
+from kubewright.kube.scope import Scope
+from kubewright.wire import watch
+from kubewright.wire.errors import ApiError, NotFound, from_status
+from kubewright.wire.gvk import Resource
+
+BREATH = 256
+"""Events applied in a row before other tasks run: about two milliseconds."""
+
+log = structlog.get_logger("kubewright.kube")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the feed has done so far. ``trouble`` is the last failure, empty while all is well."""
+
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    failures: int = 0
+    trouble: str = ""
+
+
+class Feed:
+    """Keeps one cache current from one server."""
+
+    def __init__(self, client: Client, resource: Resource, scope: Scope, cache: Cache[Any]) -> None:
+        self.counts = Counts()
+        self.synced = asyncio.Event()
+        self._client = client
+        self._resource = resource
+        self._scope = scope
+        self._cache = cache
+        self._said = ""
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        clock = self._client.clock
+        state: State = Listing()
+        while True:
+            happened = await self._ask(state)
+            following = step(state, happened, clock.random.random())
+            self._note(happened, following.state.failures)
+            state = following.state
+            if following.pause:
+                await clock.sleep(following.pause)
+
+    async def _ask(self, state: State) -> Happening:
+        try:
+            return await (self._page(state) if isinstance(state, Listing) else self._watch(state))
+        except (ApiError, TransportError) as error:
+            return Failed(error)
+
+    async def _page(self, state: Listing) -> Happening:
+        if not state.token:
+            self._cache.begin()
+            self.counts.lists += 1
+        limit = () if state.whole else (("limit", str(LIST_PAGE)),)
+        token = (("continue", state.token),) if state.token else ()
+        request = self._client.request("GET", self._path, query=(*self._scope.query, *limit, *token))
+        response = await self._client.transport.request(request, timeout=REQUEST_SECONDS)
+        if response.status >= 400:
+            raise failure(response)
+        page = read_page(response.body)
+        self._cache.page(page.version, [headers.read(bytes(item)) for item in page.items])
+        if not page.token:
+            self._cache.end()
+            self.synced.set()
+        return PageRead(self._cache.seen, page.token)
+
+    async def _watch(self, state: Watching) -> Happening:
+        clock, counts = self._client.clock, self.counts
+        counts.watches += 1
+        seconds = clock.random.uniform(*WATCH_SECONDS)
+        asked = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", str(state.version)),
+            ("timeoutSeconds", str(int(seconds))),
+        )
+        request = self._client.request("GET", self._path, query=(*self._scope.query, *asked))
+        async with self._client.transport.stream(request) as chunks:
+            opened, before = clock.monotonic(), counts.events
+            error: ApiError | TransportError | None = None
+            try:
+                await self._follow(chunks)
+            except (ApiError, TransportError) as broken:
+                error = broken
+            cut = Cut(self._cache.seen, clock.monotonic() - opened, counts.events - before)
+        return Failed(error, cut) if isinstance(error, (ApiError, BadAnswer)) else cut
+
+    async def _follow(self, chunks: AsyncIterator[bytes]) -> None:
+        """Apply events until the stream ends, breaks, is silent for too long or says ERROR."""
+        lines, count = watch.Lines(), 0
+        while (chunk := await _next(chunks)) is not None:
+            try:
+                for line in lines.feed(chunk):
+                    self._event(watch.decode(line))
+                    count += 1
+            except watch.Malformed as error:
+                raise BadAnswer(f"{self._resource}: {error}") from None
+            if count >= BREATH:
+                count = 0
+                await self._client.clock.sleep(0)
+
+    def _event(self, event: watch.Event) -> None:
+        if event.type == watch.ERROR:
+            raise from_status(500, msgspec.json.decode(event.data))
+        self.counts.events += 1
+        if self.counts.trouble:
+            self._recovered()
+        if event.type == watch.BOOKMARK:
+            self._cache.bookmark(headers.read_version(event.data))
+        else:
+            self._cache.event(event.type, headers.read(event.data))
+
+    @property
+    def _path(self) -> str:
+        return self._resource.path(self._scope.namespace)
+
+    def _note(self, happened: Happening, failures: int) -> None:
+        """Keep count, and tell people when the kind of trouble changes."""
+        if not failures or isinstance(happened, PageRead):
+            self._recovered()
+            return
+        self.counts.failures = failures
+        if isinstance(happened, Cut):
+            self.counts.trouble = "the server ends every watch at once"
+            if failures == 1:  # once is normal
+                return
+        else:
+            self.counts.trouble = f"{type(happened.error).__name__}: {happened.error}"
+        kind_of_trouble, _, _ = self.counts.trouble.partition(":")
+        if kind_of_trouble != self._said:
+            self._said = kind_of_trouble
+            self._say(happened)
+
+    def _recovered(self) -> None:
+        self.counts.trouble, self.counts.failures = "", 0
+        if self._said:
+            self._said = ""
+            log.info("watching again", cluster=self._client.name, resource=str(self._resource))
+
+    def _say(self, happened: Happening) -> None:
+        about = {"cluster": self._client.name, "resource": str(self._resource)}
+        if isinstance(happened, Failed) and isinstance(happened.error, NotFound):
+            log.warning("the server does not serve this kind yet; waiting for it", **about)
+        else:
+            log.warning("cannot watch; trying again", trouble=self.counts.trouble, **about)
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+    """The next chunk; None when there is none any more, or none for too long."""
+    try:
+        async with asyncio.timeout(IDLE_SECONDS):
+            return await anext(chunks, None)
+    except TimeoutError:
+        return None

@@ -1,0 +1,160 @@
+"""What a cache knows about an object without decoding it.
+
+Theory.      Caches hold an object as the bytes that the server sent (design decision D2) and beside
+             them what the runtime asks for all the time: who it is, which version, whose, which
+             labels. Reading a header skips everything but the metadata.
+Cost.        About 2 µs a header; about 0.4 KiB beside the bytes, less when labels are shared.
+             ``metadata.managedFields``, which no reader of a cache needs, is cut out of the bytes:
+             on a real cluster it is a third of an object.
+Invariants.  A header never changes, nor do its bytes. ``gc=False`` is safe: a header cannot reach
+             itself, and a garbage collection need not visit a hundred thousand of them.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from sys import intern
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Raw, Struct
+
+from kubewright.kube.errors import BadAnswer
+from kubewright.wire.gvk import Key
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class Header(Struct, frozen=True, gc=False):
+    """The identity of an object and its place in history. ``data`` is the object itself.
+
+    ``version`` is the resourceVersion as a number, comparable within one kind of one cluster.
+    ``owner_uid`` is the uid of the controlling owner, or empty.
+    """
+
+    key: Key
+    uid: str
+    version: int
+    generation: int
+    labels: Mapping[str, str]
+    owner_uid: str
+    deleting: bool
+    data: bytes
+
+    def __repr__(self) -> str:
+        """Without the bytes: they may be a Secret's."""
+        return f"Header({self.key}, uid={self.uid!r}, version={self.version})"
+
+
+def read(data: bytes) -> Header:
+    """The header of an object from a list or a watch.
+
+    Raises:
+        BadAnswer: these bytes are no object, or its version is no number.
+    """
+    return _header(_metadata(data), data)
+
+
+def read_answer(data: bytes, *, deleted: bool) -> tuple[Header, bool]:
+    """The header of an object that answered a write, and whether the object still exists.
+
+    A write may end it: a delete that nothing holds up may answer the object as it last was, and so
+    does the patch that takes away the last finalizer.
+
+    Args:
+        data: the answer.
+        deleted: the write was a delete.
+
+    Raises:
+        BadAnswer: as ``read``.
+    """
+    meta = _metadata(data)
+    ending = meta.deletion_timestamp is not None
+    held = bool(meta.finalizers) or (meta.deletion_grace_period_seconds or 0) > 0
+    lives = (ending and (held or _held_by_spec(data))) if deleted or ending else True
+    return _header(meta, data), lives
+
+
+def _held_by_spec(data: bytes) -> bool:
+    """A Namespace keeps the finalizer that matters in its spec."""
+    spec = msgspec.json.decode(data).get("spec")
+    return isinstance(spec, dict) and bool(spec.get("finalizers"))
+
+
+def read_version(data: bytes) -> int:
+    """The version that a bookmark carries.
+
+    Raises:
+        BadAnswer: as ``read``.
+    """
+    return _version(_metadata(data))
+
+
+class _Owner(Struct, gc=False):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    managed_fields: Raw | None = None
+
+
+class _Object(Struct, gc=False):
+    metadata: _Metadata
+
+
+_objects = msgspec.json.Decoder(_Object)
+
+
+def _metadata(data: bytes) -> _Metadata:
+    try:
+        return _objects.decode(data).metadata
+    except msgspec.DecodeError as error:
+        raise BadAnswer(f"the server sent something that is no object: {error}") from None
+
+
+def _version(meta: _Metadata) -> int:
+    try:
+        return int(meta.resource_version)
+    except ValueError:
+        raise BadAnswer(f"the server sent a resourceVersion that is no number: {meta.name}") from None
+
+
+def _header(meta: _Metadata, data: bytes) -> Header:
+    owners = meta.owner_references or ()
+    return Header(
+        Key(intern(meta.namespace), meta.name),
+        meta.uid,
+        _version(meta),
+        meta.generation,
+        _shared(tuple(meta.labels.items())) if meta.labels else NO_LABELS,
+        next((owner.uid for owner in owners if owner.controller), ""),
+        meta.deletion_timestamp is not None,
+        _without(meta.managed_fields, data) if meta.managed_fields else data,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Equal labels as one mapping: the machines of a set, and the versions of a machine, share it."""
+    return dict(labels)
+
+
+def _without(managed_fields: Raw, data: bytes) -> bytes:
+    """Cut the member out, comma included. Unescaped quotes cannot stand inside a JSON string, so
+    what looks like the member is one; should a nested object hold the very same, all stays."""
+    member = b'"managedFields":' + bytes(managed_fields)
+    if data.count(member) != 1:
+        return data
+    if (cut := data.replace(b"," + member, b"", 1)) is not data and len(cut) < len(data):
+        return cut
+    return data.replace(member + b",", b"", 1)

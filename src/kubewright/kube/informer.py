@@ -1,0 +1,189 @@
+"""One kind of one cluster, kept current in memory.
+
+Theory.      ``feed`` asks the server, ``cache`` decides what may stand, and this is the face of the
+             two: readers look without waiting, listeners hear of every change. A write of this
+             process is in its informers when the call that made it returns.
+Invariants.  Before ``synced`` the informer may show less than there is; after it, never anything
+             that was not so on the server. A listener that raises is logged and hurts nobody else.
+             What readers get is shared and frozen (Structs) or their own (plain dicts).
+Called by    ``informers``, which shares informers and runs them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from kubewright.api.kinds import Kind
+from kubewright.kube.cache import Cache
+from kubewright.kube.changes import Change
+from kubewright.kube.client import Client, Written
+from kubewright.kube.errors import BadAnswer, TimedOut
+from kubewright.kube.feed import Feed
+from kubewright.kube.header import Header
+from kubewright.kube.scope import Scope
+from kubewright.wire.gvk import Key
+from kubewright.wire.selectors import EVERYTHING, Selector
+
+__all__ = ["Change", "Header", "Informer", "Statistics"]
+
+T = TypeVar("T")
+
+log = structlog.get_logger("kubewright.kube")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A snapshot for people and tests. ``trouble`` is the last failure, empty while all is well."""
+
+    resource: str
+    scope: Scope
+    synced: bool
+    objects: int
+    bytes: int
+    version: int
+    lists: int
+    watches: int
+    events: int
+    failures: int
+    trouble: str
+    listener_errors: int
+
+
+class Informer(Generic[T]):
+    """Get one from ``Informers.get``."""
+
+    def __init__(self, client: Client, kind: Kind[T], scope: Scope) -> None:
+        self.kind = kind
+        self.scope = scope
+        self._cache = Cache(kind, scope, self._tell)
+        self._store = self._cache.store
+        self._feed = Feed(client, kind.resource, scope, self._cache)
+        self._listeners: list[Callable[[Change[T]], None]] = []
+        self._listener_errors = 0
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is complete."""
+        return self._feed.synced.is_set()
+
+    def get(self, key: Key) -> T | None:
+        """The object, or None.
+
+        Raises:
+            Undecodable: it does not have the form of its kind.
+        """
+        header = self._store.header(key)
+        return None if header is None else self._store.decode(header)
+
+    def header(self, key: Key) -> Header | None:
+        """What is known of the object without decoding it, or None."""
+        return self._store.header(key)
+
+    def headers(self) -> Iterable[Header]:
+        """Those of all objects; for counting and collecting."""
+        return iter(self._store)
+
+    def index(self, name: str, of: Callable[[T], Iterable[str]]) -> None:
+        """Declare an index: ``of`` names the values of an object, and is pure.
+
+        Objects that are here already are in it at once. Declaring it again replaces it.
+        """
+        self._store.index(name, of)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects with ``value`` in ``index``, oldest in the cache first.
+
+        ``owner`` (uid of the controlling owner) and ``namespace`` are always there.
+
+        Raises:
+            KeyError: nobody declared this index.
+            Undecodable: as ``list``.
+        """
+        return self._store.by(index, value)
+
+    def keys_by(self, index: str, value: str) -> frozenset[Key]:
+        """The keys of those objects; nothing is decoded.
+
+        Raises:
+            KeyError: nobody declared this index.
+        """
+        return frozenset(self._store.keys_by(index, value))
+
+    def subscribe(self, listener: Callable[[Change[T]], None]) -> Callable[[], None]:
+        """Tell ``listener`` what is here (as new), and from now on each change, at once and in order.
+
+        Answers a function that ends it.
+        """
+        self._listeners.append(listener)
+        for header in self._store:
+            self._tell_one(listener, Change(header.key, None, header, self._store.decode))
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait for the first list.
+
+        Raises:
+            TimedOut: it did not come within ``timeout`` seconds; the message says what is wrong.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._feed.synced.wait()
+        except TimeoutError:
+            why = self._feed.counts.trouble or "no answer yet"
+            raise TimedOut(f"{self.kind.resource} not listed within {timeout:g} s: {why}") from None
+
+    async def run(self) -> None:
+        """Keep current until cancelled."""
+        await self._feed.run()
+
+    def wrote(self, written: Written) -> None:
+        """A write of this process to this kind was acknowledged."""
+        try:
+            self._cache.wrote(written)
+        except BadAnswer:  # the watch will bring it
+            log.warning("answer to a write not understood", object=str(written.key), exc_info=True)
+
+    def statistics(self) -> Statistics:
+        """How it stands now."""
+        counts = self._feed.counts
+        return Statistics(
+            resource=str(self.kind.resource),
+            scope=self.scope,
+            synced=self.synced,
+            objects=len(self._store),
+            bytes=self._store.bytes,
+            version=self._cache.seen,
+            lists=counts.lists,
+            watches=counts.watches,
+            events=counts.events,
+            failures=counts.failures,
+            trouble=counts.trouble,
+            listener_errors=self._listener_errors,
+        )
+
+    def list(self, namespace: str = "", *, selector: Selector | None = None) -> list[T]:
+        """The objects of a namespace (empty: of all) whose labels match.
+
+        Raises:
+            Undecodable: one of them cannot be read. Leaving it out would look like its absence.
+        """
+        return self._store.select(namespace, selector or EVERYTHING)
+
+    def _tell(self, change: Change[T]) -> None:
+        for listener in tuple(self._listeners):
+            self._tell_one(listener, change)
+
+    def _tell_one(self, listener: Callable[[Change[T]], None], change: Change[T]) -> None:
+        try:
+            listener(change)
+        except Exception:
+            self._listener_errors += 1
+            log.exception("a listener failed", resource=str(self.kind.resource), object=str(change.key))

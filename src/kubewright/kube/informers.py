@@ -1,0 +1,113 @@
+"""All informers of one client: shared, counted, started and stopped as they are needed.
+
+Theory.      Whoever asks for the same kind and scope gets the same informer; the last one to let go
+             stops it. Kinds may be known only at run time (``api.kinds.dynamic``), and may not exist
+             yet on the server: such an informer waits and picks up within seconds.
+Invariants.  A cluster sees one list and one watch per kind and scope, however many controllers look.
+             ``run`` owns every task; when it ends, none is left.
+Called by    ``compose`` and ``runtime.manager``.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from kubewright.api.kinds import Kind
+from kubewright.kube.client import Client, Written
+from kubewright.kube.errors import TimedOut
+from kubewright.kube.informer import Informer, Statistics
+from kubewright.kube.scope import Scope
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Shared:
+    """An informer, how many hold it, and the task that runs it."""
+
+    informer: Informer[Any]
+    holders: int = 0
+    task: asyncio.Task[None] | None = None
+
+
+class Informers:
+    """The informers of one client. ``namespace``, when set, limits all namespaced kinds to it."""
+
+    def __init__(self, client: Client, *, namespace: str = "") -> None:
+        self.client = client
+        self._namespace = namespace
+        self._shared: dict[tuple[Kind[Any], Scope], _Shared] = {}
+        self._group: asyncio.TaskGroup | None = None
+        client.on_write(self._wrote)
+
+    def get(
+        self, kind: Kind[T], *, namespace: str | None = None, labels: str = "", fields: str = ""
+    ) -> Informer[T]:
+        """The informer of a kind; ``release`` it when it is no longer needed.
+
+        Args:
+            kind: what to hold.
+            namespace: only there; empty means all; None means what these informers were made for.
+            labels: a label selector, as kubectl writes it.
+            fields: a field selector.
+        """
+        wanted = self._namespace if namespace is None else namespace
+        scope = Scope(wanted if kind.resource.namespaced else "", labels, fields)
+        shared = self._shared.get((kind, scope))
+        if shared is None:
+            shared = self._shared[kind, scope] = _Shared(Informer(self.client, kind, scope))
+            self._start(shared)
+        shared.holders += 1
+        return cast("Informer[T]", shared.informer)
+
+    def release(self, informer: Informer[Any]) -> None:
+        """Let go of an informer that ``get`` answered, once for each ``get``."""
+        place = (informer.kind, informer.scope)
+        shared = self._shared[place]
+        shared.holders -= 1
+        if shared.holders == 0:
+            del self._shared[place]
+            if shared.task is not None:
+                shared.task.cancel()
+
+    async def run(self) -> None:
+        """Keep all informers current, also those asked for later, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                for shared in self._shared.values():
+                    self._start(shared)
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait until every informer asked for so far has its first list.
+
+        Raises:
+            TimedOut: some have not within ``timeout`` seconds; the message says which, and why.
+        """
+        clock = self.client.clock
+        deadline = clock.monotonic() + timeout
+        late: list[str] = []
+        for shared in tuple(self._shared.values()):
+            try:
+                await shared.informer.wait_synced(max(0.0, deadline - clock.monotonic()))
+            except TimedOut as error:
+                late.append(str(error))
+        if late:
+            raise TimedOut(f"{self.client.name}: {'; '.join(late)}")
+
+    def statistics(self) -> list[Statistics]:
+        """How each informer stands now."""
+        return [shared.informer.statistics() for shared in self._shared.values()]
+
+    def _start(self, shared: _Shared) -> None:
+        if self._group is not None:
+            name = f"informer {self.client.name} {shared.informer.kind}"
+            shared.task = self._group.create_task(shared.informer.run(), name=name)
+
+    def _wrote(self, written: Written) -> None:
+        for shared in tuple(self._shared.values()):
+            if shared.informer.kind.resource == written.resource:
+                shared.informer.wrote(written)

@@ -1,0 +1,158 @@
+"""The watch loop as a state machine: what to ask next, and when. Pure; ``informer`` does the asking.
+
+States.      Listing   we need a page of a list; a list in pages is one moment of history
+             Watching  we know the history up to ``version`` and want to hear the rest
+Happenings.  PageRead  a page came            Cut     an open stream ended, however it ended
+             Failed    a request was refused or got no answer
+Theory.      A cut is normal (servers end watches, and cut those who read slowly): resume at the last
+             version, never list again for it. Only a server that says that this version is too
+             old (410), or that sends what nobody understands, makes us list. All else is tried
+             again as it was.
+Pace.        Each failure doubles the pause, from ``SHORTEST`` to ``LONGEST`` seconds, with jitter; a
+             stream that lived resets it. The first 410 is free, since it tells what to do; one
+             that follows without a stream that lived is not. So a server that keeps failing, in
+             whatever way, gets less than one request a second in the long run.
+Source       python-libs.md §3 (every row of it is a case in ``tests/unit/kube/test_reflector.py``).
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from kubewright.kube.errors import BadAnswer, TransportError
+from kubewright.wire.errors import ApiError, Gone, NotFound
+
+SHORTEST, LONGEST = 0.8, 30.0
+"""Seconds between attempts, as client-go: the first pause is 0.8 to 1.6, the last 15 to 30."""
+
+STEADY = 10.0
+"""A stream that was open this long was a good one, even if nothing happened."""
+
+BUSY = 1.0
+"""A stream that brought something and was open this long was a good one too."""
+
+UNKNOWN_KIND = 2.0
+"""Seconds, or up to twice that, between looks for a kind that the server does not serve (yet)."""
+
+WATCH_SECONDS = (300.0, 600.0)
+"""How long a watch asks to live: between these, at random, so that watches do not end together."""
+
+IDLE_SECONDS = 100.0
+"""Silence after which a stream counts as dead. Servers send a bookmark every 60 to 75 seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The page after ``token`` (empty: the first) is needed. ``whole``: do not ask for pages.
+
+    ``failures`` counts what went wrong since the last good stream.
+    """
+
+    token: str = ""
+    whole: bool = False
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """A stream of everything after ``version`` is wanted, or open."""
+
+    version: int
+    failures: int = 0
+
+
+State = Listing | Watching
+
+
+@dataclass(frozen=True, slots=True)
+class PageRead:
+    """``token`` is empty on the last page."""
+
+    version: int
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The stream was open for ``lived`` seconds; ``events`` lines came; it got us to ``version``."""
+
+    version: int
+    lived: float
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A request, or an ERROR event in a stream (then ``cut`` tells of the stream)."""
+
+    error: ApiError | TransportError
+    cut: Cut | None = None
+
+
+Happening = PageRead | Cut | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Go on in ``state`` after ``pause`` seconds."""
+
+    state: State
+    pause: float = 0.0
+
+
+def step(state: State, happened: Happening, draw: float) -> Step:
+    """What follows. ``draw`` is a random number from 0 to 1."""
+    match happened:
+        case PageRead(version, token):
+            assert isinstance(state, Listing)
+            following = (
+                Listing(token, state.whole, state.failures) if token else Watching(version, state.failures)
+            )
+            return Step(following)
+        case Cut(version):
+            assert isinstance(state, Watching)
+            if _was_good(happened):
+                return Step(Watching(version))
+            return Step(Watching(version, state.failures + 1), _pause(state.failures + 1, draw))
+        case Failed(error, cut):
+            return _after_failure(_reached(state, cut), error, draw)
+        case _:
+            assert_never(happened)
+
+
+def _was_good(cut: Cut) -> bool:
+    return cut.lived >= STEADY or (cut.events > 0 and cut.lived >= BUSY)
+
+
+def _reached(state: State, cut: Cut | None) -> State:
+    """Where a stream had got before it failed."""
+    if cut is None:
+        return state
+    return Watching(cut.version, 0 if _was_good(cut) else state.failures)
+
+
+def _after_failure(state: State, error: ApiError | TransportError, draw: float) -> Step:
+    failures = state.failures + 1
+    if isinstance(error, Gone):
+        paged = isinstance(state, Listing) and state.token != ""
+        return Step(Listing(whole=paged, failures=failures), _pause(failures - 1, draw))
+    if isinstance(error, NotFound):
+        return Step(Listing(failures=failures), UNKNOWN_KIND * (1 + draw))
+    pause = _pause(failures, draw)
+    if isinstance(error, BadAnswer) and isinstance(state, Watching):
+        return Step(Listing(failures=failures), pause)
+    if isinstance(error, ApiError) and error.retry_after is not None:
+        pause = max(pause, error.retry_after + draw)
+    match state:
+        case Listing(token, whole):
+            return Step(Listing(token, whole, failures), pause)
+        case Watching(version):
+            return Step(Watching(version, failures), pause)
+        case _:
+            assert_never(state)
+
+
+def _pause(failures: int, draw: float) -> float:
+    """Seconds after so many failures; none after none."""
+    if failures == 0:
+        return 0.0
+    return min(SHORTEST * 2.0 ** min(failures - 1, 10), LONGEST / 2) * (1 + draw)

@@ -1,0 +1,66 @@
+"""What part of a kind an informer holds: everything, one namespace, or what selectors take.
+
+The server applies the selectors to lists and watches. We apply them to the answers of our own
+writes, which come unfiltered.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from kubewright.kube.header import Header
+from kubewright.wire import selectors
+from kubewright.wire.http import Query
+
+
+@dataclass(frozen=True)
+class Scope:
+    """``namespace`` empty means all; ``labels`` and ``fields`` are selectors as kubectl writes them.
+
+    Raises:
+        BadRequest: a selector is none; on first use.
+    """
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    @property
+    def query(self) -> Query:
+        """The selectors as parameters of a list or watch."""
+        given = (("labelSelector", self.labels), ("fieldSelector", self.fields))
+        return tuple((name, value) for name, value in given if value)
+
+    def has_namespace(self, namespace: str) -> bool:
+        """Whether objects of this namespace can be in the scope."""
+        return not self.namespace or self.namespace == namespace
+
+    def covers(self, header: Header) -> bool:
+        """Whether the object is in the scope."""
+        if not self.has_namespace(header.key.namespace):
+            return False
+        return self._labels.matches(header.labels) and (not self.fields or self._has_fields(header))
+
+    @cached_property
+    def _labels(self) -> selectors.Selector:
+        return selectors.parse(self.labels)
+
+    @cached_property
+    def _fields(self) -> selectors.Selector:
+        return selectors.parse_fields(self.fields)
+
+    def _has_fields(self, header: Header) -> bool:
+        """Field selectors name places in the object; an absent place counts as empty."""
+        obj = msgspec.json.decode(header.data)
+        wanted = self._fields.requirements
+        return self._fields.matches({each.key: _at(obj, each.key.split(".")) for each in wanted})
+
+
+def _at(value: Any, path: list[str]) -> str:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)

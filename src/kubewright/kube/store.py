@@ -1,0 +1,179 @@
+"""Objects of one kind by key, as bytes, with indexes. No history, no rules: see ``cache``.
+
+Theory.      Objects are decoded when somebody looks; the last few thousand looked at stay decoded,
+             because a set's machines are read far more often than they change. Structs are frozen,
+             so a reader cannot spoil them; plain dicts are not, and are decoded anew each time.
+             Declared indexes look into the object, so they remember its values; the built-in two,
+             ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
+Invariants.  Every index agrees with the objects after each call. An object that its type cannot
+             read stands in no declared index; whoever reads it gets ``Undecodable``.
+Called by    ``cache``.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Generic, TypeVar
+
+import structlog
+
+from kubewright.api.kinds import Kind, Undecodable
+from kubewright.kube.header import Header
+from kubewright.kube.indexes import Index
+from kubewright.wire.gvk import Key
+from kubewright.wire.selectors import EVERYTHING, Selector
+
+T = TypeVar("T")
+
+DECODED = 4096
+"""Objects per store that stay decoded after somebody looked: some 4 KiB each."""
+
+log = structlog.get_logger("kubewright.kube")
+
+
+class Store(Generic[T]):
+    """Headers, and with them the bytes, by key."""
+
+    def __init__(self, kind: Kind[T]) -> None:
+        self.kind = kind
+        self.bytes = 0
+        self._headers: dict[Key, Header] = {}
+        self._owners, self._namespaces = Index(), Index()
+        self._declared: dict[str, _Declared] = {}
+        self._decoded: dict[Key, tuple[Header, T]] = {}
+        self._keeps = _frozen(kind)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __iter__(self) -> Iterator[Header]:
+        return iter(tuple(self._headers.values()))
+
+    def header(self, key: Key) -> Header | None:
+        """What is known without decoding."""
+        return self._headers.get(key)
+
+    def put(self, header: Header) -> None:
+        """Hold this object; what stood at its key before is replaced."""
+        old = self._headers.get(header.key)
+        if old is not None:
+            self.bytes -= len(old.data)
+        self._headers[header.key] = header
+        self.bytes += len(header.data)
+        self._move(header.key, old, header)
+
+    def remove(self, header: Header) -> None:
+        """Hold it no longer."""
+        del self._headers[header.key]
+        self.bytes -= len(header.data)
+        self._move(header.key, header, None)
+        self._decoded.pop(header.key, None)
+
+    def decode(self, header: Header) -> T:
+        """The object itself.
+
+        Raises:
+            Undecodable: it does not have the form of its kind.
+        """
+        kept = self._decoded.get(header.key)
+        if kept is not None and kept[0] is header:
+            return kept[1]
+        obj = self.kind.decode(header.data)
+        if self._keeps and self._headers.get(header.key) is header:
+            self._keep(header, obj)
+        return obj
+
+    def select(self, namespace: str, selector: Selector = EVERYTHING) -> list[T]:
+        """The objects there (empty: everywhere) whose labels match.
+
+        Raises:
+            Undecodable: one of them cannot be read. Leaving it out would look like its absence.
+        """
+        found: Iterable[Header] = self._headers.values()
+        if namespace:
+            found = [self._headers[key] for key in self._namespaces.keys(namespace)]
+        if selector:
+            found = [header for header in found if selector.matches(header.labels)]
+        return [self.decode(header) for header in found]
+
+    def index(self, name: str, of: Callable[[T], Iterable[str]]) -> None:
+        """Declare an index, or declare it anew; the objects that are here are in it at once."""
+        if name in ("owner", "namespace"):
+            raise ValueError(f"the index {name!r} is built in")
+        declared = self._declared[name] = _Declared(name, lambda header: of(self.decode(header)))
+        for header in self._headers.values():
+            declared.account(header.key, header)
+
+    def keys_by(self, index: str, value: str) -> Collection[Key]:
+        """Keys of the objects that have ``value`` in ``index``, in order of arrival.
+
+        Raises:
+            KeyError: nobody declared this index.
+        """
+        if index == "owner":
+            return self._owners.keys(value)
+        if index == "namespace":
+            return self._namespaces.keys(value)
+        return self._declared[index].index.keys(value)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects that have ``value`` in ``index``.
+
+        Raises:
+            KeyError: nobody declared this index.
+            Undecodable: as ``select``.
+        """
+        return [self.decode(self._headers[key]) for key in self.keys_by(index, value)]
+
+    def _move(self, key: Key, old: Header | None, new: Header | None) -> None:
+        for index, of in ((self._owners, _owner), (self._namespaces, _namespace)):
+            before, after = of(old), of(new)
+            if before != after:
+                index.move(key, before, after)
+        for declared in self._declared.values():
+            declared.account(key, new)
+
+    def _keep(self, header: Header, obj: T) -> None:
+        if len(self._decoded) >= DECODED and header.key not in self._decoded:
+            del self._decoded[next(iter(self._decoded))]
+        self._decoded[header.key] = (header, obj)
+
+
+class _Declared:
+    """An index on what stands in the object; remembers the values, as decoding costs more."""
+
+    def __init__(self, name: str, of: Callable[[Header], Iterable[str]]) -> None:
+        self.index = Index()
+        self._name = name
+        self._of = of
+        self._values: dict[Key, frozenset[str]] = {}
+
+    def account(self, key: Key, new: Header | None) -> None:
+        """The object at ``key`` is now this one, or gone."""
+        before = self._values.get(key, frozenset())
+        after = self._read(new) if new is not None else frozenset()
+        if before == after:
+            return
+        self.index.move(key, before, after)
+        if after:
+            self._values[key] = after
+        else:
+            del self._values[key]
+
+    def _read(self, header: Header) -> frozenset[str]:
+        try:
+            return frozenset(self._of(header))
+        except Undecodable as error:
+            log.warning("object not indexed", index=self._name, object=str(header.key), error=str(error))
+            return frozenset()
+
+
+def _owner(header: Header | None) -> tuple[str, ...]:
+    return (header.owner_uid,) if header is not None and header.owner_uid else ()
+
+
+def _namespace(header: Header | None) -> tuple[str, ...]:
+    return (header.key.namespace,) if header is not None and header.key.namespace else ()
+
+
+def _frozen(kind: Kind[T]) -> bool:
+    """Whether readers can share one decoded object."""
+    return getattr(getattr(kind.type, "__struct_config__", None), "frozen", False)

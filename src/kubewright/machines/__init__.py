@@ -1,0 +1,14 @@
+"""The world of machine-controller-manager: MachineDeployments, MachineSets, Machines and their classes.
+
+Theory.      A MachineDeployment wants a template rolled out and tells MachineSets how large to be;
+             a MachineSet wants a number of Machines and makes and deletes them; a Machine wants a
+             VM and a healthy Node. Each layer sees only the objects below it, so each can be
+             stopped, upgraded or replaced by MCM's own controller.
+Map          deployment/    MachineDeployment: sets, sizes, revisions; decided by ``rollout``
+             machineset/    MachineSet: how many Machines, which ones die
+             machine/       Machine: VM, node, health, deletion
+             machineclass/  MachineClass and Secret: kept while used
+Anatomy      Every folder has the same inside: ``observe`` reads, ``decide`` and ``status`` are
+             pure, ``steps`` are the closed set of effects, ``act`` writes, ``reconciler`` wires.
+Source       mcm.md §1-8; DESIGN D3-D6.
+"""

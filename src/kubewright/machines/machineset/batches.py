@@ -1,0 +1,44 @@
+"""Many effects of one kind at once, within bounds.
+
+Theory.      An effect answers None, or the error that it ended with. ``slow_start`` doubles its
+             batches from one while all is well and ends with the first batch that had an error:
+             five hundred machines that a quota forbids cost one refused request, not five hundred.
+Invariants.  No effect outlives the call. A cancelled call cancels its effects.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from kubewright.base.errors import KubewrightError
+
+T = TypeVar("T")
+Effect = Callable[[T], Awaitable[KubewrightError | None]]
+
+
+async def slow_start(items: Sequence[T], effect: Effect[T], at_once: int) -> list[KubewrightError]:
+    """Batches of 1, 2, 4, 8 … with at most ``at_once`` in flight; the errors of the last batch."""
+    done, size = 0, 1
+    while done < len(items):
+        if errors := await spread(items[done : done + size], effect, at_once):
+            return errors
+        done, size = done + size, size * 2
+    return []
+
+
+async def spread(items: Sequence[T], effect: Effect[T], at_once: int) -> list[KubewrightError]:
+    """All of them, at most ``at_once`` in flight; the errors in the order of the items."""
+    if len(items) == 1:
+        error = await effect(items[0])
+        return [error] if error is not None else []
+    found: list[KubewrightError | None] = [None] * len(items)
+    todo = iter(enumerate(items))
+
+    async def work() -> None:
+        for number, item in todo:
+            found[number] = await effect(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(at_once, len(items))):
+            group.create_task(work())
+    return [error for error in found if error is not None]

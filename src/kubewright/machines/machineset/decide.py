@@ -1,0 +1,164 @@
+"""Decide what a MachineSet does next. Pure.
+
+Theory.      The order of the phases is the list ``PHASES``. A phase answers steps, or None when the
+             pass must end there because what it did changes what the others count.
+Invariants.  No machine is made while a creation is in doubt, while the set is frozen, or before the
+             set carries our finalizer. A machine that is leaving is never a replica and never a
+             victim. Of machines that are too many those die first that ``rollout.order`` says.
+Source       mcm.md §6.2-6.6.
+"""
+
+from collections.abc import Callable, Iterable
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.machines.machineset.members import Member, digest, moment
+from kubewright.machines.machineset.naming import new_names
+from kubewright.machines.machineset.observe import ORPHAN_FINALIZER, Seen
+from kubewright.machines.machineset.settings import MachineSetSettings
+from kubewright.machines.machineset.steps import (
+    Adopt,
+    Configure,
+    Create,
+    Delete,
+    Hold,
+    LetGo,
+    Plan,
+    Release,
+)
+from kubewright.rollout.order import in_line, mcm_ranking
+
+AGAIN = 0.0
+"""Look again at once: what was done changes what is counted."""
+
+DOUBT_PAUSE = 0.25
+"""Seconds between two questions about a creation that nobody answered."""
+
+Decision = Callable[[Seen, MachineSetSettings], Plan]
+
+
+def decide(seen: Seen, settings: MachineSetSettings) -> Plan:
+    """The plan for one pass."""
+    if seen.deleting:
+        return _retire(seen, settings)
+    if seen.problem:
+        return Plan(because=f"the set is not valid: {seen.problem}")
+    return _run(PHASES, seen, settings)
+
+
+def _run(phases: Iterable[Decision], seen: Seen, settings: MachineSetSettings) -> Plan:
+    """All phases in order up to the first that ends the pass; the soonest wake-up counts."""
+    steps, reasons, wakes = [], [], []
+    for phase in phases:
+        plan = phase(seen, settings)
+        steps += plan.steps
+        reasons += [plan.because] if plan.because else []
+        wakes += [plan.wake] if plan.wake is not None else []
+        if plan.steps and plan.wake == AGAIN:
+            break
+    return Plan(tuple(steps), min(wakes, default=None), "; ".join(reasons))
+
+
+def hold(seen: Seen, _settings: MachineSetSettings) -> Plan:
+    """Our finalizer first: a set that vanishes leaves nobody who deletes its machines in order."""
+    return Plan() if seen.held else Plan((Hold(),))
+
+
+def claim(seen: Seen, _settings: MachineSetSettings) -> Plan:
+    """Adopt what matches and is nobody's; then everything must be counted anew (mcm.md §6.3)."""
+    if not seen.orphans:
+        return Plan()
+    return Plan((Adopt(seen.orphans),), AGAIN, f"{len(seen.orphans)} machines match and are nobody's")
+
+
+def release(seen: Seen, _settings: MachineSetSettings) -> Plan:
+    """Let go of what does not match any more."""
+    if not seen.strays:
+        return Plan()
+    return Plan((Release(seen.strays),), because=f"{len(seen.strays)} machines match no more")
+
+
+def configure(seen: Seen, settings: MachineSetSettings) -> Plan:
+    """Push node template and configuration down to living machines (mcm.md §6.7)."""
+    spec = seen.machine_set.spec.template.spec
+    wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
+    stale = [
+        member
+        for member in seen.alive
+        if member.configured and member.configured != wanted[member.own_timeout] and member.phase is not Phase.FAILED
+    ]
+    if not stale:
+        return Plan()
+    wake = AGAIN if len(stale) > settings.burst else None
+    step = Configure(tuple(stale[: settings.burst]))
+    return Plan((step,), wake, f"{len(stale)} machines have an older configuration")
+
+
+def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
+    """Make what is missing, after every doubt is settled."""
+    if seen.missing <= 0:
+        return Plan()
+    if seen.stopped:
+        return Plan(because=f"{seen.missing} machines are missing, but {seen.stopped}")
+    if seen.doubts:
+        ask = seen.doubts[: seen.missing]
+        return Plan((Create(ask),), DOUBT_PAUSE, f"{len(seen.doubts)} creations are in doubt")
+    number = min(seen.missing, settings.burst)
+    meta = seen.machine_set.metadata
+    taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
+    step = Create(new_names(meta.name, meta.uid, (m.uid for m in seen.members), taken, number))
+    because = f"{len(seen.alive)} of {seen.machine_set.spec.replicas} machines"
+    return Plan((step,), AGAIN if seen.missing > number else None, because)
+
+
+def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
+    """Delete what is too many, what has failed, and what the autoscaler chose (mcm.md §6.4)."""
+    surplus = in_line(seen.alive, mcm_ranking(seen.time))[: max(0, -seen.missing)]
+    failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.time)]
+    chosen = [member for member in seen.alive if _chosen(seen, member)]
+    victims = list({member.uid: member for member in (*surplus, *chosen, *failed)}.values())
+    wake = _next_expiry(seen)
+    if not victims:
+        return Plan(wake=wake)
+    as_seen = frozenset(member.uid for member in failed) - {m.uid for m in (*surplus, *chosen)}
+    counts = ((surplus, "too many"), (failed, "failed"), (chosen, "chosen by the autoscaler"))
+    because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
+    more = AGAIN if len(victims) > settings.burst else wake
+    return Plan((Delete(tuple(victims[: settings.burst]), as_seen),), more, because)
+
+
+PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, shrink)
+
+
+def _retire(seen: Seen, settings: MachineSetSettings) -> Plan:
+    """A set that is being deleted takes its machines with it, unless somebody wants to keep them."""
+    if not seen.held:
+        return Plan()
+    if ORPHAN_FINALIZER in seen.machine_set.metadata.finalizers:
+        return Plan(because="the machines are being orphaned")
+    ours = (*seen.members, *seen.strays)
+    if ours:
+        victims = tuple(member for member in ours if not member.deleting)
+        steps = (Delete(victims),) if victims else ()
+        return Plan(steps, because=f"{len(ours)} machines are left")
+    if seen.doubts:
+        return Plan((), settings.doubt_seconds, "a creation that nobody answered may still happen")
+    return Plan((LetGo(),), because="no machine is left")
+
+
+def _chosen(seen: Seen, member: Member) -> bool:
+    """The autoscaler marked the machine no later than it last changed the number of replicas."""
+    changed = moment(seen.machine_set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
+    if changed is None or member.marked_at is None:
+        return False
+    return member.priority == 1 and member.marked_at <= changed
+
+
+def _next_expiry(seen: Seen) -> float | None:
+    """Seconds until the first preserved Failed machine may go."""
+    ends = [
+        member.preserved_until - seen.time
+        for member in seen.alive
+        if member.phase is Phase.FAILED and member.preserved_until is not None and member.preserved_until > seen.time
+    ]
+    return min(ends, default=None)

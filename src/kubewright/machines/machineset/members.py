@@ -1,0 +1,255 @@
+"""What sets and deployments know about one machine, and whose it is.
+
+Theory.      Most of what happens to a machine (an address, a heartbeat, a description) means
+             nothing to its set. So each version of a machine is read once into a ``Member`` of
+             some fifteen facts; listeners are told only when a fact has changed, and a pass over
+             five hundred machines decodes none of them.
+Invariants.  The census never answers older facts than the cache has. A machine that its type cannot
+             read is still counted: not counting it would make another one.
+Called by    ``observe`` and ``reconciler`` of sets and deployments.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+from msgspec import structs
+
+from kubewright.api.kinds import Undecodable
+from kubewright.api.machine import names
+from kubewright.api.machine.names import NodeConditionType, OperationState, Phase
+from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
+from kubewright.base.clock import parse_rfc3339
+from kubewright.kube.changes import Change
+from kubewright.kube.header import Header
+from kubewright.kube.informer import Informer
+from kubewright.wire.gvk import Key
+
+STAGE = {
+    Phase.TERMINATING: 0,
+    Phase.FAILED: 1,
+    Phase.CRASH_LOOP_BACK_OFF: 2,
+    Phase.UNKNOWN: 3,
+    Phase.PENDING: 4,
+    Phase.AVAILABLE: 5,
+    Phase.RUNNING: 6,
+}
+"""The phase's place in the order of death; phases that are not listed rank 0 (mcm.md §6.5)."""
+
+WITHOUT_OWNER = "without-owner"
+"""Index of machines: namespace of those that nobody controls."""
+
+_PRESERVING = frozenset(("now", "when-failed", "auto-preserved"))
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One machine, as far as replicas are concerned.
+
+    ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
+    an annotation gives the machine a creation timeout of its own. ``since`` is when it became
+    ready, in seconds since the epoch. ``trouble`` is its line in ``status.failedMachines``.
+    """
+
+    key: Key
+    uid: str
+    owner_uid: str
+    labels: Mapping[str, str]
+    deleting: bool
+    created: float = 0.0
+    phase: Phase = Phase.NONE
+    since: float | None = None
+    priority: int = names.DEFAULT_PRIORITY
+    marked_at: float | None = None
+    preserved_until: float | None = None
+    auto_preserved: bool = False
+    preserving: bool = False
+    configured: bytes = b""
+    own_timeout: bool = False
+    trouble: MachineSummary | None = None
+    version: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def stage(self) -> int:
+        return STAGE.get(self.phase, 0)
+
+    @property
+    def alive(self) -> bool:
+        """Not on its way out: those that are do not count as replicas (mcm.md §6.4)."""
+        return not self.deleting and self.phase is not Phase.TERMINATING
+
+    @property
+    def ready(self) -> bool:
+        return self.phase is Phase.RUNNING
+
+    def available_at(self, now: float, min_ready: float) -> bool:
+        """Up, and for as long as its set asks for; one that is going away is not."""
+        if not self.alive or self.phase not in (Phase.RUNNING, Phase.AVAILABLE):
+            return False
+        return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
+
+    def kept_at(self, now: float) -> bool:
+        """A Failed machine that somebody wants to look at (mcm.md §6.6)."""
+        return self.preserving if self.preserved_until is None else self.preserved_until > now
+
+
+Listener = Callable[[Member | None, Member | None], None]
+"""Told of a machine's facts before and after; None for a machine that was not there, or is gone."""
+
+
+class Census:
+    """The members of all machines in a cache, each read once per version."""
+
+    def __init__(self, machines: Informer[Machine]) -> None:
+        self._machines = machines
+        self._read: dict[Key, tuple[Header, Member]] = {}
+        self._listeners: list[Listener] = []
+        machines.index(WITHOUT_OWNER, lambda m: () if m.metadata.controller else (m.metadata.namespace,))
+        machines.subscribe(self._changed)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell ``listener`` whenever a fact about a machine changes."""
+        self._listeners.append(listener)
+
+    def owned_by(self, uid: str) -> list[Member]:
+        """The machines that the object of this uid controls."""
+        return self._members(self._machines.keys_by("owner", uid))
+
+    def without_owner(self, namespace: str) -> list[Member]:
+        """The machines that nobody controls."""
+        return self._members(self._machines.keys_by(WITHOUT_OWNER, namespace))
+
+    def get(self, key: Key) -> Member | None:
+        """One machine."""
+        header = self._machines.header(key)
+        return self._member(header) if header is not None else None
+
+    def _members(self, keys: frozenset[Key]) -> list[Member]:
+        found = (self.get(key) for key in keys)
+        return [member for member in found if member is not None]
+
+    def _member(self, header: Header) -> Member:
+        known = self._read.get(header.key)
+        if known is not None and known[0] is header:
+            return known[1]
+        member = self._fresh(header)
+        self._read[header.key] = (header, member)
+        return member
+
+    def _fresh(self, header: Header) -> Member:
+        try:
+            machine = self._machines.get(header.key)
+        except Undecodable:
+            machine = None
+        if machine is None or machine.metadata.uid != header.uid:
+            return Member(header.key, header.uid, header.owner_uid, header.labels, header.deleting)
+        return member_of(machine, header.labels)
+
+    def _changed(self, change: Change[Machine]) -> None:
+        known = self._read.get(change.key)
+        before = known[1] if known else None
+        if change.new is None:
+            self._read.pop(change.key, None)
+            after = None
+        else:
+            after = self._member(change.new)
+        if before != after or known is None:
+            for listener in self._listeners:
+                listener(before, after)
+
+
+def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Member:
+    """The facts of one machine."""
+    meta, current = machine.metadata, machine.status.current_status
+    notes = meta.annotations
+    controller = meta.controller
+    wish = notes.get(names.PRESERVE_ANNOTATION, "")
+    own_timeout = names.creation_timeout_override(notes) is not None
+    return Member(
+        key=Key(meta.namespace, meta.name),
+        uid=meta.uid,
+        owner_uid=controller.uid if controller else "",
+        labels=meta.labels if labels is None else labels,
+        deleting=meta.deleting,
+        created=stamp(meta.creation_timestamp) or 0.0,
+        phase=_phase(current.phase),
+        since=_ready_since(machine),
+        priority=names.priority(notes),
+        marked_at=moment(notes, names.MARKED_FOR_DELETION_TIME_ANNOTATION),
+        preserved_until=stamp(current.preserve_expiry_time),
+        auto_preserved=wish == "auto-preserved",
+        preserving=wish in _PRESERVING,
+        configured=digest(machine.spec, own_timeout=own_timeout),
+        own_timeout=own_timeout,
+        trouble=_trouble(machine),
+        version=meta.resource_version,
+    )
+
+
+def digest(spec: MachineSpec, *, own_timeout: bool) -> bytes:
+    """What sets push down of a spec, as a digest: node template, configuration and the class's kind.
+
+    Equal values give equal digests, whatever the order of labels. A creation timeout that a
+    machine has of its own is left out, or the two would be written back and forth.
+    """
+    pushed = structs.replace(
+        spec,
+        provider_id="",
+        machine_class=ClassSpec(kind=spec.machine_class.kind),
+        creation_timeout=None if own_timeout else spec.creation_timeout,
+    )
+    encoded = msgspec.json.encode(pushed, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+def moment(annotations: Mapping[str, str], key: str) -> float | None:
+    """An RFC 3339 annotation in seconds since the epoch; None when absent or unreadable."""
+    try:
+        return parse_rfc3339(annotations[key]).timestamp()
+    except (KeyError, ValueError):
+        return None
+
+
+def stamp(value: datetime | None) -> float | None:
+    """Seconds since the epoch."""
+    return value.timestamp() if value is not None else None
+
+
+def _phase(text: str) -> Phase:
+    try:
+        return Phase(text)
+    except ValueError:
+        return Phase.NONE
+
+
+def _ready_since(machine: Machine) -> float | None:
+    """Since when the node is Ready; without a node, since the phase last changed."""
+    for condition in machine.status.conditions:
+        if condition.type == NodeConditionType.READY and condition.status == "True":
+            if (since := stamp(condition.last_transition_time)) is not None:
+                return since
+    return stamp(machine.status.current_status.last_update_time)
+
+
+def _trouble(machine: Machine) -> MachineSummary | None:
+    """The line in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
+    current = machine.status.current_status
+    operation = machine.status.last_operation
+    if operation.state != OperationState.FAILED:
+        return None
+    if current.phase == Phase.FAILED and current.preserve_expiry_time is not None:
+        return None
+    owner = machine.metadata.controller
+    return MachineSummary(
+        name=machine.metadata.name,
+        provider_id=machine.spec.provider_id,
+        last_operation=operation,
+        owner_ref=owner.name if owner else "",
+    )

@@ -1,0 +1,136 @@
+"""One MachineSet and all its machines, as one frozen picture.
+
+Theory.      Everything is read from caches that already show our own writes. A machine is a
+             member when we control it and the selector matches its labels.
+Invariants.  Nothing here writes. Between looking and deciding nothing awaits.
+Called by    ``reconciler.MachineSets``.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from msgspec import to_builtins
+
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MachineSet
+from kubewright.api.machine.validate import summary, validate_set
+from kubewright.api.meta import LabelSelector
+from kubewright.machines.machineset.members import Census, Member
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest
+from kubewright.wire.gvk import Key
+from kubewright.wire.selectors import NOTHING, Selector
+
+TAKEN = 1000
+"""Names of strangers that are remembered per set; more are forgotten, which costs one request."""
+
+ORPHAN_FINALIZER = "orphan"
+"""The garbage collector is still taking our machines from us: whoever deleted the set wants to keep them."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a process remembers of one set between passes; losing it costs a request, never safety.
+
+    ``doubts`` holds the names of creations that nobody answered, with the monotonic time of the
+    last attempt. ``taken`` holds names that belong to strangers.
+    """
+
+    doubts: dict[str, float] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    written: float = float("-inf")
+    told: str = ""
+
+    def belongs_to_another(self, name: str) -> None:
+        """Never try this name again."""
+        self.doubts.pop(name, None)
+        if len(self.taken) >= TAKEN:
+            self.taken.clear()
+        self.taken.add(name)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A set and its machines. ``strays`` are ours but not matched, ``orphans`` matched but nobody's."""
+
+    machine_set: MachineSet
+    now: datetime
+    members: tuple[Member, ...] = ()
+    strays: tuple[Member, ...] = ()
+    orphans: tuple[Member, ...] = ()
+    problem: str = ""
+    doubts: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()
+
+    @property
+    def time(self) -> float:
+        """Now, in seconds since the epoch."""
+        return self.now.timestamp()
+
+    @cached_property
+    def alive(self) -> tuple[Member, ...]:
+        return tuple(member for member in self.members if member.alive)
+
+    @property
+    def deleting(self) -> bool:
+        return self.machine_set.metadata.deleting
+
+    @property
+    def held(self) -> bool:
+        return names.FINALIZER in self.machine_set.metadata.finalizers
+
+    @property
+    def missing(self) -> int:
+        """How many machines are to be made; negative when there are too many."""
+        return self.machine_set.spec.replicas - len(self.alive)
+
+    @property
+    def stopped(self) -> str:
+        """Why no machine may be made; empty when nothing forbids it (mcm.md §6.4)."""
+        labels = self.machine_set.metadata.labels
+        if names.frozen(labels):
+            return "frozen by the safety controller"
+        return "scale-up is disabled" if names.SCALE_UP_DISABLED_LABEL in labels else ""
+
+
+def observe(machine_set: MachineSet, census: Census, memory: Memory, now: datetime) -> Seen:
+    """The picture of one set; names that have turned up since are no longer in doubt."""
+    meta = machine_set.metadata
+    selector, problem = read_selector(machine_set.spec.selector)
+    ours = census.owned_by(meta.uid)
+    for member in ours:
+        memory.doubts.pop(member.name, None)
+    return Seen(
+        machine_set,
+        now,
+        members=tuple(member for member in ours if selector.matches(member.labels)),
+        strays=tuple(member for member in ours if not selector.matches(member.labels)),
+        orphans=tuple(m for m in census.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)),
+        problem=problem or _problem(machine_set, selector),
+        doubts=tuple(memory.doubts),
+        taken=frozenset(memory.taken),
+    )
+
+
+def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
+    """A selector and what is wrong with it. A wrong, missing or empty one matches nothing."""
+    try:
+        read = selectors.from_object(to_builtins(selector)) if selector is not None else NOTHING
+    except BadRequest as error:
+        return NOTHING, f"spec.selector: {error.message}"
+    return read or NOTHING, ""
+
+
+def _problem(machine_set: MachineSet, selector: Selector) -> str:
+    """Why the set cannot be worked on. Machines it could not claim would be made for ever."""
+    if errors := validate_set(machine_set):
+        return summary(errors)
+    if not selector.matches(machine_set.spec.template.metadata.labels):
+        return "spec.selector: does not match the labels of spec.template"
+    return ""
+
+
+def key_of(machine_set: MachineSet) -> Key:
+    """Where the set stands."""
+    return Key(machine_set.metadata.namespace, machine_set.metadata.name)

@@ -1,0 +1,25 @@
+"""What an operator may set for all MachineSets."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSetSettings:
+    """Bounds of one pass, and how often a status may be written. Times are in seconds."""
+
+    burst: int = 250
+    """Machines made, and machines deleted, in one pass; the next pass follows at once (MCM: 100)."""
+
+    concurrency: int = 32
+    """Requests of one pass in flight."""
+
+    status_seconds: float = 0.2
+    """Least time between two status writes of one set; the last state is always written."""
+
+    gather_seconds: float = 0.03
+    """How long a machine's change waits for others before its set looks: bursts become one pass."""
+
+    doubt_seconds: float = 60.0
+    """A creation without an answer may still happen for so long: kube-apiserver's request timeout."""
+
+    workers: int = 10

@@ -1,0 +1,102 @@
+"""The status of a MachineSet, from what was seen and how the pass went. Pure.
+
+Invariants.  An unchanged world gives an equal status, so nothing is written. A condition's
+             ``lastTransitionTime`` moves only when its status does. The generation counts as
+             observed only when the pass that saw it did not fail (mcm.md §20).
+Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import structs
+
+from kubewright.api.machine.names import ConditionType, Phase
+from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.observe import Seen
+
+INVALID = "InvalidSpec"
+"""Reason of an event and of the condition ReplicaFailure: the set breaks its rules and is not worked on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the pass could not make or delete machines."""
+
+    reason: str
+    message: str
+
+
+def set_status(seen: Seen, failure: Failure | None) -> MachineSetStatus:
+    """The status as it should be now."""
+    before = seen.machine_set.status
+    if seen.problem and not seen.deleting:
+        failure = Failure(INVALID, seen.problem)
+    members, wanted = seen.members, seen.machine_set.spec.template.metadata.labels.items()
+    return structs.replace(
+        before,
+        replicas=len(members),
+        fully_labeled_replicas=sum(wanted <= member.labels.items() for member in members),
+        ready_replicas=sum(member.alive and member.ready for member in members),
+        available_replicas=available(seen),
+        preserved_failed_replicas=sum(_preserved_failed(member) for member in members),
+        auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
+        observed_generation=before.observed_generation if failure else seen.machine_set.metadata.generation,
+        machine_set_condition=_conditions(before.machine_set_condition, failure, seen.now),
+        failed_machines=tuple(
+            member.trouble for member in sorted(members, key=lambda m: m.name) if member.trouble is not None
+        ),
+    )
+
+
+def available(seen: Seen) -> int:
+    """How many members are available."""
+    patience = seen.machine_set.spec.min_ready_seconds
+    return sum(member.available_at(seen.time, patience) for member in seen.members)
+
+
+def until_available(members: tuple[Member, ...], patience: float, now: float) -> float | None:
+    """Seconds until the next member has been ready for long enough; None when there is none to wait for."""
+    waits = [
+        member.since + patience - now
+        for member in members
+        if member.since is not None
+        and member.phase in (Phase.RUNNING, Phase.AVAILABLE)
+        and member.alive
+        and member.since + patience > now
+    ]
+    return min(waits, default=None)
+
+
+def _preserved_failed(member: Member) -> bool:
+    return member.phase is Phase.FAILED and member.preserved_until is not None
+
+
+def _conditions(
+    before: tuple[MachineSetCondition, ...], failure: Failure | None, now: datetime
+) -> tuple[MachineSetCondition, ...]:
+    """All conditions of others, and ReplicaFailure while there is one. Its first message stays:
+    the same failure said in ever new words would be written again each time."""
+    kind = ConditionType.REPLICA_FAILURE
+    others = tuple(condition for condition in before if condition.type != kind)
+    if failure is None:
+        return others
+    known = next((condition for condition in before if condition.type == kind), None)
+    if known is not None and known.status == "True" and known.reason == failure.reason:
+        if failure.reason != INVALID:
+            return before
+    since = known.last_transition_time if known is not None and known.status == "True" else now
+    return (
+        *others,
+        MachineSetCondition(
+            type=kind,
+            status="True",
+            last_transition_time=since,
+            reason=failure.reason,
+            message=failure.message[:MESSAGE_CHARS],
+        ),
+    )
+
+

@@ -1,0 +1,63 @@
+"""Everything that a MachineSet's pass may do to the world: a closed set of small values."""
+
+from dataclasses import dataclass
+
+from kubewright.machines.machineset.members import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Put our finalizer on the set."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Take our finalizer off: nothing of the set is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Become the controller of these machines."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let go of machines that the selector no longer matches."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Push the template's node template and configuration down to these machines."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make machines of these names."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete these machines. Where the choice rests on a phase, only while the phase is the same."""
+
+    members: tuple[Member, ...]
+    as_seen: frozenset[str] = frozenset()
+
+
+Step = Hold | LetGo | Adopt | Release | Configure | Create | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in order. ``wake`` is when to look again without being told, in seconds."""
+
+    steps: tuple[Step, ...] = ()
+    wake: float | None = None
+    because: str = ""

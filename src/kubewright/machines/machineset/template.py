@@ -1,0 +1,61 @@
+"""A machine as its set's template makes it: complete, so that nobody has to write it again.
+
+Theory.      A new machine carries the finalizer and the default priority from its first moment;
+             MCM adds both later, with a write each. What a set pushes down to living machines is
+             the node template, the configuration and the class's kind; labels and annotations are
+             for new machines only (mcm.md §6.4, §6.7).
+"""
+
+from typing import Any
+
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet, MachineSpec
+from kubewright.api.meta import ObjectMeta, OwnerReference, owner_of
+from kubewright.base.durations import format_duration
+from kubewright.kube.patches import merge_patch
+
+
+def owner(machine_set: MachineSet) -> OwnerReference:
+    """The reference by which a set controls a machine."""
+    resource = MACHINE_SET.resource
+    return owner_of(machine_set, resource.api_version, resource.kind)
+
+
+def new_machine(machine_set: MachineSet, name: str) -> Machine:
+    """The machine ``name`` of a set."""
+    template = machine_set.spec.template
+    annotations = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY), **template.metadata.annotations}
+    spec = structs.replace(template.spec, provider_id="")  # a VM is never shared
+    override = names.creation_timeout_override(machine_set.metadata.annotations)
+    if override is not None:
+        annotations[names.EFFECTIVE_CREATION_TIMEOUT_ANNOTATION] = format_duration(override)
+        spec = structs.replace(spec, creation_timeout=format_duration(override))
+    return Machine(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=machine_set.metadata.namespace,
+            labels=template.metadata.labels,
+            annotations=annotations,
+            finalizers=tuple(names.with_finalizer(template.metadata.finalizers, names.FINALIZER)),
+            owner_references=(owner(machine_set),),
+        ),
+        spec=spec,
+    )
+
+
+def configuration_patch(machine: Machine, wanted: MachineSpec) -> dict[str, Any]:
+    """What must change in a machine so that it has the template's node template and configuration."""
+    spec = machine.spec
+    timeout = wanted.creation_timeout
+    if names.creation_timeout_override(machine.metadata.annotations) is not None:
+        timeout = spec.creation_timeout
+    target = structs.replace(
+        wanted,
+        provider_id=spec.provider_id,
+        machine_class=structs.replace(spec.machine_class, kind=wanted.machine_class.kind),
+        creation_timeout=timeout,
+    )
+    patch = merge_patch(spec, target)
+    return {"spec": patch} if patch else {}

@@ -1,0 +1,133 @@
+"""Pods on simulated nodes: they start when bound, and end when told to. Nothing else happens to them.
+
+Theory.      A pod whose node's kubelet is alive is started after ``podStartSeconds``; one that is
+             being deleted ends after ``podStopSeconds`` or its grace period, whichever is less, and is
+             then removed as kubelets do it (grace 0, this very uid). On a silent node pods stay as
+             they are, which is what drains of dead nodes have to cope with.
+Invariants.  ``decide`` is pure. Pods never succeed or fail by themselves.
+Called by    ``kubelets``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from kubewright.api.meta import Time
+from kubewright.base.clock import rfc3339
+from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.vm import Vm
+
+
+class _Part(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Base of the slice below."""
+
+
+class Container(_Part, frozen=True):
+    """A container, as far as a hollow kubelet reports on it."""
+
+    name: str = ""
+    image: str = ""
+
+
+class _Meta(_Part, frozen=True):
+    uid: str = ""
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: int | None = None
+
+
+class _Spec(_Part, frozen=True):
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+
+
+class _Status(_Part, frozen=True):
+    phase: str = ""
+
+
+class PodSlice(_Part, frozen=True):
+    """What a hollow kubelet reads of a pod; more than controllers do, so it has a type of its own."""
+
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_decoder = msgspec.json.Decoder(PodSlice)
+
+
+def read_pod(data: bytes) -> PodSlice:
+    """The slice of a pod from a cache's bytes."""
+    return _decoder.decode(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Report the pod as running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The pod has ended: take it away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Look again then; None means when the pod changes."""
+
+    until: datetime | None = None
+
+
+def decide(pod: PodSlice, settings: KubeletSettings, now: datetime) -> Start | Remove | Wait:
+    """What to do with a pod whose kubelet is alive."""
+    if (by := pod.metadata.deletion_timestamp) is not None:
+        grace = pod.metadata.deletion_grace_period_seconds or 0
+        if not grace:
+            return Wait()  # it was removed already; a finalizer holds what is left
+        ends = by - timedelta(seconds=grace) + timedelta(seconds=min(grace, settings.pod_stop_seconds))
+        return Remove() if ends <= now else Wait(ends)
+    if pod.status.phase not in ("", "Pending"):
+        return Wait()
+    created = pod.metadata.creation_timestamp or now
+    starts = created + timedelta(seconds=settings.pod_start_seconds)
+    return Start() if starts <= now else Wait(starts)
+
+
+def running(pod: PodSlice, vm: Vm, now: datetime) -> dict[str, Any]:
+    """The strategic merge patch that reports a pod as running."""
+    told = rfc3339(now)
+    address = _address(pod.metadata.uid)
+    types = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    return {
+        "status": {
+            "phase": "Running",
+            "hostIP": vm.address,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "startTime": told,
+            "conditions": [{"type": kind, "status": "True", "lastTransitionTime": told} for kind in types],
+            "containerStatuses": [_container(container, told) for container in pod.spec.containers],
+        }
+    }
+
+
+def _container(container: Container, told: str) -> Mapping[str, Any]:
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "ready": True,
+        "started": True,
+        "restartCount": 0,
+        "state": {"running": {"startedAt": told}},
+    }
+
+
+def _address(uid: str) -> str:
+    """An address of the shared range 100.64.0.0/10, the same for the same pod."""
+    digest = blake2b(uid.encode(), digest_size=3).digest()
+    return f"100.{64 + digest[0] % 64}.{digest[1]}.{digest[2]}"

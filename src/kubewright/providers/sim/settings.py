@@ -1,0 +1,52 @@
+"""How the simulated kubelets behave; all of it can be set through the driver's options.
+
+Numbers are seconds unless their name says otherwise. ``leaseSeconds=8`` on the command line makes a
+node's death show within eight seconds instead of forty.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from kubewright.base.errors import InvalidInput
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+
+
+class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """``lease_seconds``      a Lease's duration; it is renewed four times in that time, as kubelets do.
+    ``lease_writes_per_second`` all kubelets together; with very many VMs leases are renewed less
+                          often and made to last longer, so that ten thousand idle VMs stay cheap.
+    ``heartbeat_seconds``     a status without news is reported again after this long.
+    ``reregister_seconds``    after its Node was deleted, a living kubelet registers anew.
+    ``pod_start_seconds``     from being bound to running; ``pod_stop_seconds`` from deletion to end,
+                          or the pod's grace period, if that is shorter.
+    ``workers``               requests in flight for nodes, and as many for pods.
+    """
+
+    lease_seconds: Positive = 40
+    lease_writes_per_second: Positive = 50
+    heartbeat_seconds: Positive = 300
+    reregister_seconds: NotNegative = 10
+    pod_start_seconds: NotNegative = 0
+    pod_stop_seconds: NotNegative = 1
+    workers: Annotated[int, Meta(ge=1, le=256)] = 32
+
+    def renewal(self, guests: int) -> float:
+        """Seconds between two renewals of one Lease, with so many kubelets."""
+        return max(self.lease_seconds / 4, guests / self.lease_writes_per_second)
+
+
+def kubelet_settings(options: Mapping[str, str]) -> KubeletSettings:
+    """Read the driver's options.
+
+    Raises:
+        InvalidInput: an unknown option or a value out of range; the message names it.
+    """
+    try:
+        return msgspec.convert(dict(options), KubeletSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"driver sim: {error}") from None

@@ -1,0 +1,172 @@
+"""The fence around drivers: deadlines, slots, foreign errors, counts. Time is virtual."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kubewright.base.clock import LoopClock
+from kubewright.driver.calls import FENCES, CallEnded, Fence, Fenced, Operation
+from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.errors import Code, DriverError, NotFound
+from kubewright.driver.metrics import DriverMetrics
+
+CLASS = MachineClassRef("c", "ns")
+REQUEST = MachineRequest("m1", "ns", "uid", CLASS)
+VM = Instance("cloud:///1", "m1")
+
+
+class Scripted:
+    """A driver whose creations and look-ups do what the test says; all else succeeds."""
+
+    def __init__(self, create: Callable[[], Awaitable[Instance]]) -> None:
+        self._create = create
+        self.inside = self.most = 0
+
+    async def create(self, _request: MachineRequest) -> Instance:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        try:
+            return await self._create()
+        finally:
+            self.inside -= 1
+
+    async def initialize(self, _request: MachineRequest) -> Instance:
+        return VM
+
+    async def delete(self, _request: MachineRequest) -> None:
+        return None
+
+    async def status(self, _request: MachineRequest) -> Instance:
+        raise NotFound("no VM")
+
+    async def list(self, _machine_class: MachineClassRef) -> Sequence[Instance]:
+        return [VM]
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        return [volume.name for volume in volumes]
+
+
+async def at_once() -> Instance:
+    return VM
+
+
+async def never() -> Instance:
+    await asyncio.sleep(1e9)
+    return VM
+
+
+async def in_ten_seconds() -> Instance:
+    await asyncio.sleep(10)
+    return VM
+
+
+def raising(error: Exception) -> Callable[[], Awaitable[Instance]]:
+    async def create() -> Instance:
+        raise error
+
+    return create
+
+
+def fenced(
+    create: Callable[[], Awaitable[Instance]] = at_once, *, slots: int = 2, seconds: float = 60
+) -> Fenced:
+    fences = {**FENCES, Operation.CREATE: Fence(seconds, slots)}
+    return Fenced(Scripted(create), LoopClock(), fences=fences)
+
+
+async def test_answers_pass_through() -> None:
+    driver = fenced()
+    assert await driver.create(REQUEST) == await driver.initialize(REQUEST) == VM
+    assert await driver.list(CLASS) == [VM]
+    assert await driver.volume_ids([VolumeSpec("pv", {})]) == ["pv"]
+    await driver.delete(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        pytest.param(NotFound("gone"), Code.NotFound, "gone", id="a driver's own error stays what it is"),
+        pytest.param(
+            ValueError("boom"), Code.Unknown, "ValueError: boom", id="a foreign error becomes Unknown"
+        ),
+        pytest.param(
+            TimeoutError(), Code.DeadlineExceeded, "not answered", id="a driver's timeout is a deadline"
+        ),
+    ],
+)
+async def test_errors_leave_in_the_vocabulary(error: Exception, code: Code, says: str) -> None:
+    with pytest.raises(DriverError, match=says) as raised:
+        await fenced(raising(error)).create(REQUEST)
+    assert raised.value.code is code
+
+
+async def test_a_call_that_hangs_ends_at_its_deadline() -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(DriverError) as late:
+        await fenced(never, seconds=60).create(REQUEST)
+    assert (late.value.code, loop.time() - began) == (Code.DeadlineExceeded, 60)
+
+
+async def test_no_more_calls_at_a_time_than_slots_and_all_get_through() -> None:
+    driver = fenced(in_ten_seconds, slots=2)
+    assert await asyncio.gather(*(driver.create(REQUEST) for _ in range(6))) == [VM] * 6
+    assert isinstance(driver.driver, Scripted)
+    assert driver.driver.most == 2
+
+
+async def test_waiting_for_a_slot_is_bounded_and_says_that_nothing_was_begun() -> None:
+    driver = fenced(never, slots=1, seconds=60)
+    first = asyncio.ensure_future(driver.create(REQUEST))
+    await asyncio.sleep(1)
+    second = asyncio.ensure_future(driver.create(REQUEST))
+    await asyncio.sleep(0.5)
+    third = asyncio.ensure_future(driver.create(REQUEST))
+    await asyncio.wait([first, second, third])
+    codes = [call.exception().code for call in (first, second, third)]  # type: ignore[union-attr]
+    assert codes == [Code.DeadlineExceeded, Code.DeadlineExceeded, Code.Unavailable]
+
+
+async def test_hanging_creations_do_not_hold_up_a_deletion() -> None:
+    driver = fenced(never, slots=1)
+    hanging = asyncio.ensure_future(driver.create(REQUEST))
+    await asyncio.sleep(1)
+    async with asyncio.timeout(1):
+        await driver.delete(REQUEST)
+    hanging.cancel()
+    await asyncio.wait([hanging])
+
+
+async def test_a_cancelled_call_frees_its_slot() -> None:
+    driver = fenced(in_ten_seconds, slots=1)
+    first = asyncio.ensure_future(driver.create(REQUEST))
+    await asyncio.sleep(1)
+    first.cancel()
+    assert await driver.create(REQUEST) == VM
+    assert driver.statistics() == {(Operation.CREATE, Code.Canceled): 1, (Operation.CREATE, Code.OK): 1}
+
+
+async def test_calls_are_counted_by_operation_and_code_and_timed() -> None:
+    ended: list[CallEnded] = []
+    driver = Fenced(Scripted(in_ten_seconds), LoopClock(), on_end=ended.append)
+    await driver.create(REQUEST)
+    with pytest.raises(NotFound):
+        await driver.status(REQUEST)
+    assert ended == [
+        CallEnded(Operation.CREATE, Code.OK, 10.0),
+        CallEnded(Operation.STATUS, Code.NotFound, 0.0),
+    ]
+
+
+def test_prometheus_gets_the_names_that_dashboards_know() -> None:
+    registry = CollectorRegistry()
+    count = DriverMetrics(registry).of("sim")
+    count(CallEnded(Operation.CREATE, Code.ResourceExhausted, 0.2))
+    count(CallEnded(Operation.DELETE, Code.OK, 1.5))
+    count(CallEnded(Operation.DELETE, Code.Canceled, 1.5))
+    failed = {"provider": "sim", "operation": "create", "error_code": "ResourceExhausted"}
+    assert registry.get_sample_value("mcm_cloud_api_driver_requests_failed_total", failed) == 1
+    timed = {"provider": "sim", "operation": "delete"}
+    assert registry.get_sample_value("mcm_cloud_api_driver_request_duration_seconds_count", timed) == 2

@@ -1,0 +1,53 @@
+"""Finding drivers by name."""
+
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from kubewright.base.clock import LoopClock
+from kubewright.base.errors import InvalidInput
+from kubewright.driver import registry
+from kubewright.providers.sim.driver import SimDriver
+
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+SIM = EntryPoint("sim", "kubewright.providers.sim:driver", registry.GROUP)
+AGAIN = EntryPoint("sim", "elsewhere.cloud:make", registry.GROUP)
+GONE = EntryPoint("gone", "kubewright.no_such_module:driver", registry.GROUP)
+HOLLOW = EntryPoint("hollow", "kubewright.providers.sim:no_such_factory", registry.GROUP)
+VALUE = EntryPoint("value", "kubewright.providers.sim:CLOUD_FILE", registry.GROUP)
+SETTINGS = registry.Settings(LoopClock())
+
+
+async def test_a_driver_is_made_by_its_name() -> None:
+    assert isinstance(registry.load("sim", SETTINGS, [GONE, SIM]), SimDriver)
+
+
+def test_the_simulated_cloud_comes_through_the_same_door() -> None:
+    declared = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"][registry.GROUP]
+    assert declared["sim"] == SIM.value
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "says"),
+    [
+        pytest.param(
+            "aws", [SIM, GONE], "installed drivers: gone, sim", id="an unknown name lists what there is"
+        ),
+        pytest.param("aws", [], "installed drivers: none", id="nothing installed is said so"),
+        pytest.param(
+            "sim", [SIM, AGAIN], "uninstall all but one", id="two offers of one name are settled by people"
+        ),
+        pytest.param("gone", [GONE], "cannot be loaded", id="a module that is missing is named"),
+        pytest.param("hollow", [HOLLOW], "cannot be loaded", id="a factory that is missing is named"),
+        pytest.param("value", [VALUE], "no factory", id="what cannot be called is no factory"),
+    ],
+)
+def test_what_cannot_be_loaded_is_explained(name: str, found: list[EntryPoint], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        registry.load(name, SETTINGS, found)
+
+
+def test_the_same_offer_found_twice_counts_once() -> None:
+    assert registry.names([SIM, SIM]) == ("sim",)

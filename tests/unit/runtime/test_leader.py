@@ -1,0 +1,328 @@
+"""Election: single candidates, and pairs of them against a server that fails in every way."""
+
+import asyncio
+import random
+from contextlib import suppress
+from datetime import timedelta
+
+import looptime
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from kubewright.api.core import Lease, LeaseSpec
+from kubewright.api.meta import ObjectMeta
+from kubewright.base.clock import LoopClock
+from kubewright.base.errors import InvalidInput
+from kubewright.runtime.leader import Elector, LostLease, Timings
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from kubewright.wire.gvk import Key
+
+KEY = Key("kube-system", "machine-controller-manager")
+
+
+class LeaseServer:
+    """One Lease with compare-and-swap. Counts requests."""
+
+    def __init__(self):
+        self.lease = None
+        self.version = 0
+        self.requests = 0
+
+    def read(self):
+        self.requests += 1
+        if self.lease is None:
+            raise NotFound("no lease")
+        return self.lease
+
+    def create(self, lease):
+        self.requests += 1
+        if self.lease is not None:
+            raise AlreadyExists("taken")
+        return self._store(lease)
+
+    def replace(self, lease):
+        self.requests += 1
+        if self.lease is None:
+            raise NotFound("no lease")
+        if lease.metadata.resource_version != self.lease.metadata.resource_version:
+            raise Conflict("stale")
+        return self._store(lease)
+
+    def _store(self, lease):
+        self.version += 1
+        meta = structs.replace(lease.metadata, uid="u", resource_version=str(self.version))
+        self.lease = structs.replace(lease, metadata=meta)
+        return self.lease
+
+
+class Line:
+    """How one candidate reaches the server; ``fault`` says for each request what happens to it."""
+
+    def __init__(self, server, fault=lambda: ("ok", 0.0)):
+        self.server, self.fault = server, fault
+
+    async def get(self, _kind, _key):
+        return await self._through(self.server.read)
+
+    async def create(self, _kind, lease, *, namespace=""):
+        return await self._through(lambda: self.server.create(lease))
+
+    async def replace(self, _kind, _key, lease):
+        return await self._through(lambda: self.server.replace(lease))
+
+    async def _through(self, call):
+        what, delay = self.fault()
+        if what == "refused":
+            raise ConnectionRefusedError("refused")
+        if what == "unavailable":
+            raise Unavailable("overloaded")
+        if what == "late":  # arrives long after the sender gave up
+            asyncio.get_running_loop().call_later(delay + 7, _ignore(call))
+            await asyncio.sleep(1000)
+        await asyncio.sleep(delay)
+        answer = call()
+        if what == "answer lost":
+            raise ConnectionResetError("after the write")
+        await asyncio.sleep(delay)
+        return answer
+
+
+def _ignore(call):
+    def quietly():
+        with suppress(Conflict, NotFound):
+            call()
+
+    return quietly
+
+
+class OffsetClock(LoopClock):
+    """A machine whose clocks, wall and monotonic, are off by an hour or so."""
+
+    def __init__(self, offset, seed=0):
+        super().__init__(seed=seed)
+        self._offset = offset
+
+    def monotonic(self):
+        return super().monotonic() + abs(self._offset)
+
+    def now(self):
+        return super().now() + timedelta(seconds=self._offset)
+
+
+def candidate(server, name, *, offset=0.0, fault=lambda: ("ok", 0.0), timings=None):
+    return Elector(Line(server, fault), OffsetClock(offset), KEY, identity=name, timings=timings)
+
+
+@pytest.fixture
+def server():
+    return LeaseServer()
+
+
+async def forever():
+    await asyncio.sleep(1_000_000)
+
+
+async def settle(*tasks):
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_first_candidate_leads_at_once_and_releases_at_the_end(server):
+    elector, seen = candidate(server, "one"), []
+
+    async def lead():
+        seen.append((elector.leading, server.lease.spec.holder_identity))
+
+    await elector.run(lead)
+    assert seen == [(True, "one")]
+    assert not elector.leading
+    assert server.lease.spec.holder_identity == ""
+
+
+async def test_a_released_lease_is_taken_within_one_period(server, looptime):
+    first, second = candidate(server, "one"), candidate(server, "two", offset=-4000)
+    one = asyncio.create_task(first.run(lambda: asyncio.sleep(100)))
+    await asyncio.sleep(1)
+    two = asyncio.create_task(second.run(forever))
+    await one
+    assert looptime == 100
+    await asyncio.sleep(12.1)
+    assert second.leading
+    assert server.lease.spec.lease_transitions == 1
+    await settle(two)
+
+
+async def test_a_dead_leaders_lease_is_taken_when_it_expires(server, looptime):
+    first = asyncio.create_task(candidate(server, "one").run(forever))
+    await asyncio.sleep(15)
+    second = candidate(server, "two")
+    two = asyncio.create_task(second.run(forever))
+    await asyncio.sleep(6)
+    before = server.lease.spec  # "one" dies without a word after its renewal at 20
+    dead = server.lease
+    await settle(first)
+    server.lease = dead
+    assert before.holder_identity == "one"
+    async with asyncio.timeout(60):
+        while not second.leading:  # noqa: ASYNC110  virtual seconds
+            await asyncio.sleep(1)
+    assert 50 <= asyncio.get_running_loop().time() <= 65
+    await settle(two)
+
+
+async def test_at_rest_a_replica_costs_at_most_six_requests_a_minute(server):
+    one = asyncio.create_task(candidate(server, "one").run(forever))
+    await asyncio.sleep(1)
+    server.requests = 0
+    await asyncio.sleep(600)
+    assert server.requests <= 60
+    await settle(one)
+
+
+async def test_refused_connections_do_not_end_the_candidacy(server):
+    trouble = ["refused", "unavailable", "refused"]
+    elector = candidate(server, "one", fault=lambda: (trouble.pop() if trouble else "ok", 0.0))
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(40)
+    assert elector.leading
+    await settle(task)
+
+
+async def test_a_short_outage_does_not_end_a_term(server):
+    loop = asyncio.get_running_loop()
+    fault = lambda: ("refused" if 5 < loop.time() < 18 else "ok", 0.0)  # noqa: E731
+    elector = candidate(server, "one", fault=fault)
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(60)
+    assert elector.leading
+    await settle(task)
+
+
+async def test_a_long_outage_ends_it_before_the_lease_expires(server):
+    loop, over = asyncio.get_running_loop(), []
+    elector = candidate(server, "one", fault=lambda: ("refused" if loop.time() > 5 else "ok", 0.0))
+
+    async def lead():
+        try:
+            await forever()
+        finally:
+            over.append(loop.time())
+
+    with pytest.raises(LostLease):
+        await elector.run(lead)
+    assert over == [pytest.approx(20, abs=0.01)]
+
+
+async def test_a_hanging_server_ends_it_as_well(server):
+    loop = asyncio.get_running_loop()
+    elector = candidate(server, "one", fault=lambda: ("ok", 500.0 if loop.time() > 5 else 0.0))
+    with pytest.raises(LostLease):
+        await elector.run(forever)
+    assert loop.time() <= 22.01
+
+
+async def test_a_lost_answer_does_not_end_a_term(server):
+    trouble = iter(["ok", "ok", "answer lost", "ok", "ok", "answer lost"])
+    elector = candidate(server, "one", fault=lambda: (next(trouble, "ok"), 0.0))
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(100)
+    assert elector.leading
+    await settle(task)
+
+
+async def test_a_leader_steps_down_when_another_holds_the_lease(server):
+    elector = candidate(server, "one")
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(1)
+    thief = structs.replace(server.lease.spec, holder_identity="two")
+    server.replace(structs.replace(server.lease, spec=thief))
+    with pytest.raises(LostLease, match="held by two"):
+        await task
+    assert server.lease.spec.holder_identity == "two"
+
+
+async def test_a_vanished_lease_is_not_taken_before_its_holder_must_have_noticed(server):
+    one = asyncio.create_task(candidate(server, "one").run(forever))
+    second = candidate(server, "two")
+    await asyncio.sleep(1)
+    two = asyncio.create_task(second.run(forever))
+    await asyncio.sleep(1)
+    server.lease = None
+    await asyncio.sleep(100)
+    assert server.lease.spec.holder_identity == "one"
+    assert not second.leading
+    await settle(one, two)
+
+
+async def test_what_the_work_raises_comes_out_and_the_lease_is_released(server):
+    async def breaks():
+        raise ValueError("defect")
+
+    with pytest.raises(ValueError, match="defect"):
+        await candidate(server, "one").run(breaks)
+    assert server.lease.spec.holder_identity == ""
+
+
+async def test_a_lease_that_somebody_made_empty_is_taken(server):
+    server.create(Lease(metadata=ObjectMeta(name=KEY.name, namespace=KEY.namespace), spec=LeaseSpec()))
+    elector = candidate(server, "one")
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(0.1)
+    assert elector.leading
+    await settle(task)
+
+
+@pytest.mark.parametrize("numbers", [(10, 10, 2), (15, 10, 10), (15, 10, 0)])
+def test_timings_that_leave_no_room_are_refused(numbers):
+    with pytest.raises(InvalidInput):
+        Timings(*numbers)
+
+
+FAULTS = ("ok", "ok", "ok", "refused", "unavailable", "answer lost", "late")
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32),
+    offsets=st.tuples(st.floats(-5000, 5000), st.floats(-5000, 5000), st.floats(-5000, 5000)),
+    trouble=st.floats(0, 0.9),
+    timings=st.sampled_from([Timings(), Timings(15, 10, 2)]),
+)
+def test_two_never_lead_at_once(seed, offsets, trouble, timings):
+    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0)) as runner:
+        runner.run(_rivalry(seed, offsets, trouble, timings))
+
+
+async def _rivalry(seed, offsets, trouble, timings):
+    """Candidates that come, lead, lose, die and come back for some virtual minutes; each stops slowly."""
+    server, chance, leading = LeaseServer(), random.Random(seed), set()
+
+    def fault():
+        if chance.random() >= trouble:
+            return "ok", chance.uniform(0, 0.3)
+        return chance.choice(FAULTS), chance.uniform(0, 8)
+
+    async def live(name, offset):
+        async def lead():
+            leading.add(name)
+            assert len(leading) == 1, f"{leading} lead at once"
+            try:
+                await asyncio.sleep(chance.uniform(1, 100))
+            finally:
+                try:
+                    await asyncio.sleep(chance.uniform(0, 2))  # the work takes its time to stop
+                finally:
+                    leading.discard(name)
+
+        for _life in range(4):
+            with suppress(LostLease):
+                await candidate(server, name, offset=offset, fault=fault, timings=timings).run(lead)
+            await asyncio.sleep(chance.uniform(0, 20))
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(400), asyncio.TaskGroup() as group:
+            for name, offset in zip("abc", offsets, strict=True):
+                group.create_task(live(name, offset))

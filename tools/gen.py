@@ -1,0 +1,65 @@
+"""Write every generated file anew, or (``--check``) say which ones are stale.
+
+Theory.      A generated file has one source in the code and is committed, so that people can read
+             it and a diff shows what a change does to others. A generator is a pure function
+             from nothing to texts by path; its folder holds nothing else, so a file that it no
+             longer makes is removed.
+Called by    ``make gen`` and ``make check``.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.api.machine import access, crds
+
+ROOT = Path(__file__).parents[1]
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A folder, relative to the checkout, and what belongs into it by file name."""
+
+    folder: str
+    texts: Callable[[], Texts]
+
+    def wanted(self) -> dict[Path, str | None]:
+        """The text of each file; None for one that is there and should not be."""
+        folder = ROOT / self.folder
+        there: dict[Path, str | None] = dict.fromkeys(path for path in folder.glob("*") if path.is_file())
+        return there | {folder / name: text for name, text in self.texts().items()}
+
+
+GENERATORS: tuple[Generated, ...] = (
+    Generated("deploy/crds", crds.files),
+    Generated("deploy/rbac", access.files),
+)
+
+
+def stale() -> Iterator[tuple[Path, str | None]]:
+    for generated in GENERATORS:
+        for path, text in sorted(generated.wanted().items()):
+            if text != (path.read_text() if path.exists() else None):
+                yield path, text
+
+
+def main(arguments: list[str]) -> int:
+    changes = list(stale())
+    if "--check" in arguments:
+        for path, _ in changes:
+            print(f"stale: {path.relative_to(ROOT)}; `make gen` writes it", file=sys.stderr)
+        return 1 if changes else 0
+    for path, text in changes:
+        print(f"{'removed' if text is None else 'wrote'} {path.relative_to(ROOT)}")
+        if text is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
