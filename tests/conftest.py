@@ -29,6 +29,12 @@ settings.register_profile("quick", max_examples=40, deadline=None, suppress_heal
 settings.register_profile("thorough", max_examples=2_000, deadline=None, suppress_health_check=_RELAXED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+
+def pytest_sessionstart() -> None:
+    """Say that there is no event loop; else pytest-asyncio asks for one, and nobody closes it."""
+    asyncio.set_event_loop(None)
+
+
 SERVERS = [
     pytest.param("embedded", id="embedded"),
     pytest.param("real", id="real", marks=[pytest.mark.kube, pytest.mark.looptime(False)]),

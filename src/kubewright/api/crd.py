@@ -134,7 +134,7 @@ def _union(members: Sequence[Any], annotation: Any) -> Schema:
 
 def _object(kind: type[Struct]) -> Schema:
     if kind is ObjectMeta:
-        return {"type": "object"}
+        return _template_metadata()
     fields = sorted(structs.fields(kind), key=lambda item: item.encode_name)
     schema: Schema = {
         "type": "object",
@@ -147,7 +147,21 @@ def _object(kind: type[Struct]) -> Schema:
 
 def _root(kind: type[Any]) -> Schema:
     """The schema of a whole object: of its metadata, a CRD may say nothing."""
-    return {"description": cleandoc(kind.__doc__ or ""), **_object(kind)}
+    schema = _object(kind)
+    schema["properties"]["metadata"] = {"type": "object"}
+    return {"description": cleandoc(kind.__doc__ or ""), **schema}
+
+
+def _template_metadata() -> Schema:
+    """Metadata inside a template. The API server only knows the real one, so here we say that
+    labels are text: ``labels: {on: yes}`` in YAML is a map of booleans, and nobody could read it.
+    """
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    described = {
+        "annotations": {"description": "Notes by key; values are text.", **texts},
+        "labels": {"description": "Marks by key, to select by; values are text.", **texts},
+    }
+    return {"type": "object", "properties": described}
 
 
 def _described(note: Any) -> Schema:

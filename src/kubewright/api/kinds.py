@@ -77,7 +77,7 @@ class Kind(Generic[T]):
 
     def to_plain(self, obj: T) -> dict[str, Any]:
         """The object as JSON values, as ``encode`` would write them."""
-        return cast("dict[str, Any]", msgspec.to_builtins(self._named(obj)))
+        return cast("dict[str, Any]", msgspec.json.decode(self.encode(obj)))
 
     def _parsed(self, data: bytes) -> Any:
         try:

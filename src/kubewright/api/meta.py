@@ -154,6 +154,18 @@ def whole_seconds(value: Struct, *names: str) -> None:
             structs.force_setattr(value, name, moment.replace(microsecond=0))
 
 
+def visible_fraction(value: Struct, *names: str) -> None:
+    """Give the named ``MicroTime`` fields of a value a fraction of a second where they have none.
+
+    For ``__post_init__``: JSON leaves a fraction of zero out, and kube-apiserver refuses a
+    MicroTime without one.
+    """
+    for name in names:
+        moment = getattr(value, name)
+        if moment is not None and not moment.microsecond:
+            structs.force_setattr(value, name, moment.replace(microsecond=1))
+
+
 def owner_of(owner: KubeObject, api_version: str, kind: str) -> OwnerReference:
     """The reference by which ``owner`` controls a child, and holds it until the child is gone."""
     return OwnerReference(

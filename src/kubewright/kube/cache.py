@@ -68,6 +68,11 @@ class Cache(Generic[T]):
         self._list_version = 0
         self._old_bars: list[str] = []
 
+    @property
+    def bars(self) -> int:
+        """How many uids are barred now (rule 4)."""
+        return len(self._bars)
+
     # ------------------------------------------------------------ watch
 
     def event(self, kind: str, header: Header) -> None:
@@ -110,9 +115,7 @@ class Cache(Generic[T]):
             if header.key not in self._listed and header.version <= version:
                 self._remove(header)
         for uid in self._old_bars:
-            bar = self._bars.get(uid, 0)
-            if bar == FOREVER or bar <= version:
-                self._bars.pop(uid, None)
+            self._bars.pop(uid, None)
         self.seen = version
         self._listed, self._old_bars = set(), []
 

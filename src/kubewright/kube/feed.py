@@ -105,8 +105,8 @@ class Feed:
         return PageRead(self._cache.seen, page.token)
 
     async def _watch(self, state: Watching) -> Happening:
-        clock, counts = self._client.clock, self.counts
-        counts.watches += 1
+        clock = self._client.clock
+        self.counts.watches += 1
         seconds = clock.random.uniform(*WATCH_SECONDS)
         asked = (
             ("watch", "true"),
@@ -116,13 +116,13 @@ class Feed:
         )
         request = self._client.request("GET", self._path, query=(*self._scope.query, *asked))
         async with self._client.transport.stream(request) as chunks:
-            opened, before = clock.monotonic(), counts.events
+            opened = clock.monotonic()
             error: ApiError | TransportError | None = None
             try:
                 await self._follow(chunks)
             except (ApiError, TransportError) as broken:
                 error = broken
-            cut = Cut(self._cache.seen, clock.monotonic() - opened, counts.events - before)
+            cut = Cut(self._cache.seen, clock.monotonic() - opened)
         return Failed(error, cut) if isinstance(error, (ApiError, BadAnswer)) else cut
 
     async def _follow(self, chunks: AsyncIterator[bytes]) -> None:

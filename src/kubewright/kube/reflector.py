@@ -9,9 +9,9 @@ Theory.      A cut is normal (servers end watches, and cut those who read slowly
              old (410), or that sends what nobody understands, makes us list. All else is tried
              again as it was.
 Pace.        Each failure doubles the pause, from ``SHORTEST`` to ``LONGEST`` seconds, with jitter; a
-             stream that lived resets it. The first 410 is free, since it tells what to do; one
-             that follows without a stream that lived is not. So a server that keeps failing, in
-             whatever way, gets less than one request a second in the long run.
+             good stream (it lived, or it brought us further) resets it. The first 410 is free,
+             since it tells what to do; one that follows without a good stream is not. So a server
+             that keeps failing, in whatever way, gets at most one request a second in the long run.
 Source       python-libs.md §3 (every row of it is a case in ``tests/unit/kube/test_reflector.py``).
 """
 
@@ -27,10 +27,10 @@ SHORTEST, LONGEST = 0.8, 30.0
 STEADY = 10.0
 """A stream that was open this long was a good one, even if nothing happened."""
 
-BUSY = 1.0
-"""A stream that brought something and was open this long was a good one too."""
+APART = 1.0
+"""Seconds between the beginnings of two streams of which the first brought us further."""
 
-UNKNOWN_KIND = 2.0
+UNKNOWN_KIND = 2.5
 """Seconds, or up to twice that, between looks for a kind that the server does not serve (yet)."""
 
 WATCH_SECONDS = (300.0, 600.0)
@@ -73,11 +73,10 @@ class PageRead:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The stream was open for ``lived`` seconds; ``events`` lines came; it got us to ``version``."""
+    """The stream was open for ``lived`` seconds and got us to ``version``."""
 
     version: int
     lived: float
-    events: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,8 @@ def step(state: State, happened: Happening, draw: float) -> Step:
             return Step(following)
         case Cut(version):
             assert isinstance(state, Watching)
-            if _was_good(happened):
-                return Step(Watching(version))
+            if _was_good(state, happened):
+                return Step(Watching(version), max(0.0, APART - happened.lived))
             return Step(Watching(version, state.failures + 1), _pause(state.failures + 1, draw))
         case Failed(error, cut):
             return _after_failure(_reached(state, cut), error, draw)
@@ -119,15 +118,16 @@ def step(state: State, happened: Happening, draw: float) -> Step:
             assert_never(happened)
 
 
-def _was_good(cut: Cut) -> bool:
-    return cut.lived >= STEADY or (cut.events > 0 and cut.lived >= BUSY)
+def _was_good(state: Watching, cut: Cut) -> bool:
+    return cut.lived >= STEADY or cut.version > state.version
 
 
 def _reached(state: State, cut: Cut | None) -> State:
     """Where a stream had got before it failed."""
     if cut is None:
         return state
-    return Watching(cut.version, 0 if _was_good(cut) else state.failures)
+    assert isinstance(state, Watching)
+    return Watching(cut.version, 0 if _was_good(state, cut) else state.failures)
 
 
 def _after_failure(state: State, error: ApiError | TransportError, draw: float) -> Step:

@@ -146,7 +146,7 @@ def _taint_patch(node: Node, taints: tuple[Taint, ...]) -> Patch:
     if taints == node.spec.taints:
         return {}
     version = {"resourceVersion": node.metadata.resource_version} if node.metadata.resource_version else {}
-    return {"metadata": version, "spec": {"taints": msgspec.to_builtins(taints) or None}}
+    return {"metadata": version, "spec": {"taints": [msgspec.to_builtins(item) for item in taints] or None}}
 
 
 def _place(item: Taint) -> tuple[str, str]:

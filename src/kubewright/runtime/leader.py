@@ -3,9 +3,10 @@
 Theory.      The Lease is a record that candidates overwrite by compare-and-swap (a PUT with the
              resourceVersion last read). Nobody trusts another's clock: a candidate notes on its own
              monotonic clock when it *saw the Lease change* (any write counts, whatever times it
-             carries), and may take it once it has not changed for as long as the record promises. The leader gives up earlier: ``renew_deadline``
-             after it *began* its last successful renewal. Others can only have seen that renewal
-             later than it began, so ``lease_duration - renew_deadline`` remains for stopping.
+             carries), and may take it once it has not changed for as long as the record promises.
+             The leader gives up earlier: ``renew_deadline`` after it *began* its last successful
+             renewal. Others can only have seen that renewal later than it began, so
+             ``lease_duration - renew_deadline`` remains for stopping.
 Invariants.  The work is cancelled and over before ``run`` lets go of the Lease. A lost answer, a
              refused connection or a conflict never ends a candidacy, and never by itself a term.
              A term ends when the holder is not us; clearing the holder asks a leader to step down.

@@ -1,15 +1,9 @@
 """Event and Lease: what controllers write about themselves."""
 
-from datetime import datetime
-
-from msgspec import field, structs
+from msgspec import field
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import (
-    KubeObject,
-    Time,
-    Value,
-)
+from kubewright.api.meta import KubeObject, Time, Value, visible_fraction, whole_seconds
 from kubewright.wire.gvk import Resource
 
 
@@ -47,6 +41,10 @@ class Event(KubeObject, frozen=True, kw_only=True):
     reporting_component: str = ""
     reporting_instance: str = ""
 
+    def __post_init__(self) -> None:
+        whole_seconds(self, "first_timestamp", "last_timestamp")
+        visible_fraction(self, "event_time")
+
 
 class LeaseSpec(Value, frozen=True, kw_only=True):
     """Who holds a lease, and until when if it does not renew."""
@@ -58,11 +56,7 @@ class LeaseSpec(Value, frozen=True, kw_only=True):
     lease_transitions: int | None = None
 
     def __post_init__(self) -> None:
-        """Keep the fraction of a second visible: the API server refuses a MicroTime without one."""
-        for name in ("acquire_time", "renew_time"):
-            moment: datetime | None = getattr(self, name)
-            if moment is not None and not moment.microsecond:
-                structs.force_setattr(self, name, moment.replace(microsecond=1))
+        visible_fraction(self, "acquire_time", "renew_time")
 
 
 class Lease(KubeObject, frozen=True, kw_only=True):

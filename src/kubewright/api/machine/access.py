@@ -2,8 +2,9 @@
 
 Theory.      Two tables of rules, one for the control cluster (the machine objects) and one for
              the target cluster (the nodes); on one cluster both are bound to the same account.
-             We never PUT, so ``update`` stands only where a Lease is renewed. Secrets of the target
-             cluster are touched in ``kube-system`` alone, where bootstrap tokens live.
+             We never PUT, so ``update`` stands only where a Lease is renewed, and where admission
+             asks for it. Secrets of the target cluster are touched in ``kube-system`` alone,
+             where bootstrap tokens live.
 Source       mcm.md §10.6, less what only upstream needs.
 Called by    ``make gen``, which writes ``deploy/rbac``.
 """
@@ -35,6 +36,12 @@ KINDS = ("machineclasses", "machines", "machinesets", "machinedeployments")
 CONTROL = (
     Rule(GROUP, KINDS, (*READ, "create", "patch", "delete"), "the machines and what they are made from"),
     Rule(GROUP, [f"{kind}/status" for kind in KINDS[1:]], ("patch",), "what became of them"),
+    Rule(
+        GROUP,
+        ("machinesets/finalizers", "machinedeployments/finalizers"),
+        ("update",),
+        "owner references that hold their owner, where admission checks them",
+    ),
     Rule(
         "", ("secrets",), (*READ, "patch"), "user data and credentials; a finalizer while a class needs them"
     ),

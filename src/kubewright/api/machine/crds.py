@@ -64,6 +64,11 @@ def crds() -> tuple[dict[str, Any], ...]:
     return tuple(crd(definition) for definition in DEFINITIONS)
 
 
+def manifest() -> str:
+    """All four as one text for ``kubectl apply -f``."""
+    return as_yaml(crds())
+
+
 def files() -> dict[str, str]:
     """The CRDs as files of ``deploy/crds``: name to text."""
     return {f"{item['metadata']['name']}.yaml": HEADER + as_yaml([item]) for item in crds()}
@@ -73,8 +78,9 @@ def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
     """Documents for ``kubectl apply -f``; the same text for the same documents."""
     import yaml
 
-    return str(yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, explicit_start=True))
+    text = yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, explicit_start=True)
+    return str(text)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(as_yaml(crds()))
+    sys.stdout.write(manifest())

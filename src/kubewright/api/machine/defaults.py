@@ -7,8 +7,9 @@ Theory.      The seed promises defaults that upstream never fills in: an empty s
              of its own), and a cluster that has upstream's CRDs, need this module: controllers
              apply it when they read a deployment, and never write the result back.
              An omitted bound means 1 for maxSurge and 0 for maxUnavailable, as Gardener gives its
-             workers: nothing is taken away before its successor is there. With a surge of 0 an omitted maxUnavailable means 1,
-             because both cannot be 0 (where both are given as 0, ``rollout`` takes 1 as well).
+             workers: nothing is taken away before its successor is there. With a surge of 0 an
+             omitted maxUnavailable means 1, because both cannot be 0 (where both are given as 0,
+             ``rollout`` takes 1 as well).
 Invariants.  Pure and idempotent. A field that is set is never changed. What is wrong stays wrong:
              ``validate`` judges the result. An InPlaceUpdate gets the same bounds, but never a
              strategy block or an orchestration that it did not have.

@@ -15,8 +15,12 @@ _NEVER_STORED = ("managedFields", "selfLink")
 
 
 def encode(kind: ServedKind, obj: Object, version: int | None) -> bytes:
-    """The bytes of an object in the given version; None leaves the version out (dry run)."""
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in _NEVER_STORED}
+    """The bytes of an object in the given version; None leaves the version out (dry run).
+
+    Empty fields of metadata are left out, as every Go server leaves them out.
+    """
+    given = obj["metadata"].items()
+    metadata = {name: each for name, each in given if (each or each == 0) and name not in _NEVER_STORED}
     if version is None:
         metadata.pop("resourceVersion", None)
     else:

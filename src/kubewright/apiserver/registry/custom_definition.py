@@ -1,5 +1,165 @@
-from kubewright.apiserver.registry.kind import Object
-def prepare(new: Object, old: Object | None) -> Object:
-    return new
-def check(new, old):
-    return []
+"""Is a CustomResourceDefinition sound, and what the server fills in of it.
+
+Theory.      A definition that is not sound is refused with every reason at once, so what is stored
+             can always be served. When all versions agree on a schema, kube-apiserver speaks of it
+             as ``spec.validation``, as the old API had it; programs have learnt those paths.
+Called by    ``builtin.prepare`` and ``builtin.check``, as hooks of the kind.
+Continues    in ``custom_views`` (columns, subresources, selectable fields), ``schema.structure``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubewright.apiserver.registry.custom_views import VIEWS
+from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.structural import Structural
+from kubewright.apiserver.schema.structure import forbidden, invalid, unsupported, violations
+
+Spec = Mapping[str, Any]
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL_WORDS = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
+    "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_MIXED = f"may have mixed case, but should otherwise match: {_LABEL_WORDS}"
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_DOMAIN_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def prepare(new: Object, _old: Object | None) -> Object:
+    """Names that follow from the kind; no conversion unless one is asked for."""
+    spec = new.get("spec")
+    names = spec.get("names") if isinstance(spec, dict) else None
+    if not names or not names.get("kind"):
+        return new
+    filled = {**names}
+    filled["singular"] = names.get("singular") or names["kind"].lower()
+    filled["listKind"] = names.get("listKind") or f"{names['kind']}List"
+    return {**new, "spec": {**spec, "names": filled, "conversion": spec.get("conversion") or {"strategy": "None"}}}
+
+
+def rule(new: Object, old: Object | None) -> Iterator[Cause]:
+    """Everything that is wrong with a definition."""
+    spec = new.get("spec") or {}
+    yield from _identity(new, spec)
+    yield from _names(spec.get("names") or {})
+    yield from _versions(spec)
+    yield from _schemas(spec)
+    yield from _conversion(spec.get("conversion") or {})
+    if old is not None:
+        yield from _unchanged(spec, old.get("spec") or {})
+
+
+def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
+    group, plural = spec.get("group", ""), (spec.get("names") or {}).get("plural", "")
+    name = (new.get("metadata") or {}).get("name", "")
+    if name != f"{plural}.{group}":
+        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield Cause("FieldValueRequired", "spec.group", "Required value")
+    elif not _DOMAIN.fullmatch(group):
+        yield invalid("spec.group", group, _DOMAIN_WORDS)
+    elif "." not in group:
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
+    scope = spec.get("scope") or ""
+    if not scope:
+        yield Cause("FieldValueRequired", "spec.scope", "Required value")
+    elif scope not in ("Cluster", "Namespaced"):
+        yield unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
+    if spec.get("preserveUnknownFields"):
+        words = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield invalid("spec.preserveUnknownFields", True, words)
+
+
+def _names(names: Spec) -> Iterator[Cause]:
+    path = "spec.names"
+    for field, lower in (("plural", False), ("singular", False), ("kind", True), ("listKind", True)):
+        value = names.get(field) or ""
+        if not value:
+            yield Cause("FieldValueRequired", f"{path}.{field}", "Required value")
+        elif not _LABEL.fullmatch(value.lower() if lower else value):
+            yield invalid(f"{path}.{field}", value, _MIXED if lower else _LABEL_WORDS)
+    for field in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(field) or ()):
+            if not _LABEL.fullmatch(value):
+                yield invalid(f"{path}.{field}[{index}]", value, _LABEL_WORDS)
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+
+
+def _versions(spec: Spec) -> Iterator[Cause]:
+    versions = spec.get("versions") or []
+    named = [version.get("name", "") for version in versions]
+    for index, name in enumerate(named):
+        if not _LABEL.fullmatch(name):
+            yield invalid(f"spec.versions[{index}].name", name, _LABEL_WORDS)
+    if len(set(named)) != len(named):
+        yield invalid("spec.versions", named, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        yield invalid("spec.versions", named, "must have exactly one version marked as storage version")
+
+
+def shared(versions: list[Spec], field: str) -> bool:
+    """Whether all versions say the same in ``field``, so that errors speak of it as one."""
+    return all(version.get(field) == versions[0].get(field) for version in versions)
+
+
+def _schemas(spec: Spec) -> Iterator[Cause]:
+    versions = spec.get("versions") or []
+    one = bool(versions) and shared(versions, "schema")
+    for index, version in enumerate(versions[:1] if one else versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        where = f"spec.versions[{index}].schema.openAPIV3Schema"
+        if schema is None:
+            yield Cause("FieldValueRequired", where, "Required value")
+            continue
+        wrong = list(violations(schema, "spec.validation.openAPIV3Schema" if one else where))
+        yield from wrong or _defaults(schema, where)
+    for field, check in VIEWS.items():
+        together = bool(versions) and shared(versions, field)
+        for index, version in enumerate(versions[:1] if together else versions):
+            place = f"spec.{field}" if together else f"spec.versions[{index}].{field}"
+            yield from check(version, place)
+
+
+def _defaults(schema: Spec, path: str) -> Iterator[Cause]:
+    """Every default must itself be a good value of its place, without unknown fields."""
+    if "default" in schema:
+        for cause in Structural.of_value(schema).validate(schema["default"]):
+            where = ".".join(part for part in (f"{path}.default", cause.field) if part)
+            yield Cause(cause.reason, where, cause.message)
+        if Structural.of_value(schema).unknown_fields(schema["default"]):
+            yield invalid(f"{path}.default", schema["default"], "must not have unknown fields")
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from _defaults(inner, f"{path}.properties[{name}]")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            yield from _defaults(schema[key], f"{path}.{key}")
+
+
+def _conversion(conversion: Spec) -> Iterator[Cause]:
+    strategy = conversion.get("strategy", "None")
+    if strategy == "Webhook":
+        yield forbidden("spec.conversion.strategy", "this server has no conversion webhooks; use None")
+    elif strategy != "None":
+        yield unsupported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+
+
+def _unchanged(new: Spec, old: Spec) -> Iterator[Cause]:
+    """What objects that exist already depend on."""
+    for path in ("group", "scope"):
+        if new.get(path) != old.get(path):
+            yield invalid(f"spec.{path}", new.get(path), "field is immutable")
+    before, after = (spec.get("names") or {} for spec in (old, new))
+    for path in ("plural", "kind"):
+        if after.get(path) != before.get(path):
+            yield invalid(f"spec.names.{path}", after.get(path), "field is immutable")
+
+

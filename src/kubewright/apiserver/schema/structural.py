@@ -28,10 +28,20 @@ class Structural(Compiled):
 
     def __init__(self, schema: OpenApi | None) -> None:
         self.source: OpenApi = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        self.envelope = True
         self.preserves_unknown = bool(self.source.get("x-kubernetes-preserve-unknown-fields"))
+
+    @classmethod
+    def of_value(cls, schema: OpenApi) -> "Structural":
+        """A schema of a mere value, without apiVersion, kind and metadata: for checking defaults."""
+        made = cls(schema)
+        made.envelope = False
+        return made
 
     @cached_property
     def node(self) -> Node:
+        if not self.envelope:
+            return build(self.source, builtin.node_of)
         root = {**self.source, "x-kubernetes-embedded-resource": True}
         return build(root, builtin.node_of)
 
@@ -45,14 +55,18 @@ class Structural(Compiled):
 
     def _validator(self, *, strict: bool) -> jsonschema_rs.Draft202012Validator:
         root = normal(self.source, strict=strict)
-        known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+        if self.envelope:
+            self._add_envelope(root, strict=strict)
+        return jsonschema_rs.Draft202012Validator(
+            root, validate_formats=True, ignore_unknown_formats=True, formats=dict(CHECKS)
+        )
+
+    def _add_envelope(self, root: dict[str, Any], *, strict: bool) -> None:
+        known: dict[str, Any] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
         if strict:
             known["metadata"] = {"$ref": f"#/$defs/{_META}"}
             root["$defs"] = {name: normal(builtin.definition(name), strict=True) for name in builtin.closure(_META)}
         root["properties"] = root.get("properties", {}) | known
-        return jsonschema_rs.Draft202012Validator(
-            root, validate_formats=True, ignore_unknown_formats=True, formats=dict(CHECKS)
-        )
 
     def decode_error(self, obj: Object) -> str | None:
         metadata = obj.get("metadata")

@@ -6,3 +6,11 @@
 ``watchers``  who is told about changes, each with a bounded backlog
 ``store``     all of it together: reading, staging, group commit
 """
+
+from kubewright.apiserver.store.history import Compacted as Compacted
+from kubewright.apiserver.store.records import Change as Change
+from kubewright.apiserver.store.records import Record as Record
+from kubewright.apiserver.store.records import record_of as record_of
+from kubewright.apiserver.store.store import Refused as Refused
+from kubewright.apiserver.store.store import Store as Store
+from kubewright.apiserver.store.watchers import Watcher as Watcher

@@ -17,7 +17,10 @@ Map            members.py     what sets and deployments know about one machine, 
                status.py      counts and conditions
                steps.py       the closed set of effects
                act.py         performs them: slow start, preconditions, doubt
+               making.py      creations and their doubts
+               outcome.py     how a pass went, in events and for the status
                batches.py     many effects at once, within bounds
+               pace.py        how often a status is written
                reconciler.py  one pass; who wakes a set
                settings.py    what an operator may set
 Source         mcm.md §1.4, §6.

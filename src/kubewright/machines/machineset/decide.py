@@ -25,6 +25,7 @@ from kubewright.machines.machineset.steps import (
     LetGo,
     Plan,
     Release,
+    Step,
 )
 from kubewright.rollout.order import in_line, mcm_ranking
 
@@ -48,7 +49,9 @@ def decide(seen: Seen, settings: MachineSetSettings) -> Plan:
 
 def _run(phases: Iterable[Decision], seen: Seen, settings: MachineSetSettings) -> Plan:
     """All phases in order up to the first that ends the pass; the soonest wake-up counts."""
-    steps, reasons, wakes = [], [], []
+    steps: list[Step] = []
+    reasons: list[str] = []
+    wakes: list[float] = []
     for phase in phases:
         plan = phase(seen, settings)
         steps += plan.steps
@@ -85,7 +88,9 @@ def configure(seen: Seen, settings: MachineSetSettings) -> Plan:
     stale = [
         member
         for member in seen.alive
-        if member.configured and member.configured != wanted[member.own_timeout] and member.phase is not Phase.FAILED
+        if member.configured
+        and member.configured != wanted[member.own_timeout]
+        and member.phase is not Phase.FAILED
     ]
     if not stale:
         return Plan()
@@ -159,6 +164,8 @@ def _next_expiry(seen: Seen) -> float | None:
     ends = [
         member.preserved_until - seen.time
         for member in seen.alive
-        if member.phase is Phase.FAILED and member.preserved_until is not None and member.preserved_until > seen.time
+        if member.phase is Phase.FAILED
+        and member.preserved_until is not None
+        and member.preserved_until > seen.time
     ]
     return min(ends, default=None)

@@ -232,9 +232,9 @@ def _phase(text: str) -> Phase:
 def _ready_since(machine: Machine) -> float | None:
     """Since when the node is Ready; without a node, since the phase last changed."""
     for condition in machine.status.conditions:
-        if condition.type == NodeConditionType.READY and condition.status == "True":
-            if (since := stamp(condition.last_transition_time)) is not None:
-                return since
+        is_ready = condition.type == NodeConditionType.READY and condition.status == "True"
+        if is_ready and (since := stamp(condition.last_transition_time)) is not None:
+            return since
     return stamp(machine.status.current_status.last_update_time)
 
 

@@ -15,7 +15,9 @@ _SEEN_LETTERS = 20
 """Enough for the digest of a world: 27 to the power of 20 are 95 bits."""
 
 
-def new_names(parent: str, uid: str, seen: Iterable[str], taken: Collection[str], number: int) -> tuple[str, ...]:
+def new_names(
+    parent: str, uid: str, seen: Iterable[str], taken: Collection[str], number: int
+) -> tuple[str, ...]:
     """Names for ``number`` machines of the set ``parent``.
 
     Args:

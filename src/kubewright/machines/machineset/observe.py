@@ -17,6 +17,7 @@ from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.api.machine.validate import summary, validate_set
 from kubewright.api.meta import LabelSelector
 from kubewright.machines.machineset.members import Census, Member
+from kubewright.machines.machineset.pace import Pace
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Key
@@ -34,13 +35,13 @@ class Memory:
     """What a process remembers of one set between passes; losing it costs a request, never safety.
 
     ``doubts`` holds the names of creations that nobody answered, with the monotonic time of the
-    last attempt. ``taken`` holds names that belong to strangers.
+    last attempt. ``taken`` holds names that belong to strangers; ``told``, the problem of the last event.
     """
 
     doubts: dict[str, float] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
-    written: float = float("-inf")
     told: str = ""
+    pace: Pace = field(default_factory=lambda: Pace(0.0))
 
     def belongs_to_another(self, name: str) -> None:
         """Never try this name again."""
@@ -106,7 +107,9 @@ def observe(machine_set: MachineSet, census: Census, memory: Memory, now: dateti
         now,
         members=tuple(member for member in ours if selector.matches(member.labels)),
         strays=tuple(member for member in ours if not selector.matches(member.labels)),
-        orphans=tuple(m for m in census.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)),
+        orphans=tuple(
+            m for m in census.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
+        ),
         problem=problem or _problem(machine_set, selector),
         doubts=tuple(memory.doubts),
         taken=frozenset(memory.taken),

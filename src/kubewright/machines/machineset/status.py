@@ -84,10 +84,10 @@ def _conditions(
     if failure is None:
         return others
     known = next((condition for condition in before if condition.type == kind), None)
-    if known is not None and known.status == "True" and known.reason == failure.reason:
-        if failure.reason != INVALID:
-            return before
-    since = known.last_transition_time if known is not None and known.status == "True" else now
+    stands = known is not None and known.status == "True"
+    if known is not None and stands and known.reason == failure.reason != INVALID:
+        return before
+    since = known.last_transition_time if known is not None and stands else now
     return (
         *others,
         MachineSetCondition(
@@ -98,5 +98,3 @@ def _conditions(
             message=failure.message[:MESSAGE_CHARS],
         ),
     )
-
-

@@ -10,6 +10,15 @@ The cloud
     ``estate``    what the cloud has, and who is told of changes
     ``cloud``     all of it together: the API that the driver calls, and the operator's levers
     ``driver``    the driver port on top
+The kubelets
+    ``settings``      how often they write, how long pods take
+    ``agenda``        what to look at next, for ten thousand VMs and a handful of workers
+    ``registration``  the Node, conditions and Lease that they write
+    ``guests``        one kubelet's memory, and the decision what it does next
+    ``kubelets``      the loop that carries it out
+    ``pods``, ``podlets``   the same pair for pods
+For people
+    ``manifests``     ready-to-use classes and their Secret
 
 Entry point ``sim`` of group ``kubewright.drivers``: ``driver`` below.
 """
@@ -17,6 +26,7 @@ Entry point ``sim`` of group ``kubewright.drivers``: ``driver`` below.
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.providers.sim.store import Store
 
 CLOUD_FILE = "cloud.db"
@@ -27,7 +37,7 @@ def driver(settings: Settings) -> SimDriver:
     """The simulated cloud's driver; in memory when there is no data folder.
 
     Raises:
-        InvalidInput: the file is in use, unreadable or of another version.
+        InvalidInput: the file is in use, unreadable or of another version; an option is unknown.
     """
     path = None if settings.data_dir is None else settings.data_dir / CLOUD_FILE
-    return SimDriver(Cloud(settings.clock, Store(path)))
+    return SimDriver(Cloud(settings.clock, Store(path)), kubelet_settings(settings.options))

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 
 from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
 from kubewright.driver.errors import InvalidArgument
+from kubewright.kube.informers import Informers
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.estate import Ask
+from kubewright.providers.sim.kubelets import Kubelets
+from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import parse_spec
 from kubewright.providers.sim.vm import SCHEME, Vm
 from kubewright.providers.sim.volumes import volume_ids
@@ -20,8 +23,9 @@ from kubewright.providers.sim.volumes import volume_ids
 class SimDriver:
     """A ``driver.contract.Driver`` on a simulated cloud."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, settings: KubeletSettings | None = None) -> None:
         self.cloud = cloud
+        self._settings = settings or KubeletSettings()
 
     async def create(self, request: MachineRequest) -> Instance:
         return _instance(await self.cloud.create(_ask(request)))
@@ -41,6 +45,10 @@ class SimDriver:
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return volume_ids(volumes)
+
+    async def run(self, cluster: Informers) -> None:
+        """Be the kubelets of all VMs in that cluster, until cancelled (``capabilities.Background``)."""
+        await Kubelets(self.cloud, cluster, self._settings).run()
 
     async def close(self) -> None:
         """Let go of the cloud's file."""

@@ -29,6 +29,8 @@ class Act(Enum):
 class Guest:
     """A kubelet's memory; everything else is read from the VM and the Node each time."""
 
+    node_name: str
+    node_uid: str = ""
     alive: bool = False
     leased: bool = False
     renew_at: float = 0.0

@@ -80,7 +80,11 @@ def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
         "metadata": {"name": name, "labels": _labels(vm), "annotations": dict(spec.annotations)},
         "spec": {
             "providerID": vm.provider_id,
-            **({"taints": [_taint(taint.key, taint.value, taint.effect) for taint in spec.taints]} if spec.taints else {}),
+            **(
+                {"taints": [_taint(taint.key, taint.value, taint.effect) for taint in spec.taints]}
+                if spec.taints
+                else {}
+            ),
         },
         "status": {
             "capacity": capacity,

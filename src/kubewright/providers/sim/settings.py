@@ -12,6 +12,8 @@ from msgspec import Meta
 
 from kubewright.base.errors import InvalidInput
 
+SYNC_SECONDS = 600.0
+"""How long kubelets wait for a cluster to show its nodes and pods before they give up on it."""
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 
@@ -38,6 +40,10 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     def renewal(self, guests: int) -> float:
         """Seconds between two renewals of one Lease, with so many kubelets."""
         return max(self.lease_seconds / 4, guests / self.lease_writes_per_second)
+
+    def heartbeat(self, guests: int) -> float:
+        """Seconds between two reports without news, at half the rate of the renewals."""
+        return max(self.heartbeat_seconds, 2 * guests / self.lease_writes_per_second)
 
 
 def kubelet_settings(options: Mapping[str, str]) -> KubeletSettings:

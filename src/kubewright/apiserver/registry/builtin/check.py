@@ -1,2 +1,191 @@
-def of(definition):
-    return lambda new, old: []
+"""Which rules hold for which built-in kind, beyond its schema.
+
+Theory.      Not all of kube-apiserver's thousands of rules: those that protect somebody, i.e. what
+             is immutable, what would mislead a controller, and what people get wrong by hand.
+Called by    ``builtin.served``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from kubewright.apiserver.registry import custom_definition
+from kubewright.apiserver.registry.builtin import workload_rules as workload
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.builtin.events import to_core
+from kubewright.apiserver.registry.builtin.rules import (
+    Rule, at_least, config_keys, duplicate, frozen, immutable, invalid, present, required, sealed, set_once,
+    unsupported,
+)  # fmt: skip
+from kubewright.apiserver.registry.kind import Cause, Object
+
+_SOURCELESS = frozenset(
+    (
+        "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
+        "storageClassName", "volumeAttributesClassName", "volumeMode",
+    )
+)  # fmt: skip
+"""The fields of a PersistentVolume's spec that do not say where the volume is."""
+
+
+def _data_twice(new: Object, _old: Object | None) -> Iterator[Cause]:
+    for key in sorted(at(new, "data", {}).keys() & at(new, "binaryData", {}).keys()):
+        yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+
+
+def _taints(new: Object, _old: Object | None) -> Iterator[Cause]:
+    """One taint per key and effect. kube-apiserver calls the place ``metadata.taints``."""
+    seen = set()
+    for index, taint in enumerate(at(new, "spec.taints", ())):
+        pair = (taint.get("key"), taint.get("effect"))
+        if pair in seen:
+            yield duplicate(f"metadata.taints[{index}]", taint, "taints must be unique by key and effect pair")
+        seen.add(pair)
+
+
+def _event(new: Object, _old: Object | None) -> Iterator[Cause]:
+    """An event lies beside what it is about; events about cluster-scoped things lie in ``default``."""
+    core = to_core(new) if "regarding" in new else new
+    about, own = at(core, "involvedObject.namespace", ""), at(core, "metadata.namespace", "")
+    if about != own and (about or own not in ("default", "kube-system")):
+        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+
+
+def _new_event(new: Object, old: Object | None) -> Iterator[Cause]:
+    if old is None and not new.get("eventTime"):
+        yield required("eventTime")
+
+
+def _budget(new: Object, _old: Object | None) -> Iterator[Cause]:
+    spec = new.get("spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+
+
+def _role_ref(new: Object, old: Object | None) -> Iterator[Cause]:
+    ref = new.get("roleRef") or {}
+    kinds = ("ClusterRole",) if new.get("kind") == "ClusterRoleBinding" else ("Role", "ClusterRole")
+    if ref.get("kind") not in kinds:
+        yield unsupported("roleRef.kind", ref.get("kind", ""), kinds)
+    if old is not None and ref != old.get("roleRef"):
+        yield invalid("roleRef", ref, "cannot change roleRef")
+
+
+def _policy_rules(new: Object, _old: Object | None) -> Iterator[Cause]:
+    for index, rule in enumerate(new.get("rules") or ()):
+        if not rule.get("verbs"):
+            yield required(f"rules[{index}].verbs", "verbs must contain at least one value")
+        if rule.get("nonResourceURLs"):
+            continue
+        if not rule.get("apiGroups"):
+            yield required(f"rules[{index}].apiGroups", "resource rules must supply at least one api group")
+        if not rule.get("resources"):
+            yield required(f"rules[{index}].resources", "resource rules must supply at least one resource")
+
+
+def _volume(new: Object, old: Object | None) -> Iterator[Cause]:
+    """A volume is somewhere, and stays there."""
+    source, before = _source(new), _source(old or new)
+    if not source:
+        yield required("spec", "must specify a volume type")
+    if source != before:
+        yield Cause(
+            "FieldValueForbidden", "spec.persistentvolumesource",
+            "Forbidden: spec.persistentvolumesource is immutable after creation",
+        )  # fmt: skip
+
+
+def _source(volume: Object) -> Mapping[str, object]:
+    return {name: value for name, value in at(volume, "spec", {}).items() if name not in _SOURCELESS}
+
+
+def _claim(new: Object, old: Object | None) -> Iterator[Cause]:
+    if not at(new, "spec.accessModes"):
+        yield required("spec.accessModes", "at least 1 access mode is required")
+    if not at(new, "spec.resources.requests.storage"):
+        yield required("spec.resources[storage]")
+    if old is not None and _claim_core(new) != _claim_core(old):
+        words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        yield Cause("FieldValueForbidden", "spec", f"Forbidden: {words}")
+
+
+def _claim_core(claim: Object) -> Mapping[str, object]:
+    loose = ("resources", "volumeName", "storageClassName", "volumeAttributesClassName")
+    return {name: value for name, value in at(claim, "spec", {}).items() if name not in loose}
+
+
+def _attachment(new: Object, _old: Object | None) -> Iterator[Cause]:
+    source = at(new, "spec.source", {})
+    if ("persistentVolumeName" in source) == ("inlineVolumeSpec" in source):
+        words = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        yield required("spec.source", words)
+
+
+def _service_ports(new: Object, _old: Object | None) -> Iterator[Cause]:
+    spec = new.get("spec") or {}
+    ports = spec.get("ports") or ()
+    if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
+        yield required("spec.ports")
+    for index, port in enumerate(ports):
+        if not 1 <= port.get("port", 0) <= 65535:
+            yield invalid(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
+        if len(ports) > 1 and not port.get("name"):
+            yield required(f"spec.ports[{index}].name")
+
+
+_ROLLING = "spec.strategy.rollingUpdate"
+_SURGE = (f"{_ROLLING}.maxSurge", f"{_ROLLING}.maxUnavailable")
+_PDB = ("spec.minAvailable", "spec.maxUnavailable")
+_NODE = "node updates may not change {} except from \"\" to valid"
+_COUNTS = ("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")
+_TASK = ("OnFailure", "Never")
+
+_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "core.v1.ConfigMap": (config_keys("data", "binaryData"), _data_twice, sealed("data", "binaryData")),
+    "core.v1.Secret": (config_keys("data"), immutable("type"), sealed("data")),
+    "core.v1.Event": (_event,),
+    "events.v1.Event": (_new_event, _event, immutable("note", "reason", "type", "action", "regarding")),
+    "core.v1.Node": (
+        _taints,
+        set_once("spec.providerID", _NODE.format("providerID")),
+        set_once("spec.podCIDRs", _NODE.format("podCIDR"), ()),
+    ),
+    "core.v1.Pod": (workload.pod,),
+    "core.v1.PersistentVolume": (present("spec.capacity", "spec.accessModes"), _volume, immutable("spec.volumeMode")),
+    "core.v1.PersistentVolumeClaim": (_claim,),
+    "core.v1.Service": (_service_ports,),
+    "apps.v1.ControllerRevision": (immutable("data"), at_least(0, "revision")),
+    "apps.v1.DaemonSet": (
+        workload.selector("daemonset"), workload.template(), at_least(0, *_COUNTS[1:]), immutable("spec.selector"),
+    ),
+    "apps.v1.Deployment": (
+        at_least(0, *_COUNTS), workload.selector("deployment"), workload.template(), workload.strategy,
+        workload.amounts(*_SURGE, bounded=_SURGE[1:]), workload.progress, immutable("spec.selector"),
+    ),
+    "apps.v1.ReplicaSet": (
+        at_least(0, *_COUNTS[:2]), workload.selector("replicaset"), workload.template(), immutable("spec.selector"),
+    ),
+    "apps.v1.StatefulSet": (
+        at_least(0, *_COUNTS), workload.selector("statefulset"), workload.template(), workload.stateful_set,
+    ),
+    "batch.v1.CronJob": (workload.template("spec.jobTemplate.spec.template", restart=_TASK),),
+    "batch.v1.Job": (workload.template(restart=_TASK),),
+    "coordination.v1.Lease": (at_least(1, "spec.leaseDurationSeconds"), at_least(0, "spec.leaseTransitions")),
+    "policy.v1.PodDisruptionBudget": (_budget, workload.amounts(*_PDB, bounded=_PDB)),
+    "rbac.v1.ClusterRole": (_policy_rules,),
+    "rbac.v1.ClusterRoleBinding": (_role_ref,),
+    "rbac.v1.Role": (_policy_rules,),
+    "rbac.v1.RoleBinding": (_role_ref,),
+    "scheduling.v1.PriorityClass": (
+        frozen("value", words="may not be changed in an update."), immutable("preemptionPolicy"),
+    ),
+    "storage.v1.StorageClass": (
+        frozen("parameters", "provisioner", "reclaimPolicy", words="updates to this field are forbidden."),
+    ),
+    "storage.v1.VolumeAttachment": (present("spec.attacher", "spec.nodeName"), _attachment, immutable("spec")),
+    "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),
+}  # fmt: skip
+
+
+def of(definition: str) -> Callable[[Object, Object | None], list[Cause]]:
+    """The hook of a kind: the causes of all its rules, in order."""
+    rules = _RULES.get(definition, ())
+    return lambda new, old: [cause for rule in rules for cause in rule(new, old)]

@@ -1,9 +1,158 @@
+"""What the server fills in of built-in kinds, on create and on update.
+
+Theory.      A hook gets the new object after schema defaults, and the old one on an update. It
+             returns the object to check and store. Each kind has a short list of small steps.
+Invariants.  Pure; arguments are not changed.
+Called by    ``builtin.served``.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubewright.apiserver.registry import custom_definition
+from kubewright.apiserver.registry.builtin import pods
+from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.kind import Object
 
+Prepare = Callable[[Object, Object | None], Object]
+_RBAC = "rbac.authorization.k8s.io"
+_NAME_LABEL = "kubernetes.io/metadata.name"
 
-def of(definition):
-    return lambda new, old: new
+
+def always(change: Callable[[Object], Object]) -> Prepare:
+    """A step for create and update alike."""
+    return lambda new, _old: change(new)
+
+
+def once(change: Callable[[Object], Object]) -> Prepare:
+    """A step for create only."""
+    return lambda new, old: change(new) if old is None else new
 
 
 def grace_seconds(pod: Object) -> int:
-    return int(pod.get("spec", {}).get("terminationGracePeriodSeconds", 30))
+    """How long a pod may take to stop when its deletion does not say: what its spec says.
+
+    A pod on no node, or one that is over, has nobody who could wait.
+    """
+    if not at(pod, "spec.nodeName") or at(pod, "status.phase") in ("Succeeded", "Failed"):
+        return 0
+    return int(at(pod, "spec.terminationGracePeriodSeconds", 30))
+
+
+def _secret(secret: Object) -> Object:
+    """``stringData`` is a convenience for writers; it is stored as ``data``."""
+    plain = secret.get("stringData")
+    if plain is None:
+        return secret
+    kept = {name: value for name, value in secret.items() if name != "stringData"}
+    coded = {name: base64.b64encode(value.encode()).decode() for name, value in plain.items()}
+    data = {**(secret.get("data") or {}), **coded}
+    return {**kept, "data": data} if data else kept
+
+
+def _namespace(namespace: Object) -> Object:
+    """Active, with the finalizer that keeps it until it is empty."""
+    finalizers = at(namespace, "spec.finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers = [*finalizers, "kubernetes"]
+    spec = {**(namespace.get("spec") or {}), "finalizers": finalizers}
+    return {**namespace, "spec": spec, "status": {"phase": "Active"}}
+
+
+def _namespace_label(namespace: Object) -> Object:
+    """Every namespace carries its name as a label, so that selectors can choose it."""
+    meta = namespace.get("metadata") or {}
+    if not meta.get("name"):
+        return namespace
+    labels = {**(meta.get("labels") or {}), _NAME_LABEL: meta["name"]}
+    return {**namespace, "metadata": {**meta, "labels": labels}}
+
+
+def _pending(obj: Object) -> Object:
+    return {**obj, "status": {"phase": "Pending"}}
+
+
+def _rolling(field: str, defaults: Mapping[str, Any]) -> Callable[[Object], Object]:
+    """The numbers of a rolling update, when the strategy is one."""
+
+    def change(obj: Object) -> Object:
+        strategy = at(obj, f"spec.{field}", {})
+        if strategy.get("type") != "RollingUpdate":
+            return obj
+        filled = {**strategy, "rollingUpdate": {**defaults, **(strategy.get("rollingUpdate") or {})}}
+        return {**obj, "spec": {**obj["spec"], field: filled}}
+
+    return change
+
+
+def _job(job: Object) -> Object:
+    """One pod, once, unless the job says otherwise."""
+    spec = job.get("spec") or {}
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec = {**spec, "completions": 1}
+    return {**job, "spec": {"parallelism": 1, **spec}}
+
+
+def _service(service: Object) -> Object:
+    """A port leads to the same port of the pod, unless it says otherwise."""
+    spec = service.get("spec") or {}
+    if at(service, "spec.type") == "ExternalName" or not spec.get("ports"):
+        return service
+    ports = [{"targetPort": port.get("port"), **port} for port in spec["ports"]]
+    return {**service, "spec": {**spec, "ports": ports}}
+
+
+def _binding(binding: Object) -> Object:
+    """Roles, users and groups live in the RBAC group; only service accounts do not."""
+    filled = dict(binding)
+    if binding.get("roleRef"):
+        filled["roleRef"] = {"apiGroup": _RBAC, **binding["roleRef"]}
+    if binding.get("subjects"):
+        filled["subjects"] = [_subject(subject) for subject in binding["subjects"]]
+    return filled
+
+
+def _subject(subject: dict[str, Any]) -> dict[str, Any]:
+    return {"apiGroup": _RBAC, **subject} if subject.get("kind") in ("User", "Group") else subject
+
+
+def _template(*path: str) -> Prepare:
+    return always(pods.in_template("spec", *path))
+
+
+_PREPARE: Mapping[str, tuple[Prepare, ...]] = {
+    "core.v1.Secret": (always(_secret),),
+    "core.v1.Namespace": (once(_namespace), always(_namespace_label)),
+    "core.v1.Pod": (once(pods.created),),
+    "core.v1.PersistentVolume": (once(_pending),),
+    "core.v1.PersistentVolumeClaim": (once(_pending),),
+    "core.v1.Service": (always(_service),),
+    "apps.v1.DaemonSet": (
+        _template("template"),
+        always(_rolling("updateStrategy", {"maxSurge": 0, "maxUnavailable": 1})),
+    ),
+    "apps.v1.Deployment": (
+        _template("template"),
+        always(_rolling("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"})),
+    ),
+    "apps.v1.ReplicaSet": (_template("template"),),
+    "apps.v1.StatefulSet": (_template("template"), always(_rolling("updateStrategy", {"partition": 0}))),
+    "batch.v1.CronJob": (_template("jobTemplate", "spec", "template"),),
+    "batch.v1.Job": (always(_job), _template("template")),
+    "rbac.v1.ClusterRoleBinding": (always(_binding),),
+    "rbac.v1.RoleBinding": (always(_binding),),
+    "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),
+}
+
+
+def of(definition: str) -> Prepare:
+    """The hook of a kind: its steps in order."""
+    steps = _PREPARE.get(definition, ())
+
+    def prepare(new: Object, old: Object | None) -> Object:
+        for step in steps:
+            new = step(new, old)
+        return new
+
+    return prepare

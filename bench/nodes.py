@@ -1,0 +1,87 @@
+"""Nodes for the real server, made as kubelets would: one when a machine's VM is on record.
+
+The bench plays the cloud's VMs here, so that the controllers' process holds controllers alone.
+"""
+
+import asyncio
+from typing import Any
+
+from kubewright.api.core import NODE
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.base.clock import rfc3339
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.changes import Change
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import STRATEGIC_PATCH
+
+AT_ONCE = 50
+
+
+class NodeMaker:
+    """Makes a ready Node for each Machine that has a providerID and none yet."""
+
+    def __init__(self, client: Client, informers: Informers) -> None:
+        self._client = client
+        self._todo: asyncio.Queue[Machine] = asyncio.Queue(1_000_000)
+        self._made: set[str] = set()
+        informers.get(MACHINE).subscribe(self._changed)
+
+    async def run(self) -> None:
+        """Make nodes until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(self._work())
+
+    async def silence(self, name: str, *, silent: bool) -> None:
+        """Say that a node's kubelet fell silent, or is back, as the node controller would."""
+        await self._client.patch(
+            NODE,
+            Key("", name),
+            {"status": {"conditions": [_ready(self._client, "Unknown" if silent else "True")]}},
+            subresource="status",
+            content_type=STRATEGIC_PATCH,
+        )
+
+    def _changed(self, change: Change[Machine]) -> None:
+        machine = change.after()
+        if machine is None or machine.metadata.deleting or not machine.spec.provider_id:
+            return
+        if machine.metadata.uid not in self._made:
+            self._made.add(machine.metadata.uid)
+            self._todo.put_nowait(machine)
+
+    async def _work(self) -> None:
+        while True:
+            machine = await self._todo.get()
+            for _ in range(5):
+                try:
+                    await self._client.create(NODE, self._node(machine))
+                    break
+                except AlreadyExists:
+                    break
+                except KubewrightError:
+                    await self._client.clock.sleep(0.2)
+
+    def _node(self, machine: Machine) -> dict[str, Any]:
+        name = names.node_name(machine.metadata.labels)
+        return {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "spec": {"providerID": machine.spec.provider_id},
+            "status": {"conditions": [_ready(self._client, "True")]},
+        }
+
+
+def _cluster_key(name: str) -> Any:
+    from kubewright.wire.gvk import Key
+
+    return Key("", name)
+
+
+def _ready(client: Client, status: str) -> dict[str, str]:
+    now = rfc3339(client.clock.now())
+    return {"type": "Ready", "status": status, "reason": "Bench", "lastHeartbeatTime": now,
+            "lastTransitionTime": now}  # fmt: skip

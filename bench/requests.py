@@ -1,0 +1,76 @@
+"""Who asked a server for what: read from an audit log or from the server's metrics. Pure."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+OURS = "kubewright"
+"""The first word of our user agent."""
+
+AUDIT_POLICY = json.dumps(
+    {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "rules": [{"level": "Metadata"}],
+    }
+)
+_SAMPLE = re.compile(r"^apiserver_request_total\{(?P<labels>.*)\} (?P<value>[0-9.e+]+)$")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One sort of request. ``resource`` includes the subresource: ``machines/status``."""
+
+    client: str
+    verb: str
+    resource: str
+
+
+Asked = Counter[Ask]
+
+
+def from_audit(lines: Iterable[str]) -> Asked:
+    """Count the completed requests of an audit log; a last line that is half written is left out."""
+    found: Asked = Counter()
+    for line in lines:
+        if not line.endswith("\n"):
+            break
+        event = json.loads(line)
+        place = event.get("objectRef") or {}
+        resource = "/".join(part for part in (place.get("resource"), place.get("subresource")) if part)
+        found[Ask(_client(event.get("userAgent", "")), event["verb"], resource)] += 1
+    return found
+
+
+def from_metrics(text: str) -> Asked:
+    """Count by the server's ``apiserver_request_total``."""
+    found: Asked = Counter()
+    for line in text.splitlines():
+        if sample := _SAMPLE.match(line):
+            labels: Mapping[str, str] = dict(_LABEL.findall(sample["labels"]))
+            resource = "/".join(part for part in (labels.get("resource"), labels.get("subresource")) if part)
+            ask = Ask(_client(labels.get("client", "")), labels["verb"].lower(), resource)
+            found[ask] += int(float(sample["value"]))
+    return found
+
+
+def ours(asked: Asked) -> Asked:
+    """What the controllers asked for; watches are counted apart, they are no requests that repeat."""
+    return Counter({ask: count for ask, count in asked.items() if ask.client == OURS and ask.verb != "watch"})
+
+
+def writes(asked: Asked) -> int:
+    return sum(count for ask, count in asked.items() if ask.verb in WRITES)
+
+
+def total(asked: Asked) -> int:
+    return sum(asked.values())
+
+
+def _client(user_agent: str) -> str:
+    return user_agent.partition("/")[0].strip()

@@ -1,0 +1,178 @@
+"""What is played in each world: up, silence, rest, roll, down."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+from bench.nodes import NodeMaker
+from bench.process import usage
+from bench.requests import Asked, ours, total, writes
+from bench.table import Phase, Result
+from bench.watcher import Watcher
+from bench.worlds import World
+from kubewright.api.core import NAMESPACE, NODE, SECRET
+from kubewright.api.kinds import dynamic
+from kubewright.api.machine.crds import crds
+from kubewright.api.machine.names import Phase as MachinePhase
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MACHINE_DEPLOYMENT
+from kubewright.base.clock import Clock
+from kubewright.kube.informers import Informers
+from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.gvk import Key, Resource
+
+NAME = Key("bench", "bench")
+CRDS = dynamic(
+    Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+)
+PATIENCE = 900.0
+SAMPLE = 50
+REST_SECONDS = 60.0
+
+
+class Scenario:
+    """One run in one world with ``machines`` machines."""
+
+    def __init__(self, world: World, clock: Clock, machines: int) -> None:
+        self._world = world
+        self._clock = clock
+        self._count = machines
+        self._informers = Informers(world.client)
+        self._watcher = Watcher(self._informers, clock)
+        self._nodes = NodeMaker(world.client, self._informers) if world.nodes_are_ours else None
+        self._phases: dict[str, Phase] = {}
+        self._surge = -(-machines // 4)
+        self._slack = machines // 4
+
+    async def play(self) -> Result:
+        """Everything in order."""
+        async with asyncio.TaskGroup() as group:
+            await self._prepare()
+            tasks = [group.create_task(self._informers.run())]
+            if self._nodes is not None:
+                tasks.append(group.create_task(self._nodes.run()))
+            await self._informers.wait_synced(60)
+            result = await self._told()
+            for task in tasks:
+                task.cancel()
+        return result
+
+    async def _told(self) -> Result:
+        watcher, count = self._watcher, self._count
+        await self._phase("create", self._create, lambda: watcher.running == count, limit=count)
+        unknown = await self._silence() if self._nodes is not None else float("nan")
+        at_rest = await self._rest()
+        limit = count + self._surge
+        await self._phase("roll", self._roll, self._rolled, limit=limit, floor=count - self._slack)
+        await self._phase("delete", self._delete, lambda: watcher.count == 0, limit=limit)
+        left = len(await self._world.client.list(NODE))
+        used = usage(self._world.pid)
+        return Result(self._world.name, count, self._phases, used.peak, used.resident, at_rest, unknown, left)
+
+    async def _phase(
+        self,
+        name: str,
+        act: Callable[[], Awaitable[Any]],
+        done: Callable[[], bool],
+        *,
+        limit: int,
+        floor: int = 0,
+    ) -> None:
+        before, cpu = await self._asked(), usage(self._world.pid).cpu
+        self._watcher.reset()
+        began = self._clock.monotonic()
+        await act()
+        await self._watcher.until(done, PATIENCE, name)
+        took = self._clock.monotonic() - began
+        await self._clock.sleep(2.0)  # status writes that follow belong to the phase
+        used = usage(self._world.pid).cpu - cpu
+        asked = await self._asked()
+        asked.subtract(before)
+        self._phases[name] = Phase(
+            took, writes(+asked), total(+asked), used,
+            beyond_surge=max(0, self._watcher.most - limit),
+            below_floor=max(0, floor - self._watcher.fewest_running) if floor else 0,
+            asked=+asked,
+        )  # fmt: skip
+
+    async def _asked(self) -> Asked:
+        return ours(await self._world.asked())
+
+    async def _prepare(self) -> None:
+        client = self._world.client
+        for crd in crds():
+            await self._ensure(client.create(CRDS, crd))
+        await self._ensure(client.create(NAMESPACE, {"metadata": {"name": NAME.namespace}}))
+        await self._clock.sleep(2.0)
+        secret = {
+            "metadata": {"name": "bench", "namespace": NAME.namespace},
+            "stringData": {"userData": "#!"},
+        }
+        await self._ensure(client.create(SECRET, secret))
+        for name in ("bench-a", "bench-b"):
+            made = {
+                "metadata": {"name": name, "namespace": NAME.namespace},
+                "provider": "sim",
+                "providerSpec": {},
+                "secretRef": {"name": "bench", "namespace": NAME.namespace},
+            }
+            await self._ensure(client.create(MACHINE_CLASS, made))
+        await self._clock.sleep(3.0)
+
+    async def _ensure(self, creation: Awaitable[Any]) -> None:
+        with suppress(AlreadyExists):
+            await creation
+
+    async def _create(self) -> None:
+        labels = {"pool": "bench"}
+        body = {
+            "metadata": {"name": NAME.name, "namespace": NAME.namespace},
+            "spec": {
+                "replicas": self._count,
+                "selector": {"matchLabels": labels},
+                "strategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+                },
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"class": {"kind": "MachineClass", "name": "bench-a"}},
+                },
+            },
+        }
+        await self._world.client.create(MACHINE_DEPLOYMENT, body)
+
+    async def _roll(self) -> None:
+        patch = {"spec": {"template": {"spec": {"class": {"name": "bench-b"}}}}}
+        await self._world.client.patch(MACHINE_DEPLOYMENT, NAME, patch)
+
+    def _rolled(self) -> bool:
+        return self._watcher.of_class("bench-b") == self._watcher.count == self._count
+
+    async def _delete(self) -> None:
+        await self._world.client.delete(MACHINE_DEPLOYMENT, NAME)
+
+    async def _rest(self) -> float:
+        before = await self._asked()
+        began = self._clock.monotonic()
+        await self._clock.sleep(REST_SECONDS)
+        after = await self._asked()
+        minutes = (self._clock.monotonic() - began) / 60
+        return (total(after) - total(before)) / minutes
+
+    async def _silence(self) -> float:
+        """A sample of nodes falls silent, one after another: how long until their machines say Unknown."""
+        assert self._nodes is not None
+        waits = []
+        names = [node.metadata.name for node in (await self._world.client.list(NODE))[:SAMPLE]]
+        for name in names:
+            key = Key(NAME.namespace, name)
+            began = self._clock.monotonic()
+            await self._nodes.silence(name, silent=True)
+            moment = (key, MachinePhase.UNKNOWN.value)
+            await self._watcher.until(lambda m=moment: m in self._watcher.became, 30, name)  # type: ignore[misc]
+            waits.append(self._watcher.became[moment] - began)
+            await self._nodes.silence(name, silent=False)
+        await self._watcher.until(lambda: self._watcher.running == self._count, 60, "recovery")
+        return median(waits)

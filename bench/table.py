@@ -1,0 +1,115 @@
+"""The result as one table, beside the budgets of the design (DESIGN §8)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.requests import Asked
+
+
+@dataclass(slots=True)
+class Phase:
+    """What one phase of the scenario cost. ``asked`` are our requests."""
+
+    seconds: float = 0.0
+    writes: float = 0.0
+    requests: float = 0.0
+    cpu: float = 0.0
+    beyond_surge: int = 0
+    below_floor: int = 0
+    asked: Asked = field(default_factory=Asked)
+
+
+@dataclass(slots=True)
+class Result:
+    """One world. Times in seconds, ``cpu`` in seconds, memory in MiB."""
+
+    world: str
+    machines: int
+    phases: Mapping[str, Phase]
+    peak: float
+    resident: float
+    requests_per_minute: float
+    unknown_p50: float
+    left_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A line of the table. ``limit`` None: there is no budget for it."""
+
+    what: str
+    unit: str
+    limit: float | None
+    value: float
+
+    @property
+    def met(self) -> str:
+        return "" if self.limit is None else "yes" if self.value <= self.limit else "no"
+
+
+def lines(result: Result) -> list[Budget]:
+    """Every line for one world. Time budgets are set for 500 and 1,000 machines only."""
+    n, phases = result.machines, result.phases
+    create, roll, delete = phases["create"], phases["roll"], phases["delete"]
+    at = {500: (3.5, 9.0, 3.5), 1000: (6.0, 17.0, 6.0)}.get(n, (None, None, None))
+    memory = {500: 110.0, 10_000: 200.0}.get(n)
+    return [
+        Budget("0 to Running", "s", at[0], create.seconds),
+        Budget("rolling update, surge 25 %, unavailable 25 %", "s", at[1], roll.seconds),
+        Budget("back to 0", "s", at[2], delete.seconds),
+        Budget("our writes per machine: create", "", 4, create.writes / n),
+        Budget("our writes per machine: roll", "", None, roll.writes / n),
+        Budget("our writes per machine: delete", "", 4, delete.writes / n),
+        Budget("our requests per machine: create", "", 6, create.requests / n),
+        Budget("our requests per machine: roll", "", 12, roll.requests / n),
+        Budget("our requests per machine: delete", "", 5, delete.requests / n),
+        Budget("machines beyond surge, at worst", "", 0, max(p.beyond_surge for p in phases.values())),
+        Budget("machines below the floor, at worst", "", 0, roll.below_floor),
+        Budget("nodes left behind", "", 0, result.left_behind),
+        Budget("NotReady node to Unknown machine, p50", "ms", 20, result.unknown_p50 * 1000),
+        Budget("CPU per machine: create", "ms", 6, create.cpu / n * 1000),
+        Budget("CPU per machine: roll", "ms", 15, roll.cpu / n * 1000),
+        Budget("CPU per machine: delete", "ms", 6, delete.cpu / n * 1000),
+        Budget("peak resident memory", "MiB", memory, result.peak),
+        Budget("our requests per minute at rest", "", 12, result.requests_per_minute),
+    ]
+
+
+def show(results: Sequence[Result], console: Console) -> None:
+    """Print the table, and our requests by verb and resource below it."""
+    table = Table(title=f"{results[0].machines} machines", title_justify="left")
+    table.add_column("what")
+    table.add_column("budget", justify="right")
+    for result in results:
+        table.add_column(result.world, justify="right")
+    for row in zip(*map(lines, results), strict=True):
+        first = row[0]
+        budget = "" if first.limit is None else f"<= {first.limit:g} {first.unit}".rstrip()
+        table.add_row(first.what, budget, *(_cell(each) for each in row))
+    console.print(table)
+    for result in results:
+        console.print(_asked(result))
+
+
+def _cell(line: Budget) -> str:
+    colour = {"yes": "green", "no": "red"}.get(line.met)
+    number = f"{line.value:.2f}".rstrip("0").rstrip(".")
+    text = f"{number} {line.unit}".rstrip() + (f" ({line.met})" if line.met else "")
+    return f"[{colour}]{text}[/{colour}]" if colour else text
+
+
+def _asked(result: Result) -> Table:
+    table = Table(title=f"our requests per machine, {result.world}", title_justify="left")
+    table.add_column("verb")
+    table.add_column("resource")
+    names = list(result.phases)
+    for name in names:
+        table.add_column(name, justify="right")
+    asks = sorted({ask for phase in result.phases.values() for ask in phase.asked}, key=str)
+    for ask in asks:
+        counts = [result.phases[name].asked[ask] / result.machines for name in names]
+        table.add_row(ask.verb, ask.resource, *(f"{count:.3f}" if count else "" for count in counts))
+    return table

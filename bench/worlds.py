@@ -1,0 +1,111 @@
+"""The two worlds: the product in a process of its own, and how to ask its server what was asked."""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bench.requests import AUDIT_POLICY, Asked, from_audit, from_metrics
+from kubewright.base.clock import Clock
+from kubewright.compose.cluster import connect
+from kubewright.kube.client import Client
+from kubewright.testing.judge import Judge, Options, find
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+
+
+class Counter(Protocol):
+    """Reads what the server has been asked so far."""
+
+    async def __call__(self) -> Asked: ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """``pid`` is the product's process; ``nodes_are_ours`` when this bench must make the nodes."""
+
+    name: str
+    client: Client
+    pid: int
+    asked: Counter
+    nodes_are_ours: bool
+
+
+@asynccontextmanager
+async def embedded(clock: Clock) -> AsyncIterator[World]:
+    """``kubewright up`` in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="kubewright-bench-") as folder:
+        words = ("up", "--data-dir", folder)
+        async with _product(words) as process:
+            assert process.stdout is not None
+            async with asyncio.timeout(START_SECONDS):
+                while b"ready" not in (line := await process.stdout.readline()):
+                    assert line, "kubewright up ended before it was ready"
+            client = await connect(Path(folder) / "kubeconfig", clock, "bench")
+
+            async def asked() -> Asked:
+                answer = await client.send(client.request("GET", "/metrics"))
+                return from_metrics(answer.body.decode())
+
+            try:
+                yield World("embedded", _renamed(client, clock), process.pid, asked, nodes_are_ours=False)
+            finally:
+                await client.transport.close()
+
+
+@asynccontextmanager
+async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
+    """``kubewright run`` against etcd, kube-apiserver and kube-controller-manager."""
+    with tempfile.TemporaryDirectory(prefix="kubewright-bench-") as name:
+        folder = Path(name)
+        (folder / "policy.json").write_text(AUDIT_POLICY)
+        log = folder / "audit.log"
+        flags = (f"--audit-policy-file={folder / 'policy.json'}", f"--audit-log-path={log}",
+                 "--audit-log-mode=batch", "--audit-log-batch-max-wait=1s")  # fmt: skip
+        async with Judge(find(), clock, Options(fsync=fsync, apiserver_flags=flags)) as judge:
+            client = await connect(judge.kubeconfig, clock, "bench")
+            words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
+                     "--driver-option", "kubelets=off", "--log-level", "warning")  # fmt: skip
+
+            async def asked() -> Asked:
+                await clock.sleep(2.5)  # the audit log is written in batches
+                with log.open() as lines:
+                    return from_audit(lines)
+
+            try:
+                async with _product(words) as process:
+                    renamed = _renamed(client, clock)
+                    yield World("kube-apiserver", renamed, process.pid, asked, nodes_are_ours=True)
+            finally:
+                await client.transport.close()
+
+
+def _renamed(client: Client, clock: Clock) -> Client:
+    """The same connection under the bench's own name, so that it is not counted as ours."""
+    return Client(client.transport, clock, name="bench", user_agent="bench")
+
+
+@asynccontextmanager
+async def _product(words: tuple[str, ...]) -> AsyncIterator[asyncio.subprocess.Process]:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kubewright", *words, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()

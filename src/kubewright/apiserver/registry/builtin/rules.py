@@ -1,0 +1,129 @@
+"""Rules for built-in kinds: small functions that say what is wrong with an object.
+
+Theory.      A rule gets the new object and, on an update, the old one, and gives causes in the words
+             of kube-apiserver. ``check`` lists the rules of each kind.
+Invariants.  Pure. A rule looks at decoded objects of the right JSON types: the schema came first.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.causes import quoted
+
+Rule = Callable[[Object, Object | None], Iterator[Cause]]
+
+IMMUTABLE = "field is immutable"
+_FROZEN = "field is immutable when `immutable` is set"
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY_WORDS = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
+def invalid(field: str, value: Any, words: str) -> Cause:
+    return Cause("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {words}")
+
+
+def forbidden(field: str, words: str) -> Cause:
+    return Cause("FieldValueForbidden", field, f"Forbidden: {words}")
+
+
+def required(field: str, words: str = "") -> Cause:
+    return Cause("FieldValueRequired", field, f"Required value: {words}" if words else "Required value")
+
+
+def duplicate(field: str, value: Any, words: str = "") -> Cause:
+    return Cause("FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}{f': {words}' if words else ''}")
+
+
+def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> Cause:
+    known = ", ".join(quoted(word) for word in supported)
+    return Cause("FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {known}")
+
+
+def immutable(*paths: str, words: str = IMMUTABLE) -> Rule:
+    """These fields never change once the object exists."""
+
+    def rule(new: Object, old: Object | None) -> Iterator[Cause]:
+        for path in paths if old is not None else ():
+            if at(new, path) != at(old, path):
+                yield invalid(path, at(new, path), words)
+
+    return rule
+
+
+def frozen(*paths: str, words: str) -> Rule:
+    """The same, said as a prohibition."""
+
+    def rule(new: Object, old: Object | None) -> Iterator[Cause]:
+        for path in paths if old is not None else ():
+            if at(new, path) != at(old, path):
+                yield forbidden(path, words)
+
+    return rule
+
+
+def set_once(path: str, words: str, otherwise: Any = "") -> Rule:
+    """A field that may be filled in once and stays."""
+
+    def rule(new: Object, old: Object | None) -> Iterator[Cause]:
+        before = at(old, path, otherwise)
+        if before and at(new, path, otherwise) != before:
+            yield forbidden(path, words)
+
+    return rule
+
+
+def at_least(least: int, *paths: str) -> Rule:
+    """Numbers with a lower bound."""
+    words = "must be greater than 0" if least == 1 else f"must be greater than or equal to {least}"
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        for path in paths:
+            value = at(new, path)
+            if value is not None and value < least:
+                yield invalid(path, value, words)
+
+    return rule
+
+
+def sealed(*paths: str) -> Rule:
+    """Secrets and ConfigMaps with ``immutable: true``: neither the mark nor the data may change."""
+
+    def rule(new: Object, old: Object | None) -> Iterator[Cause]:
+        if at(old, "immutable") is not True:
+            return
+        if at(new, "immutable") is not True:
+            yield forbidden("immutable", _FROZEN)
+        for path in paths:
+            if (at(new, path) or {}) != (at(old, path) or {}):
+                yield forbidden(path, _FROZEN)
+
+    return rule
+
+
+def config_keys(*paths: str) -> Rule:
+    """Names that could be file names."""
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        for path in paths:
+            for key in at(new, path, {}):
+                if not _KEY.fullmatch(key) or key in (".", ".."):
+                    yield invalid(f"{path}[{key}]", key, _KEY_WORDS)
+
+    return rule
+
+
+def present(*paths: str) -> Rule:
+    """Fields that must be there and not be empty."""
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        for path in paths:
+            if at(new, path) in (None, "", [], {}):
+                yield required(path)
+
+    return rule

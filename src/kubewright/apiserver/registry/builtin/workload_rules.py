@@ -1,0 +1,164 @@
+"""Rules for pods, their templates, and what rolls them out."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.builtin.rules import Rule, duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.registry.kind import Cause, Object
+
+Spec = dict[str, Any]
+_PERCENT = re.compile(r"[0-9]+%")
+_PERCENT_WORDS = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
+_POD_WORDS = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_SET_WORDS = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+_SET_MAY_CHANGE = (
+    "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+)  # fmt: skip
+
+
+def pod(new: Object, old: Object | None) -> Iterator[Cause]:
+    """A pod's containers; and what of a pod may still change."""
+    yield from pod_spec(new.get("spec") or {}, "spec")
+    if old is not None:
+        yield from _pod_change(new.get("spec") or {}, old.get("spec") or {})
+
+
+def pod_spec(spec: Spec, path: str) -> Iterator[Cause]:
+    """Every container has a name of its own and an image."""
+    if not spec.get("containers"):
+        yield required(f"{path}.containers")
+    seen: set[str] = set()
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            where = f"{path}.{field}[{index}]"
+            if not container.get("image"):
+                yield required(f"{where}.image")
+            if (name := container.get("name")) in seen:
+                yield duplicate(f"{where}.name", name)
+            seen.add(str(name))
+
+
+def _pod_change(new: Spec, old: Spec) -> Iterator[Cause]:
+    for field in ("containers", "initContainers"):
+        if len(new.get(field) or ()) != len(old.get(field) or ()):
+            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+    if _fixed(new) != _fixed(old) or not _only_added(new, old):
+        yield forbidden("spec", _POD_WORDS)
+
+
+def _fixed(spec: Spec) -> Spec:
+    """The part of a pod's spec that never changes. Scheduling gates may fall one by one."""
+    loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "ephemeralContainers")
+    fixed = {name: value for name, value in spec.items() if name not in loose}
+    if fixed.get("terminationGracePeriodSeconds") == 1:
+        del fixed["terminationGracePeriodSeconds"]
+    for field in ("containers", "initContainers"):
+        fixed[field] = [{**container, "image": ""} for container in spec.get(field) or ()]
+    return fixed
+
+
+def _only_added(new: Spec, old: Spec) -> bool:
+    return all(toleration in (new.get("tolerations") or ()) for toleration in old.get("tolerations") or ())
+
+
+def template(path: str = "spec.template", *, restart: tuple[str, ...] = ("Always",)) -> Rule:
+    """A pod template: containers, and the restart policies that make sense for its kind."""
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        spec = at(new, f"{path}.spec", {})
+        yield from pod_spec(spec, f"{path}.spec")
+        if (policy := spec.get("restartPolicy", "Always")) in restart:
+            return
+        field = f"{path}.spec.restartPolicy"
+        if policy == "Always":
+            yield required(field, "valid values: " + ", ".join(f'"{word}"' for word in restart))
+        else:
+            yield unsupported(field, policy, restart)
+
+    return rule
+
+
+def selector(kind: str) -> Rule:
+    """A selector that selects something, and the pods of its own template."""
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        chosen, labels = at(new, "spec.selector"), at(new, "spec.template.metadata.labels")
+        if chosen is None:
+            return
+        if not chosen.get("matchLabels") and not chosen.get("matchExpressions"):
+            yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
+        elif not matches(chosen, labels or {}):
+            yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+    return rule
+
+
+def matches(chosen: Spec, labels: dict[str, str]) -> bool:
+    """Whether a label selector selects these labels."""
+    exact = all(labels.get(name) == value for name, value in (chosen.get("matchLabels") or {}).items())
+    return exact and all(_holds(rule, labels) for rule in chosen.get("matchExpressions") or ())
+
+
+def _holds(rule: Spec, labels: dict[str, str]) -> bool:
+    key, values = rule.get("key", ""), rule.get("values") or ()
+    match rule.get("operator"):
+        case "In": return labels.get(key) in values
+        case "NotIn": return labels.get(key) not in values
+        case "Exists": return key in labels
+        case "DoesNotExist": return key not in labels
+    return False  # fmt: skip
+
+
+def amounts(*paths: str, bounded: Iterable[str] = ()) -> Rule:
+    """Numbers or percentages; those in ``bounded`` are at most 100 %."""
+    limited = frozenset(bounded)
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        for path in paths:
+            value = at(new, path)
+            if isinstance(value, str) and not _PERCENT.fullmatch(value):
+                yield invalid(path, value, _PERCENT_WORDS)
+            elif isinstance(value, str) and path in limited and int(value[:-1]) > 100:
+                yield invalid(path, value, "must not be greater than 100%")
+            elif isinstance(value, int) and value < 0:
+                yield invalid(path, value, "must be greater than or equal to 0")
+
+    return rule
+
+
+def strategy(new: Object, _old: Object | None) -> Iterator[Cause]:
+    """A deployment's strategy: numbers only for rolling updates, and never both zero."""
+    path = "spec.strategy.rollingUpdate"
+    rolling = at(new, path)
+    if at(new, "spec.strategy.type") == "Recreate" and rolling is not None:
+        yield forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
+    elif rolling and all(str(rolling.get(name)).rstrip("%") == "0" for name in ("maxSurge", "maxUnavailable")):
+        yield invalid(f"{path}.maxUnavailable", rolling["maxUnavailable"], "may not be 0 when `maxSurge` is 0")
+
+
+def progress(new: Object, _old: Object | None) -> Iterator[Cause]:
+    deadline = at(new, "spec.progressDeadlineSeconds")
+    if deadline is not None and deadline <= at(new, "spec.minReadySeconds", 0):
+        yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def stateful_set(new: Object, old: Object | None) -> Iterator[Cause]:
+    """Little of a StatefulSet may change."""
+    before, after = at(old, "spec", {}), at(new, "spec", {})
+    fixed = (before.keys() | after.keys()) - set(_SET_MAY_CHANGE)
+    if old is not None and any(before.get(name) != after.get(name) for name in fixed):
+        yield forbidden("spec", _SET_WORDS)

@@ -1,0 +1,98 @@
+"""The status of a CustomResourceDefinition: are its names free, is it served?
+
+Theory.      Names must be free in their group: plural, singular and short names share one space,
+             kind and list kind another. The first definition to claim a name has it. A definition
+             whose names are accepted is established and served from then on.
+Called by    the registry after a definition was created or changed; pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from kubewright.apiserver.registry.custom import storage_version
+from kubewright.apiserver.registry.kind import Object
+from kubewright.base.clock import rfc3339
+
+Names = Mapping[str, Any]
+
+
+def established(crd: Object, others: Iterable[Object], now: datetime) -> Object:
+    """The definition with its conditions, accepted names and stored versions brought up to date.
+
+    ``others`` are all definitions there are; those of other groups do not matter.
+    """
+    names = crd["spec"]["names"]
+    clash = next(_clashes(crd, others), None)
+    old = crd.get("status") or {}
+    accepted = old.get("acceptedNames") or {"plural": "", "kind": ""} if clash else dict(names)
+    conditions = _conditions(old.get("conditions") or [], _wanted(clash), now)
+    stored = old.get("storedVersions") or []
+    version = storage_version(crd)
+    status = {
+        "conditions": conditions,
+        "acceptedNames": accepted,
+        "storedVersions": stored if version in stored else [*stored, version],
+    }
+    return crd if status == old else {**crd, "status": status}
+
+
+def is_established(crd: Object) -> bool:
+    """Whether the definition is to be served."""
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
+
+
+def _wanted(clash: tuple[str, str] | None) -> list[dict[str, str]]:
+    """The two conditions as they should be, without times."""
+    if clash is None:
+        return [
+            _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+            _condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]
+    field, name = clash
+    return [
+        _condition("NamesAccepted", "False", f"{field}Conflict", f'"{name}" is already in use'),
+        _condition("Established", "False", "NotAccepted", "not all names are accepted"),
+    ]
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def _conditions(old: list[Any], wanted: list[dict[str, str]], now: datetime) -> list[dict[str, str]]:
+    """The wanted conditions; the time moves only when the status does. A definition stays established."""
+    before = {condition.get("type"): condition for condition in old}
+    if before.get("Established", {}).get("status") == "True":
+        wanted = [wanted[0], before["Established"]]
+    return [
+        {"lastTransitionTime": rfc3339(now), **_time_of(before.get(condition["type"]), condition), **condition}
+        for condition in wanted
+    ]
+
+
+def _time_of(before: Names | None, condition: Names) -> dict[str, str]:
+    same = before is not None and before.get("status") == condition["status"]
+    return {"lastTransitionTime": before["lastTransitionTime"]} if before is not None and same else {}
+
+
+def _clashes(crd: Object, others: Iterable[Object]) -> Iterator[tuple[str, str]]:
+    """Names that another definition of the group holds: which field, which name."""
+    taken_resources: set[str] = set()
+    taken_kinds: set[str] = set()
+    for other in others:
+        same = other["metadata"]["name"] == crd["metadata"]["name"]
+        if not same and other["spec"]["group"] == crd["spec"]["group"]:
+            accepted = (other.get("status") or {}).get("acceptedNames") or {}
+            taken_resources |= {accepted.get("plural"), accepted.get("singular"), *(accepted.get("shortNames") or ())}
+            taken_kinds |= {accepted.get("kind"), accepted.get("listKind")}
+    names = crd["spec"]["names"]
+    wanted = [("Plural", names["plural"]), ("Singular", names.get("singular"))]
+    wanted += [("ShortNames", name) for name in names.get("shortNames") or ()]
+    for field, name in wanted:
+        if name and name in taken_resources:
+            yield field, name
+    for field, name in (("Kind", names["kind"]), ("ListKind", names.get("listKind"))):
+        if name and name in taken_kinds:
+            yield field, name

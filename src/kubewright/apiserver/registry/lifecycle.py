@@ -1,0 +1,104 @@
+"""How an object ends: finalizers, grace, and who waits for whom. Pure.
+
+Theory.      A delete either removes, or marks. A marked object (deletionTimestamp) stays until
+             nothing holds it: no finalizer, no grace period running. Then the write that took
+             away the last hold removes it.
+             Dependents are not our business here: ``Foreground`` and ``Orphan`` only leave a
+             finalizer, which the garbage collector takes away when it has done its part.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubewright.base.clock import parse_rfc3339, rfc3339
+from kubewright.apiserver.registry.kind import Object, ServedKind
+
+FOREGROUND_FINALIZER, ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a delete asks for; the defaults leave it to the kind."""
+
+    uid: str = ""
+    resource_version: str = ""
+    grace: int | None = None
+    propagation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Nothing holds the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something does: this is the object, marked; it may be as it was."""
+
+    obj: Object
+
+
+def held(kind: ServedKind, obj: Object) -> bool:
+    """Whether a finalizer keeps the object. Namespaces have a second list, in their spec."""
+    if obj["metadata"].get("finalizers"):
+        return True
+    return "finalize" in kind.subresources and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+def finished(kind: ServedKind, obj: Object) -> bool:
+    """Whether a marked object has nothing left to wait for."""
+    metadata = obj["metadata"]
+    return "deletionTimestamp" in metadata and not metadata.get("deletionGracePeriodSeconds") and not held(kind, obj)
+
+
+def delete(kind: ServedKind, obj: Object, wish: Wish, now: datetime) -> Remove | Mark:
+    """What a delete does to an object as it is."""
+    if "deletionTimestamp" in obj["metadata"]:
+        return _delete_again(kind, obj, wish)
+    obj = _with_propagation(obj, wish.propagation)
+    grace = _grace(kind, obj, wish)
+    if grace == 0 and not held(kind, obj):
+        return Remove()
+    return Mark(_marked(kind, obj, now, grace))
+
+
+def _delete_again(kind: ServedKind, obj: Object, wish: Wish) -> Remove | Mark:
+    """A marked object can only be hurried."""
+    metadata = obj["metadata"]
+    running = metadata.get("deletionGracePeriodSeconds") or 0
+    if wish.grace is None or wish.grace >= running:
+        return Remove() if finished(kind, obj) else Mark(obj)
+    if wish.grace <= 0 and not held(kind, obj):
+        return Remove()
+    sooner = parse_rfc3339(metadata["deletionTimestamp"]) - timedelta(seconds=running - max(wish.grace, 0))
+    stamps = {"deletionTimestamp": rfc3339(sooner), "deletionGracePeriodSeconds": max(wish.grace, 0)}
+    return Mark({**obj, "metadata": {**metadata, **stamps}})
+
+
+def _grace(kind: ServedKind, obj: Object, wish: Wish) -> int:
+    if kind.grace_seconds is None:
+        return 0
+    default = kind.grace_seconds(obj)
+    wanted = default if wish.grace is None else wish.grace
+    # Zero by default means that no kubelet has it: then there is nothing to be graceful to.
+    return 0 if default == 0 else 1 if wanted < 0 else wanted
+
+
+def _marked(kind: ServedKind, obj: Object, now: datetime, grace: int) -> Object:
+    metadata = obj["metadata"]
+    stamps = {"deletionTimestamp": rfc3339(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    generation = {"generation": metadata["generation"] + 1} if metadata.get("generation") else {}
+    marked = {**obj, "metadata": {**metadata, **generation, **stamps}}
+    if "finalize" in kind.subresources:
+        marked["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+    return marked
+
+
+def _with_propagation(obj: Object, policy: str) -> Object:
+    wanted = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}.get(policy)
+    before = obj["metadata"].get("finalizers", [])
+    if not policy:
+        return obj
+    others = [each for each in before if each not in (FOREGROUND_FINALIZER, ORPHAN_FINALIZER)]
+    after = [*others, wanted] if wanted else others
+    return obj if after == before else {**obj, "metadata": {**obj["metadata"], "finalizers": after}}

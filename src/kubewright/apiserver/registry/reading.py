@@ -1,0 +1,174 @@
+"""Get, list and watch.
+
+Theory.      A list is a snapshot: its first page fixes a version, and later pages are read as of
+             that version from the present and the history. A watch is a filter over changes, in
+             which an object may enter or leave the filter without being made or deleted.
+Invariants.  Only committed states are read. The version of a list is a version to watch from.
+"""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from kubewright.wire.errors import ApiError, BadRequest
+from kubewright.wire.watch import ADDED, DELETED, MODIFIED
+from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry.filters import Filter
+from kubewright.apiserver.registry.kind import ServedKind
+from kubewright.apiserver.registry.target import Target
+from kubewright.apiserver.store import Change, Compacted, Record, Store, Watcher
+
+_TOKEN = "meta.k8s.io/v1"
+_STALE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new "
+    "list without the continue parameter, or use the continue token in this response to retrieve the "
+    "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+    "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+    "up in the list."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list. ``following`` continues it; ``remaining`` is known for unfiltered lists only."""
+
+    records: tuple[Record, ...]
+    version: int
+    following: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which part of a list: at most ``limit`` (0: all), after ``following``, as of ``exact``."""
+
+    limit: int = 0
+    following: str = ""
+    exact: int | None = None
+    at_least: int = 0
+
+
+class Expired(ApiError):
+    """A continue token too old; ``following`` is one that goes on without consistency."""
+
+    code, reason = 410, "Expired"
+
+    def __init__(self, following: str) -> None:
+        super().__init__(_STALE)
+        self.following = following
+
+
+class Reading:
+    """The verbs that change nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, target: Target) -> bytes:
+        """One object in the version asked for.
+
+        Raises:
+            NotFound
+        """
+        record = self._store.get(target.collection, target.key)
+        if record is None:
+            raise refusals.not_found(target.kind.resource, target.name)
+        return codec.in_version(target.kind, record)
+
+    def list(self, target: Target, matches: Filter, wanted: Wanted) -> Page:
+        """A page of the collection in the order of keys.
+
+        Raises:
+            BadRequest: the continue token is none.
+            Gone, Expired: the snapshot it asks for is no longer kept.
+        """
+        version, after = self._store.version, ""
+        if wanted.at_least > version:
+            raise refusals.too_large_version(wanted.at_least, version)
+        if wanted.following:
+            version, after = _read_token(wanted.following, version)
+        elif wanted.exact is not None:
+            version = wanted.exact
+        records = self._snapshot(target, version, after, wanted)
+        return self._page(records, target, matches, version, wanted.limit)
+
+    def watch(self, target: Target, since: int | None) -> Watcher:
+        """The changes of a collection after a version; None: from now.
+
+        Raises:
+            Gone: they are no longer all kept.
+        """
+        try:
+            return self._store.watch(target.collection, target.prefix, since)
+        except Compacted:
+            raise refusals.expired(f"too old resource version: {since} ({self._store.version})") from None
+
+    def done(self, watcher: Watcher) -> None:
+        """Give a watcher back."""
+        self._store.unwatch(watcher)
+
+    @property
+    def version(self) -> int:
+        return self._store.version
+
+    def _snapshot(self, target: Target, version: int, after: str, wanted: Wanted) -> Iterator[Record]:
+        place = (target.collection, target.prefix, after)
+        if version == self._store.version:
+            return self._store.list(*place)
+        if version > self._store.version:
+            raise refusals.too_large_version(version, self._store.version)
+        try:
+            return self._store.list_at(version, *place)
+        except Compacted:
+            if wanted.following:
+                raise Expired(_token(-1, after)) from None
+            raise refusals.expired(f"The resourceVersion for the provided list is too old: {version}") from None
+
+    def _page(self, records: Iterator[Record], target: Target, matches: Filter, version: int, limit: int) -> Page:
+        if (name := matches.name) is not None and target.prefix:
+            records = (record for record in records if record.key == target.prefix + name)
+        found = records if matches.everything else filter(matches, records)
+        if not limit:
+            return Page(tuple(found), version)
+        page = tuple(islice(found, limit))
+        if next(found, None) is None:
+            return Page(page, version)
+        remaining = 1 + sum(1 for _ in found) if matches.everything else None
+        return Page(page, version, _token(version, page[-1].key), remaining)
+
+
+def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, bytes] | None:
+    """What a change is to someone who looks through a filter: an event's type and object; None: nothing."""
+    new, old = change.new, change.old
+    was = old is not None and matches(old)
+    if change.gone:
+        return (DELETED, codec.in_version(kind, new)) if was else None
+    now = matches(new)
+    if now:
+        return MODIFIED if was else ADDED, codec.in_version(kind, new)
+    if was and old is not None:
+        return DELETED, codec.in_version(kind, codec.restamped(old, new.version))
+    return None
+
+
+def _token(version: int, key: str) -> str:
+    token = orjson.dumps({"v": _TOKEN, "rv": version, "start": key})
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def _read_token(token: str, current: int) -> tuple[int, str]:
+    """Version and last key of a continue token; version -1 means the present, whatever it is."""
+    try:
+        read: Any = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        version, key = read["rv"], read["start"]
+        if read["v"] != _TOKEN or not isinstance(key, str) or type(version) is not int or not key:
+            raise ValueError("not one of ours")
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
+    if version > current:
+        raise BadRequest("invalid continue token: it is of a version that never was")
+    return (current if version < 0 else version), key

@@ -1,0 +1,92 @@
+"""CustomResourceDefinitions at work: what is in the store decides what the catalog serves.
+
+Theory.      A definition takes effect in the turn in which its write is staged, so whoever sees it
+             can use it. A deleted one first loses its instances: it is held by a finalizer of our
+             own until ``Endings`` has emptied the collection.
+Called by    ``writing`` at each write, ``server`` at start.
+"""
+
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.wire.errors import MethodNotAllowed
+from kubewright.wire.gvk import Resource
+from kubewright.apiserver.registry import custom
+from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.store import Store
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer of a definition whose instances are still there."""
+
+
+def is_crd(kind: ServedKind) -> bool:
+    return kind.resource.group == CRDS.group and kind.resource.plural == CRDS.plural
+
+
+class Serving:
+    """Keeps the catalog in step with the definitions."""
+
+    def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
+        self._store, self._catalog, self._clock = store, catalog, clock
+
+    def admit(self, kind: ServedKind) -> None:
+        """A new object of the kind may be made.
+
+        Raises:
+            MethodNotAllowed: its definition is being deleted.
+        """
+        if kind.custom:
+            record = self._store.latest(str(CRDS), str(kind.resource))
+            if record is not None and record.deleting:
+                raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
+
+    def before_deletion(self, kind: ServedKind, crd: Object) -> Object:
+        """A definition as its first delete finds it: held for cleanup, and saying so."""
+        if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
+            return crd
+        finalizers = crd["metadata"].get("finalizers", [])
+        held = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+        condition = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": rfc3339(self._clock.now()),
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        status = crd.get("status") or {}
+        others = [each for each in status.get("conditions", []) if each.get("type") != "Terminating"]
+        return {
+            **crd,
+            "metadata": {**crd["metadata"], "finalizers": held},
+            "status": {**status, "conditions": [*others, condition]},
+        }
+
+    def written(self, kind: ServedKind, obj: Object) -> None:
+        """Serve what a definition now says, and nothing that it no longer says."""
+        if is_crd(kind):
+            self.serve(obj)
+
+    def serve(self, crd: Object) -> None:
+        wanted = custom.kinds(crd) if _established(crd) else []
+        group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+        versions = {kind.resource.version for kind in wanted}
+        self._drop(group, plural, keeping=versions)
+        for kind in wanted:
+            self._catalog.put(kind)
+
+    def removed(self, kind: ServedKind, name: str) -> None:
+        """A definition is gone: so is its kind, and so are the watches of it."""
+        if is_crd(kind):
+            plural, _, group = name.partition(".")
+            self._drop(group, plural, keeping=set())
+            self._store.end_watches(name)
+
+    def _drop(self, group: str, plural: str, *, keeping: set[str]) -> None:
+        for kind in self._catalog:
+            resource = kind.resource
+            if (resource.group, resource.plural) == (group, plural) and resource.version not in keeping:
+                self._catalog.drop(group, resource.version, plural)
+
+
+def _established(crd: Object) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or []
+    return any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions)

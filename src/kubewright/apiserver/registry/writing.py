@@ -1,0 +1,249 @@
+"""Create, update, patch and delete: from a request to a committed write.
+
+Theory.      Every change is ``edit(old) -> new`` on the latest state, checked and staged in one turn
+             of the event loop. So nobody can come in between, and a conflict exists only where the
+             client named a resourceVersion that is no longer the latest.
+Invariants.  What is answered is what is stored, byte for byte. A write that changes nothing is not
+             stored and keeps its version. Nothing is awaited but the commit.
+Called by    ``http.app`` and the subresources. Continues in ``intake``, ``metadata``, ``lifecycle``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from kubewright.base.clock import Clock, new_uid, rfc3339
+from kubewright.base.names import ALPHABET
+from kubewright.wire.errors import AlreadyExists, BadRequest
+from kubewright.apiserver.registry import codec, intake, lifecycle, metadata, refusals
+from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
+from kubewright.apiserver.registry.namespaces import Namespaces
+from kubewright.apiserver.registry.serving import Serving
+from kubewright.apiserver.registry.target import Options, Target
+from kubewright.apiserver.store import Record, Store, record_of
+
+GENERATED_SUFFIX, GENERATED_PREFIX = 5, 58
+"""Letters of a generated suffix, and what is kept of the prefix before it."""
+
+NAME_ATTEMPTS = 8
+"""Draws for a generated name until we give up and say that it is taken."""
+
+Edit = Callable[[Object], Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a write: the object's bytes, and whether it is new, or gone for good."""
+
+    data: bytes
+    created: bool = False
+    gone: bool = False
+
+
+class Writing:
+    """The verbs that change something."""
+
+    def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._namespaces = Namespaces(store)
+        self._serving = Serving(store, catalog, clock)
+
+    async def create(self, target: Target, sent: Any, options: Options, *, doubled: Sequence[str] = ()) -> Written:
+        """Make an object.
+
+        Raises:
+            AlreadyExists, NotFound (its namespace), Forbidden (its namespace is ending), Invalid, BadRequest.
+        """
+        kind = target.kind
+        obj = intake.taken(kind, sent, options, doubled=doubled)
+        intake.placed(target, obj)
+        if obj["metadata"].get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created")
+        self._namespaces.admit(target)
+        self._serving.admit(kind)
+        obj = self._born(target, obj)
+        name = obj["metadata"]["name"]
+        causes = metadata.causes_new(kind, obj["metadata"]) + kind.schema.validate(obj) + kind.check(obj, None)
+        if causes:
+            raise intake.refusal(kind, name, causes)
+        place = target.named(name)
+        if self._store.latest(place.collection, place.key) is not None:
+            raise refusals.already_exists(kind.resource, name)
+        return Written(await self._put(place, obj, None, options), created=True)
+
+    async def update(
+        self, target: Target, edit: Edit, options: Options, *, part: str = "", patched: bool = False
+    ) -> Written:
+        """Change an object by ``edit``, wholly or (``part``: ``status``) its status only.
+
+        Raises:
+            NotFound, Conflict, Invalid, BadRequest; and whatever ``edit`` raises.
+        """
+        kind = target.kind
+        record = self._latest(target)
+        old = codec.decode(kind, record)
+        edited = edit(old)
+        if edited is old:
+            return Written(codec.in_version(kind, record))
+        new = intake.taken(kind, edited, options)
+        intake.placed(target, new)
+        self._expect(target, new, old)
+        new = self._merged(kind, metadata.carried(new, old), old, part)
+        new = _generation(kind, kind.prepare(new, old), old)
+        if self._unchanged(kind, new, record):
+            return Written(codec.in_version(kind, record))
+        causes = metadata.causes_changed(kind, new["metadata"], old["metadata"]) + kind.schema.validate(new)
+        if causes := causes + kind.check(new, old):
+            raise intake.refusal(kind, target.name, causes, patched=patched)
+        if lifecycle.finished(kind, new):
+            return await self._remove(target, record, options, final=new)
+        return Written(await self._put(target, new, record, options))
+
+    async def delete(self, target: Target, wish: lifecycle.Wish, options: Options) -> Written:
+        """Remove an object, or mark it so that it goes when nothing holds it.
+
+        Raises:
+            NotFound, Conflict (a precondition is not met), Forbidden (it may not be deleted).
+        """
+        kind = target.kind
+        record = self._latest(target)
+        _preconditions(target, record, wish)
+        self._namespaces.admit_deletion(target)
+        old = self._serving.before_deletion(kind, codec.decode(kind, record))
+        decision = lifecycle.delete(kind, old, wish, self._clock.now())
+        if isinstance(decision, lifecycle.Remove):
+            return await self._remove(target, record, options)
+        if self._unchanged(kind, decision.obj, record):
+            return Written(codec.in_version(kind, record))
+        return Written(await self._put(target, decision.obj, record, options))
+
+    def _latest(self, target: Target) -> Record:
+        record = self._store.latest(target.collection, target.key)
+        if record is None:
+            raise refusals.not_found(target.kind.resource, target.name)
+        return record
+
+    def _born(self, target: Target, obj: Object) -> Object:
+        kind, given = target.kind, obj["metadata"]
+        name = given.get("name") or self._generated(target, given.get("generateName", ""))
+        if kind.custom and kind.has_status:
+            obj = {key: value for key, value in obj.items() if key != "status"}
+        born = metadata.born(
+            obj,
+            name=name,
+            namespace=target.namespace,
+            uid=new_uid(self._clock),
+            now=rfc3339(self._clock.now()),
+            generation=kind.has_generation,
+        )
+        return kind.prepare(born, None)
+
+    def _generated(self, target: Target, prefix: str) -> str:
+        """A free name under the prefix; an empty prefix stays empty and is refused later."""
+        name = ""
+        for _ in range(NAME_ATTEMPTS if prefix else 0):
+            letters = "".join(self._clock.random.choices(ALPHABET, k=GENERATED_SUFFIX))
+            name = prefix[:GENERATED_PREFIX] + letters
+            place = target.named(name)
+            if self._store.latest(place.collection, place.key) is None:
+                return name
+        if prefix:
+            raise AlreadyExists(f"no free name begins with {prefix!r}; try again")
+        return name
+
+    def _expect(self, target: Target, new: Object, old: Object) -> None:
+        """The versions that the client named must be those that are there."""
+        resource, given, found = target.kind.resource, new["metadata"], old["metadata"]
+        version = given.get("resourceVersion", "")
+        if version and not version.isdecimal():
+            said = f'Invalid value: "{version}": must be a number'
+            raise refusals.invalid(resource, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
+        if not version and target.kind.custom:
+            said = "Invalid value: 0: must be specified for an update"
+            raise refusals.invalid(resource, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
+        if version and version != found["resourceVersion"]:
+            raise refusals.conflict(resource, target.name)
+        if (uid := given.get("uid")) and uid != found["uid"]:
+            said = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}"
+            raise refusals.conflict(resource, target.name, said)
+
+    def _merged(self, kind: ServedKind, new: Object, old: Object, part: str) -> Object:
+        """What this endpoint may write of ``new``, over ``old``."""
+        if part == "status":
+            return _only_status(kind, new, old)
+        if kind.has_status and new.get("status") is not old.get("status"):
+            kept = {key: value for key, value in new.items() if key != "status"}
+            return {**kept, "status": old["status"]} if "status" in old else kept
+        return new
+
+    def _unchanged(self, kind: ServedKind, new: Object, record: Record) -> bool:
+        data = codec.encode(kind, new, record.version)
+        if data == record.data:
+            return True
+        # A PUT may say the same in another order; then the bytes differ but not their number.
+        return len(data) == len(record.data) and orjson.loads(data) == orjson.loads(record.data)
+
+    async def _put(self, target: Target, obj: Object, old: Record | None, options: Options) -> bytes:
+        version = self._store.next_version()
+        data = codec.encode(target.kind, obj, version)
+        if options.dry_run:
+            return codec.encode(target.kind, obj, old.version if old else None)
+        record = record_of(target.collection, target.key, version, data, obj)
+        commit = self._store.put(record, old)
+        self._serving.written(target.kind, obj)
+        await commit
+        return data
+
+    async def _remove(self, target: Target, record: Record, options: Options, final: Object | None = None) -> Written:
+        """Take the object out. Watchers see its last stored state; the answer has the final one."""
+        last = codec.restamped(record, self._store.next_version())
+        data = codec.encode(target.kind, final, record.version) if final else codec.in_version(target.kind, record)
+        if not options.dry_run:
+            commit = self._store.remove(last, record)
+            self._serving.removed(target.kind, target.name)
+            await commit
+        return Written(data, gone=True)
+
+
+_VERSION = "metadata.resourceVersion"
+
+
+def _preconditions(target: Target, record: Record, wish: lifecycle.Wish) -> None:
+    """kube-apiserver names the kind, not the resource, in these two refusals."""
+    if wish.uid and wish.uid != record.uid:
+        said = f"the UID in the precondition ({wish.uid}) does not match the UID in record ({record.uid}). "
+        raise refusals.conflict(target.kind.resource, target.name, said + _RECREATED)
+    if wish.resource_version and wish.resource_version != str(record.version):
+        said = f"the ResourceVersion in the precondition ({wish.resource_version}) does not match the "
+        said += f"ResourceVersion in record ({record.version}). The object might have been modified"
+        raise refusals.conflict(target.kind.resource, target.name, said)
+
+
+_RECREATED = "The object might have been deleted and then recreated"
+
+
+def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
+    """Old with the new status; built-in kinds take labels and annotations from here too (kubelets do that)."""
+    result = {key: value for key, value in old.items() if key != "status"}
+    if "status" in new:
+        result["status"] = new["status"]
+    if not kind.custom:
+        told = {name: new["metadata"].get(name) for name in ("labels", "annotations")}
+        result["metadata"] = {**old["metadata"], **told}
+    return result
+
+
+def _generation(kind: ServedKind, new: Object, old: Object) -> Object:
+    """Count a change of what is wanted: anything but metadata and (where it is apart) status."""
+    if not kind.has_generation:
+        return new
+    beside = ("metadata", "status") if kind.has_status else ("metadata",)
+    before = old["metadata"].get("generation", 0)
+    same = all(new.get(key) == old.get(key) for key in new.keys() | old.keys() if key not in beside)
+    after = before if same else before + 1
+    if new["metadata"].get("generation", 0) == after:
+        return new
+    return {**new, "metadata": {**new["metadata"], "generation": after}}

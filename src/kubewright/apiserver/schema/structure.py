@@ -1,0 +1,179 @@
+"""Is a schema structural? The rules that a CustomResourceDefinition's schema must keep.
+
+Theory.      Structural means: every field's type is said once, outside of ``anyOf`` and its like, so
+             that pruning and defaulting know what they look at. ``allOf``, ``anyOf``, ``oneOf`` and
+             ``not`` may only narrow values. The sentences are kube-apiserver's.
+Called by    ``registry.custom_definition``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubewright.apiserver.registry.kind import Cause
+from kubewright.apiserver.schema.causes import quoted
+
+OpenApi = Mapping[str, Any]
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_INT_OR_STRING, _PRESERVE = "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED, _LIST, _MAP = "x-kubernetes-embedded-resource", "x-kubernetes-list-type", "x-kubernetes-map-type"
+_KEYS = "x-kubernetes-list-map-keys"
+_JUNCTORS = ("allOf", "anyOf", "oneOf")
+_ONLY_OUTSIDE = ("description", "type", "additionalProperties", "nullable", "title")
+"""Words that may not stand inside of a junctor."""
+
+
+def invalid(path: str, value: Any, words: str) -> Cause:
+    return Cause("FieldValueInvalid", path, f"Invalid value: {quoted(value)}: {words}")
+
+
+def required(path: str, words: str) -> Cause:
+    return Cause("FieldValueRequired", path, f"Required value: {words}")
+
+
+def forbidden(path: str, words: str) -> Cause:
+    return Cause("FieldValueForbidden", path, f"Forbidden: {words}")
+
+
+def unsupported(path: str, value: Any, supported: tuple[str, ...]) -> Cause:
+    known = ", ".join(f'"{word}"' for word in supported)
+    return Cause("FieldValueNotSupported", path, f"Unsupported value: {quoted(value)}: supported values: {known}")
+
+
+def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
+    """Every rule that the root schema breaks."""
+    if not schema.get("type"):
+        yield required(f"{path}.type", "must not be empty at the root")
+        return
+    if schema["type"] != "object":
+        yield invalid(f"{path}.type", schema["type"], "must be object at the root")
+        return
+    meta = schema.get("properties", {}).get("metadata", {})
+    if meta.keys() - {"type", "properties", "description"} or meta.get("properties", {}).keys() - _META_NAMES:
+        words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield forbidden(f"{path}.properties[metadata]", words)
+    yield from _violations(schema, path)
+
+
+_META_NAMES = frozenset(("name", "generateName"))
+
+
+def _violations(schema: OpenApi, path: str) -> Iterator[Cause]:
+    yield from _own(schema, path)
+    yield from _type(schema, path)
+    yield from _extensions(schema, path)
+    yield from _list_rules(schema, path)
+    for key in _JUNCTORS:
+        for index, part in enumerate(schema.get(key) or ()):
+            yield from _inside_junctor(part, f"{path}.{key}[{index}]", schema, key)
+    if isinstance(schema.get("not"), Mapping):
+        yield from _inside_junctor(schema["not"], f"{path}.not", schema, "not")
+    yield from _below(schema, path)
+
+
+def _below(schema: OpenApi, path: str) -> Iterator[Cause]:
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from _violations(inner, f"{path}.properties[{name}]")
+    if isinstance(schema.get("items"), Mapping):
+        yield from _violations(schema["items"], f"{path}.items")
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        yield from _violations(schema["additionalProperties"], f"{path}.additionalProperties")
+
+
+def _own(schema: OpenApi, path: str) -> Iterator[Cause]:
+    """Words that are refused wherever they stand."""
+    if "$ref" in schema:
+        yield forbidden(f"{path}.$ref", "$ref is not supported")
+    if schema.get("uniqueItems"):
+        words = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden(f"{path}.uniqueItems", words)
+    if schema.get("additionalProperties") and schema.get("properties"):
+        words = "additionalProperties and properties are mutual exclusive"
+        yield forbidden(f"{path}.additionalProperties", words)
+    if isinstance(schema.get("items"), list):
+        yield forbidden(f"{path}.items", "items must be a schema object and not an array")
+    if (pattern := schema.get("pattern")) is not None and (wrong := _pattern_error(pattern)):
+        words = f"must be a valid regular expression, but isn't: {wrong}"
+        yield invalid(f"{path}.pattern", pattern, words)
+
+
+def _pattern_error(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return str(error)
+    return ""
+
+
+def _type(schema: OpenApi, path: str) -> Iterator[Cause]:
+    kind = schema.get("type")
+    if kind and kind not in TYPES:
+        yield unsupported(f"{path}.type", kind, TYPES)
+    if not kind and not schema.get(_INT_OR_STRING) and not schema.get(_PRESERVE) and "$ref" not in schema:
+        yield required(f"{path}.type", f"must not be empty for specified {_place(path)}")
+    if kind == "array" and schema.get("items") is None:
+        yield required(f"{path}.items", "must be specified")
+
+
+def _place(path: str) -> str:
+    return "array items" if path.endswith(".items") else "object fields"
+
+
+def _extensions(schema: OpenApi, path: str) -> Iterator[Cause]:
+    if schema.get(_PRESERVE) is False:
+        yield invalid(f"{path}.{_PRESERVE}", False, "must be true or undefined")
+    if (map_type := schema.get(_MAP)) is not None and map_type not in ("atomic", "granular"):
+        yield unsupported(f"{path}.{_MAP}", map_type, ("atomic", "granular"))
+    if schema.get(_EMBEDDED):
+        if not schema.get(_PRESERVE) and not schema.get("properties"):
+            words = f"must not be empty if {_EMBEDDED} is true without {_PRESERVE}"
+            yield required(f"{path}.properties", words)
+        if schema.get("type") != "object":
+            yield invalid(f"{path}.type", schema.get("type", ""), f"must be object if {_EMBEDDED} is true")
+
+
+def _list_rules(schema: OpenApi, path: str) -> Iterator[Cause]:
+    kind, items = schema.get(_LIST), schema.get("items")
+    if kind is None:
+        return
+    if kind not in ("atomic", "set", "map"):
+        yield unsupported(f"{path}.{_LIST}", kind, ("atomic", "set", "map"))
+    if schema.get("type") != "array":
+        yield invalid(f"{path}.type", schema.get("type", ""), f"must be array if {_LIST} is specified")
+    if kind == "map":
+        yield from _list_map(schema, items if isinstance(items, Mapping) else {}, path)
+    if kind == "set" and isinstance(items, Mapping) and items.get("type") == "object":
+        if items.get(_MAP) != "atomic":
+            words = f"must be atomic as item of a list with {_LIST}=set"
+            yield invalid(f"{path}.items.{_MAP}", items.get(_MAP), words)
+
+
+def _list_map(schema: OpenApi, items: OpenApi, path: str) -> Iterator[Cause]:
+    keys = schema.get(_KEYS) or []
+    fields = items.get("properties") or {}
+    if not keys:
+        yield required(f"{path}.{_KEYS}", f"must not be empty if {_LIST} is map")
+    if any(key not in fields for key in keys):
+        yield invalid(f"{path}.{_KEYS}", keys, "entries must all be names of item properties")
+    for key in keys:
+        if key in fields and "default" not in fields[key] and key not in (items.get("required") or ()):
+            words = f"this property is in {_KEYS}, so it must have a default or be a required property"
+            yield required(f"{path}.items.properties[{key}].default", words)
+
+
+def _inside_junctor(part: OpenApi, path: str, outer: OpenApi, key: str) -> Iterator[Cause]:
+    """A part of ``anyOf`` and its like: it narrows values, it does not say what they are."""
+    allowed_types = bool(outer.get(_INT_OR_STRING)) and key in ("anyOf", "allOf")
+    for word in _ONLY_OUTSIDE:
+        if part.get(word) and not (word == "type" and allowed_types):
+            yield forbidden(f"{path}.{word}", "must be empty to be structural")
+    if "default" in part:
+        yield forbidden(f"{path}.default", "must be undefined to be structural")
+    for inner_key in _JUNCTORS:
+        for index, inner in enumerate(part.get(inner_key) or ()):
+            yield from _inside_junctor(inner, f"{path}.{inner_key}[{index}]", outer, inner_key)
+    for name, inner in (part.get("properties") or {}).items():
+        yield from _inside_junctor(inner, f"{path}.properties[{name}]", {}, "properties")
+    if isinstance(part.get("items"), Mapping):
+        yield from _inside_junctor(part["items"], f"{path}.items", {}, "items")

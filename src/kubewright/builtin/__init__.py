@@ -1,0 +1,85 @@
+"""The few loops of kube-controller-manager that the embedded server cannot do without.
+
+``garbage``      what nobody owns any longer goes, by owner references
+``namespaces``   the end of a namespace
+``nodelife``     a node that falls silent becomes Unknown
+``budgets``      the status of PodDisruptionBudgets (``disruption`` computes it)
+``podgc``        pods on nodes that are gone
+``discovery``    which kinds there are
+
+They are ordinary controllers over the client and its informers, know no embedded server, and must
+not run where a kube-controller-manager does. At rest none of them makes a request.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from kubewright.api.core import LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.builtin.budgets import SCALED, Budgets
+from kubewright.builtin.garbage.collector import Collector
+from kubewright.builtin.namespaces import Namespaces
+from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLife
+from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
+from kubewright.kube.informers import Informers
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
+    node are left alone, in seconds."""
+
+    nodes: NodeSettings = field(default_factory=NodeSettings)
+    pod_quarantine: float = QUARANTINE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """What a manager runs: the controllers, and the garbage collector's watches in the background."""
+
+    controllers: Sequence[Controller]
+    background: Sequence[Callable[[], Awaitable[None]]]
+
+
+def controllers(
+    informers: Informers,
+    *,
+    settings: Settings | None = None,
+    recorder: Recorder | None = None,
+    metrics: Metrics | None = None,
+) -> Builtin:
+    """All of them, wired to one server; its client is that of ``informers``."""
+    settings = settings or Settings()
+    client, clock = informers.client, informers.client.clock
+    nodes, pods, budgets = informers.get(NODE), informers.get(POD), informers.get(PDB)
+    namespaces = informers.get(NAMESPACE)
+    leases = informers.get(LEASE, namespace=LEASE_NAMESPACE)
+    scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
+
+    life = NodeLife(client, nodes, leases, settings=settings.nodes)
+    keeper = Budgets(client, budgets, pods, scaled, recorder)
+    orphans = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
+    ends = Namespaces(client, namespaces)
+    collector = Collector(client, informers, metrics=metrics)
+
+    disruption = Controller("disruption", keeper, clock, workers=2, metrics=metrics)
+    disruption.watches(budgets).watches(pods, keeper.of_pod)
+    for informer in scaled.values():
+        disruption.watches(informer, keeper.of_scaled)
+
+    return Builtin(
+        [
+            collector.controller,
+            Controller("namespace", ends, clock, workers=4, metrics=metrics).watches(
+                namespaces, only(spec_or_life)
+            ),
+            Controller("node-lifecycle", life, clock, workers=4, metrics=metrics).watches(nodes),
+            disruption,
+            orphans.wire(Controller("pod-gc", orphans, clock, workers=2, metrics=metrics)),
+        ],
+        [collector.feeds.run],
+    )

@@ -1,0 +1,144 @@
+"""Keeps the status of PodDisruptionBudgets: look, ``disruption.judge``, one patch.
+
+Invariants.  The patch is bound to the version that was judged, since the API server spends
+             ``disruptionsAllowed`` at the same time: on a conflict we look again.
+Frugal.      Nothing is asked; everything comes from informers. An unchanged status is not written.
+Called by    ``controllers`` of ``builtin``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubewright.api.core import PDB, Pod, PodDisruptionBudget
+from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.meta import OwnerReference
+from kubewright.base.clock import rfc3339
+from kubewright.builtin.disruption import Seen, Verdict, judge
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Change, Informer
+from kubewright.kube.patches import merge_patch, with_version
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.result import Result
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest, NotFound
+from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.selectors import NOTHING, Selector
+
+Json = dict[str, Any]
+
+REPLICA_SETS: Kind[Json] = dynamic(Resource("apps", "v1", "replicasets", "ReplicaSet"))
+DEPLOYMENTS: Kind[Json] = dynamic(Resource("apps", "v1", "deployments", "Deployment"))
+STATEFUL_SETS: Kind[Json] = dynamic(Resource("apps", "v1", "statefulsets", "StatefulSet"))
+SCALED = (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
+"""Controllers of pods whose ``spec.replicas`` says how many pods there should be."""
+
+
+class Budgets:
+    """Reconciles budgets. ``scaled`` are the informers of ``SCALED``, by kind name."""
+
+    def __init__(
+        self,
+        client: Client,
+        budgets: Informer[PodDisruptionBudget],
+        pods: Informer[Pod],
+        scaled: dict[str, Informer[Json]],
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._client = client
+        self._budgets = budgets
+        self._pods = pods
+        self._scaled = scaled
+        self._recorder = recorder
+
+    async def reconcile(self, key: Key) -> Result:
+        """Judge one budget and write what changed."""
+        budget = self._budgets.get(key)
+        if budget is None or budget.metadata.deleting:
+            return Result.done()
+        pods = self._pods.list(key.namespace, selector=selector_of(budget))
+        verdict = judge(Seen(budget, pods, self._scale(pods)), self._client.clock.now())
+        await self._write(budget, verdict)
+        return Result(verdict.wake)
+
+    def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
+        """The budgets that take a changed pod, as it was or as it is."""
+        labels = [side.labels for side in (change.old, change.new) if side is not None]
+        for budget in self._budgets.by("namespace", change.key.namespace):
+            selector = selector_of(budget)
+            if any(selector.matches(each) for each in labels):
+                yield Key(budget.namespace, budget.name)
+
+    def of_scaled(self, change: Change[Json]) -> Iterable[Key]:
+        """Every budget in the namespace of a controller whose scale changed."""
+        if change.old is None or change.new is None or change.old.generation != change.new.generation:
+            return self._budgets.keys_by("namespace", change.key.namespace)
+        return ()
+
+    def _scale(self, pods: Iterable[Pod]) -> int:
+        """How many pods their controllers want; a pod without one that we know counts for itself."""
+        wanted: dict[str, int] = {}
+        for pod in pods:
+            owner = pod.metadata.controller
+            uid, replicas = (pod.metadata.uid, 1) if owner is None else self._replicas(pod.namespace, owner)
+            known = owner is not None and uid != ""
+            wanted[uid if known else pod.metadata.uid] = replicas if known else 1
+        return sum(wanted.values())
+
+    def _replicas(self, namespace: str, owner: OwnerReference) -> tuple[str, int]:
+        """The uid of what decides about the number, and the number; ("", 0) when we do not know it."""
+        informer = self._scaled.get(owner.kind)
+        found = informer.get(Key(namespace, owner.name)) if informer else None
+        if found is None or found["metadata"]["uid"] != owner.uid:
+            return "", 0
+        for above in found["metadata"].get("ownerReferences", ()):
+            if above.get("controller") and above["kind"] in self._scaled:
+                reference = OwnerReference(kind=above["kind"], name=above["name"], uid=above["uid"])
+                return self._replicas(namespace, reference)
+        return owner.uid, int(found.get("spec", {}).get("replicas", 1))
+
+    async def _write(self, budget: PodDisruptionBudget, verdict: Verdict) -> None:
+        after = msgspec.structs.replace(budget, status=verdict.status)
+        patch = merge_patch(budget, after)
+        if not patch:
+            return
+        allowed = verdict.status.disruptions_allowed
+        if budget.status.observed_generation == 0 or (allowed > 0) != (budget.status.disruptions_allowed > 0):
+            patch["status"]["conditions"] = [self._condition(verdict)]
+        try:
+            key = Key(budget.namespace, budget.name)
+            version = budget.metadata.resource_version
+            await self._client.patch(PDB, key, with_version(patch, version), subresource="status")
+        except NotFound:
+            return
+        for pod in verdict.not_deleted:
+            self._say_not_deleted(budget, pod)
+
+    def _condition(self, verdict: Verdict) -> Json:
+        allowed = verdict.status.disruptions_allowed > 0
+        return {
+            "type": "DisruptionAllowed",
+            "status": str(allowed),
+            "reason": "SufficientPods" if allowed else "InsufficientPods",
+            "message": "",
+            "observedGeneration": verdict.status.observed_generation,
+            "lastTransitionTime": rfc3339(self._client.clock.now()),
+        }
+
+    def _say_not_deleted(self, budget: PodDisruptionBudget, pod: str) -> None:
+        if self._recorder is not None:
+            message = (
+                f"Pod was expected by PDB {budget.namespace}/{budget.name} to be deleted but it wasn't: {pod}"
+            )
+            self._recorder.event(budget, "NotDeleted", message, warning=True)
+
+
+def selector_of(budget: PodDisruptionBudget) -> Selector:
+    """Which pods a budget takes; none when its selector is absent or makes no sense."""
+    if budget.spec.selector is None:
+        return NOTHING
+    try:
+        return selectors.from_object(msgspec.to_builtins(budget.spec.selector))
+    except BadRequest:
+        return NOTHING

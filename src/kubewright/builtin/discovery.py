@@ -1,0 +1,70 @@
+"""Which kinds a server serves, in two requests.
+
+Theory.      Aggregated discovery tells every group, version, resource and verb at once. Of a resource
+             in several versions the preferred one is taken: one object is one object.
+Called by    ``garbage`` (what may own and be owned) and ``namespaces`` (what may be inside).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from kubewright.kube.client import Client
+from kubewright.kube.errors import BadAnswer
+from kubewright.wire.gvk import Resource
+
+ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+EVENTS = frozenset({("", "events"), ("events.k8s.io", "events")})
+"""Events come and go in numbers, own nothing and expire by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A resource and what can be done with it."""
+
+    resource: Resource
+    verbs: frozenset[str]
+
+
+async def discover(client: Client) -> list[Served]:
+    """Everything that the server serves, subresources left out.
+
+    Raises:
+        ApiError, TransportError: no complete answer; half of one is never returned.
+    """
+    documents = [await _ask(client, path) for path in ("/api", "/apis")]
+    return list(read(documents))
+
+
+def read(documents: Iterable[Mapping[str, Any]]) -> Iterator[Served]:
+    """The resources of ``APIGroupDiscoveryList`` documents, each in its preferred version."""
+    for document in documents:
+        for group in document["items"]:
+            seen: set[str] = set()
+            name = group.get("metadata", {}).get("name", "")
+            for version in group.get("versions", ()):
+                for item in version.get("resources", ()):
+                    if item["resource"] not in seen:
+                        seen.add(item["resource"])
+                        yield _served(name, version["version"], item)
+
+
+def _served(group: str, version: str, item: Mapping[str, Any]) -> Served:
+    kind = item.get("responseKind") or {}
+    resource = Resource(
+        group, version, item["resource"], kind.get("kind", ""), namespaced=item["scope"] == "Namespaced"
+    )
+    return Served(resource, frozenset(item.get("verbs", ())))
+
+
+async def _ask(client: Client, path: str) -> Mapping[str, Any]:
+    request = client.request("GET", path)
+    request = replace(request, headers={**request.headers, "accept": ACCEPT})
+    response = await client.send(request, safe=True)
+    document = msgspec.json.decode(response.body)
+    if not isinstance(document, dict) or "items" not in document:
+        raise BadAnswer(f"{path} did not answer with aggregated discovery; the server is too old")
+    return document

@@ -1,0 +1,174 @@
+"""The collector: looks at one node, asks about owners nobody knows, and does what ``decide`` says.
+
+Keys.        A key's name is a uid; its namespace is empty.
+Invariants.  Every write carries what it was decided by: uid and resourceVersion. A conflict means
+             that the world moved: look again.
+Called by    ``controllers`` of ``builtin``.
+"""
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+import structlog
+
+from kubewright.api.core import CRD
+from kubewright.api.kinds import dynamic
+from kubewright.builtin.garbage.decide import (
+    FOREGROUND,
+    Delete,
+    DropFinalizer,
+    Fate,
+    ForgetOwners,
+    Plan,
+    Seen,
+    Step,
+    Unblock,
+    decide,
+)
+from kubewright.builtin.garbage.feeds import Feeds
+from kubewright.builtin.garbage.graph import SETTLE_SECONDS, Graph, Node, Owner
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+Json = dict[str, Any]
+
+log = structlog.get_logger("kubewright.garbage")
+
+
+class Collector:
+    """The reconciler, its controller and its watches: run ``controller`` and ``feeds.run``."""
+
+    def __init__(
+        self, client: Client, informers: Informers, *, workers: int = 8, metrics: Metrics | None = None
+    ) -> None:
+        self._client = client
+        self._unknowable: set[str] = set()
+        self.controller = Controller(
+            "garbage-collector", self, client.clock, workers=workers, timeout=120.0, metrics=metrics
+        )
+        self.graph = Graph(self._wake)
+        self.feeds = Feeds(client, self.graph, self._look_again)
+        informers.get(CRD).subscribe(lambda _change: self.feeds.kinds_changed())
+
+    async def reconcile(self, key: Key) -> Result:
+        """Look at the node whose uid is the key's name."""
+        node = self.graph.get(key.name)
+        if node is None:
+            self._unknowable.discard(key.name)
+            return Result.done()
+        seen = await self._observe(node)
+        plan = decide(seen)
+        self._keep_in_mind(seen)
+        if plan.steps:
+            log.info("collecting", kind=node.resource.kind, object=str(node.key), because=plan.because)
+        return await self._act(node, plan)
+
+    async def _observe(self, node: Node) -> Seen:
+        dependents = tuple(self.graph.dependents(node.uid))
+        if node.deleting:
+            return Seen(node, dependents=dependents, complete=self.feeds.complete)
+        fates = {owner.uid: await self._fate(node, owner) for owner in node.owners}
+        return Seen(node, fates, dependents)
+
+    async def _fate(self, node: Node, owner: Owner) -> Fate:
+        """What became of an owner: from the graph if it knows, else from the server."""
+        resource = self.feeds.find(owner.group, owner.kind)
+        if resource is None:
+            return Fate.UNKNOWABLE if self.feeds.discovered else Fate.PENDING
+        if resource.namespaced and not node.key.namespace:
+            return Fate.UNKNOWABLE
+        place = Key(node.key.namespace if resource.namespaced else "", owner.name)
+        known = self.graph.get(owner.uid)
+        if known is not None and (known.resource, known.key) == (resource, place):
+            return Fate.WAITS if known.waits else Fate.LIVES
+        if known is None and self.graph.is_gone(owner.uid):
+            return Fate.ABSENT
+        if not self.feeds.is_listed(resource):
+            return Fate.PENDING
+        try:
+            live = await self.feeds.lean.get(dynamic(resource), place)
+        except NotFound:
+            live = {"metadata": {}}
+        metadata = live["metadata"]
+        if metadata.get("uid") != owner.uid:
+            if known is None:
+                self.graph.ended(owner.uid)
+            return Fate.ABSENT
+        waits = "deletionTimestamp" in metadata and FOREGROUND in metadata.get("finalizers", ())
+        return Fate.WAITS if waits else Fate.LIVES
+
+    async def _act(self, node: Node, plan: Plan) -> Result:
+        for step in plan.steps:
+            try:
+                await self._act_one(node, step)
+            except NotFound:
+                log.debug("already gone", kind=node.resource.kind, object=str(node.key))
+        return Result(plan.wake)
+
+    async def _act_one(self, node: Node, step: Step) -> None:
+        match step:
+            case Delete(propagation):
+                await self._client.delete(
+                    dynamic(node.resource),
+                    node.key,
+                    uid=node.uid,
+                    resource_version=node.version,
+                    propagation=propagation,
+                )
+            case ForgetOwners(of, uids):
+                await self._rewrite_owners(of, lambda ref: None if ref["uid"] in uids else ref)
+            case Unblock():
+                await self._rewrite_owners(node, lambda ref: {**ref, "blockOwnerDeletion": False})
+            case DropFinalizer(name):
+                await self._drop_finalizer(node, name)
+            case _:
+                assert_never(step)
+
+    async def _rewrite_owners(self, node: Node, change: Callable[[Json], Json | None]) -> None:
+        """Compare and swap of the owner references, from the object as it is now."""
+        metadata = await self._metadata(node)
+        before = metadata.get("ownerReferences") or []
+        after = [changed for ref in before if (changed := change(ref)) is not None]
+        if after != before:
+            await self._patch(node, metadata, ownerReferences=after or None)
+
+    async def _drop_finalizer(self, node: Node, name: str) -> None:
+        metadata = await self._metadata(node)
+        before = metadata.get("finalizers") or []
+        if name in before:
+            await self._patch(node, metadata, finalizers=[each for each in before if each != name])
+
+    async def _metadata(self, node: Node) -> Json:
+        """The metadata of this very object, from the server.
+
+        Raises:
+            NotFound: there is none, or its name belongs to another now.
+        """
+        live = await self.feeds.lean.get(dynamic(node.resource), node.key)
+        metadata: Json = live["metadata"]
+        if metadata["uid"] != node.uid:
+            raise NotFound(f"{node.resource.kind} {node.key} is another one now")
+        return metadata
+
+    async def _patch(self, node: Node, metadata: Json, **members: Any) -> None:
+        condition = {"uid": node.uid, "resourceVersion": metadata["resourceVersion"]}
+        await self._client.patch(dynamic(node.resource), node.key, {"metadata": {**condition, **members}})
+
+    def _wake(self, uid: str, why: str, after: float) -> None:
+        self.controller.enqueue(Key("", uid), why, after=after)
+
+    def _keep_in_mind(self, seen: Seen) -> None:
+        if Fate.UNKNOWABLE in seen.fates.values():
+            self._unknowable.add(seen.node.uid)
+        else:
+            self._unknowable.discard(seen.node.uid)
+
+    def _look_again(self) -> None:
+        """New kinds are served: owners of whom we could not know may be known soon."""
+        for uid in self._unknowable:
+            self._wake(uid, "new kinds are served", SETTLE_SECONDS)

@@ -1,0 +1,255 @@
+"""One watch for each kind that the server serves, today and after the next CRD.
+
+Theory.      A ``Sink`` stands where an informer has its cache: it takes what a ``kube.feed`` brings,
+             keeps nothing but the graph's nodes, and answers which part of history it has seen. The
+             set of kinds follows discovery, which is asked again whenever a CRD changes.
+Invariants.  A kind that is no longer served leaves the graph without any of its objects counting as
+             ended. Requests ask for metadata only.
+Called by    ``collector``; ``Feeds.run`` is background work of the manager.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any, cast
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from kubewright.base.errors import KubewrightError
+from kubewright.builtin.discovery import EVENTS, discover
+from kubewright.builtin.garbage.decide import FOREGROUND, ORPHAN
+from kubewright.builtin.garbage.graph import Graph, Node, Owner
+from kubewright.kube.cache import Cache
+from kubewright.kube.client import Client
+from kubewright.kube.feed import Feed
+from kubewright.kube.header import Header
+from kubewright.kube.scope import Scope
+from kubewright.kube.transport import Transport
+from kubewright.wire.gvk import Resource, split_api_version
+from kubewright.wire.http import Request, Response
+from kubewright.wire.watch import DELETED
+
+NEEDED = frozenset({"list", "watch", "delete", "patch"})
+METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+
+LOOKS_AFTER_CHANGE = (0.5, 5.0)
+"""Seconds after a CRD changed, and after that, when discovery is asked: a real server lags behind."""
+
+RETRY_SECONDS = 5.0
+
+log = structlog.get_logger("kubewright.garbage")
+
+
+class MetadataOnly:
+    """A transport that asks for the metadata of objects instead of the objects."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``; lists and objects come as their metadata."""
+        return await self._inner.request(_for_metadata(request, "List"), timeout=timeout)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        return self._inner.stream(_for_metadata(request, ""))
+
+    async def close(self) -> None:
+        """Nothing to close: the inner transport is somebody else's."""
+
+
+def _for_metadata(request: Request, suffix: str) -> Request:
+    if request.method != "GET":
+        return request
+    return replace(request, headers={**request.headers, "accept": METADATA.format(suffix)})
+
+
+class Sink:
+    """Brings one kind into the graph. Has the methods of ``kube.cache.Cache`` that a feed calls."""
+
+    def __init__(self, resource: Resource, graph: Graph) -> None:
+        self.seen = 0
+        self._resource = resource
+        self._graph = graph
+        self._held: dict[str, None] = {}
+        self._listed: dict[str, None] = {}
+
+    def event(self, kind: str, header: Header) -> None:
+        if kind == DELETED:
+            self._held.pop(header.uid, None)
+            self._graph.drop(header.uid)
+        else:
+            self._put(header)
+        self.seen = header.version
+
+    def bookmark(self, version: int) -> None:
+        self.seen = version
+
+    def begin(self) -> None:
+        self._listed = {}
+
+    def page(self, version: int, items: list[Header]) -> None:
+        self.seen = version
+        for header in items:
+            self._listed[header.uid] = None
+            self._put(header)
+
+    def end(self) -> None:
+        for uid in [uid for uid in self._held if uid not in self._listed]:
+            del self._held[uid]
+            self._graph.drop(uid)
+        self._listed = {}
+
+    def forget(self) -> None:
+        """The kind is no longer served."""
+        for uid in self._held:
+            node = self._graph.get(uid)
+            if node is not None and node.resource == self._resource:
+                self._graph.drop(uid, ended=False)
+        self._held = {}
+
+    def _put(self, header: Header) -> None:
+        self._held[header.uid] = None
+        self._graph.put(node_of(self._resource, header))
+
+
+class _Reference(Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    block_owner_deletion: bool | None = None
+
+
+class _Metadata(Struct, rename="camel", gc=False):
+    owner_references: list[_Reference] | None = None
+    finalizers: list[str] | None = None
+
+
+class _Object(Struct, gc=False):
+    metadata: _Metadata
+
+
+_objects = msgspec.json.Decoder(_Object)
+
+
+def node_of(resource: Resource, header: Header) -> Node:
+    """The node for an object of which we have at least the metadata."""
+    metadata = _objects.decode(header.data).metadata
+    finalizers = metadata.finalizers or ()
+    return Node(
+        uid=header.uid,
+        resource=resource,
+        key=header.key,
+        version=str(header.version),
+        owners=tuple(
+            Owner(
+                ref.uid,
+                split_api_version(ref.api_version)[0],
+                ref.kind,
+                ref.name,
+                bool(ref.block_owner_deletion),
+            )
+            for ref in metadata.owner_references or ()
+        ),
+        deleting=header.deleting,
+        orphans=ORPHAN in finalizers,
+        foreground=FOREGROUND in finalizers,
+    )
+
+
+class _Watched:
+    def __init__(self, client: Client, resource: Resource, graph: Graph) -> None:
+        self.sink = Sink(resource, graph)
+        self.feed = Feed(client, resource, Scope(), cast("Cache[Any]", self.sink))
+        self.task: asyncio.Task[None] | None = None
+
+
+class Feeds:
+    """All watches. ``grown`` is called when kinds were added."""
+
+    def __init__(self, client: Client, graph: Graph, grown: Callable[[], None]) -> None:
+        self._client = client
+        self._lean = Client(MetadataOnly(client.transport), client.clock, name=f"{client.name} metadata")
+        self._graph = graph
+        self._grown = grown
+        self._watched: dict[Resource, _Watched] = {}
+        self._kinds: dict[tuple[str, str], Resource] = {}
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._discovered = False
+
+    @property
+    def lean(self) -> Client:
+        """A client whose answers hold metadata only."""
+        return self._lean
+
+    def kinds_changed(self) -> None:
+        """Something about CRDs is different: ask discovery soon."""
+        self._changed.set()
+
+    def find(self, group: str, kind: str) -> Resource | None:
+        """The resource of a kind, as owner references name it."""
+        return self._kinds.get((group, kind))
+
+    def is_listed(self, resource: Resource) -> bool:
+        """Whether every object of this kind was brought once."""
+        watched = self._watched.get(resource)
+        return watched is not None and watched.feed.synced.is_set()
+
+    @property
+    def discovered(self) -> bool:
+        """Whether the kinds are known at all."""
+        return self._discovered
+
+    @property
+    def complete(self) -> bool:
+        """Whether every object of every kind was brought once."""
+        return self._discovered and all(each.feed.synced.is_set() for each in self._watched.values())
+
+    async def run(self) -> None:
+        """Watch everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                pauses = LOOKS_AFTER_CHANGE if self._discovered else (0.0,)
+                for pause in pauses:
+                    await self._client.clock.sleep(pause)
+                    await self._refresh(group)
+
+    async def _refresh(self, group: asyncio.TaskGroup) -> None:
+        try:
+            served = await discover(self._client)
+        except KubewrightError as error:
+            log.warning("kinds not known", cluster=self._client.name, error=str(error))
+            await self._client.clock.sleep(RETRY_SECONDS)
+            self._changed.set()
+            return
+        wanted = {
+            each.resource
+            for each in served
+            if each.verbs >= NEEDED and (each.resource.group, each.resource.plural) not in EVENTS
+        }
+        self._kinds = {(each.group, each.kind): each for each in wanted}
+        added, removed = wanted - self._watched.keys(), self._watched.keys() - wanted
+        for resource in sorted(added, key=str):
+            self._start(group, resource)
+        for resource in removed:
+            self._stop(resource)
+        self._discovered = True
+        if added:
+            self._grown()
+
+    def _start(self, group: asyncio.TaskGroup, resource: Resource) -> None:
+        watched = self._watched[resource] = _Watched(self._lean, resource, self._graph)
+        watched.task = group.create_task(watched.feed.run(), name=f"garbage {resource}")
+
+    def _stop(self, resource: Resource) -> None:
+        watched = self._watched.pop(resource)
+        if watched.task is not None:
+            watched.task.cancel()
+        watched.sink.forget()

@@ -1,0 +1,145 @@
+"""The graph of owners and dependents, and whom a change of it concerns.
+
+Theory.      Nodes are put and dropped as watches tell; each change wakes the uids that may have to act
+             on it, and no others. A node whose owner is unknown is woken a moment later, since the
+             watches of two kinds are not in step and the owner usually follows.
+Invariants.  ``dependents`` is always the reverse of ``owners``. A uid in ``is_gone`` was alive once and
+             will never be again. No I/O, no clock.
+Called by    ``feeds`` (writes), ``collector`` (reads).
+"""
+
+from collections.abc import Callable
+from itertools import islice
+
+from msgspec import Struct
+
+from kubewright.wire.gvk import Key, Resource
+
+SETTLE_SECONDS = 3.0
+"""How long an unknown owner may take to turn up before the server is asked about it."""
+
+GONE_REMEMBERED = 20_000
+"""Ended uids that we keep in mind; for older ones the server is asked."""
+
+Wake = Callable[[str, str, float], None]
+"""Look at a uid: why, and in how many seconds."""
+
+
+class Owner(Struct, frozen=True, gc=False):
+    """One owner reference. ``blocks``: with foreground deletion the owner waits for this dependent."""
+
+    uid: str
+    group: str
+    kind: str
+    name: str
+    blocks: bool = False
+
+
+class Node(Struct, frozen=True, gc=False):
+    """One object, as far as its collection is concerned."""
+
+    uid: str
+    resource: Resource
+    key: Key
+    version: str
+    owners: tuple[Owner, ...] = ()
+    deleting: bool = False
+    orphans: bool = False
+    """Carries the finalizer ``orphan``: once deleted, its dependents are set free first."""
+    foreground: bool = False
+    """Carries the finalizer ``foregroundDeletion``: once deleted, its dependents go first."""
+
+    @property
+    def waits(self) -> bool:
+        """Deleted in the foreground: it goes when its blocking dependents are gone."""
+        return self.deleting and self.foreground
+
+
+class Graph:
+    """All nodes. ``wake`` is told whom a change concerns."""
+
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+        self._nodes: dict[str, Node] = {}
+        self._dependents: dict[str, dict[str, None]] = {}
+        self._gone: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, uid: str) -> Node | None:
+        return self._nodes.get(uid)
+
+    def dependents(self, uid: str) -> list[Node]:
+        """Who names this uid as an owner, in the order of arrival."""
+        return [self._nodes[each] for each in self._dependents.get(uid, ())]
+
+    def is_gone(self, uid: str) -> bool:
+        """Whether this uid is known to have ended."""
+        return uid in self._gone
+
+    def put(self, node: Node) -> None:
+        """A node is new or has changed."""
+        old = self._nodes.get(node.uid)
+        self._nodes[node.uid] = node
+        before = old.owners if old else ()
+        if before != node.owners:
+            self._relink(node.uid, before, node.owners)
+            self._wake_waiting(before, "a dependent let go")
+            self._examine(node)
+        if _ending(node) and (old is None or _ending(old) != _ending(node)):
+            self._wake(node.uid, "deletion with dependents", 0.0)
+            if node.waits:
+                self._wake_dependents(node.uid, "its owner waits for its end")
+
+    def drop(self, uid: str, *, ended: bool = True) -> None:
+        """A node is gone; ``ended`` False: only from our sight, since its kind is no longer served."""
+        node = self._nodes.pop(uid, None)
+        if node is None:
+            return
+        self._relink(uid, node.owners, ())
+        if not ended:
+            return
+        self.ended(uid)
+        self._wake_dependents(uid, "its owner is gone")
+        self._wake_waiting(node.owners, "a dependent is gone")
+
+    def ended(self, uid: str) -> None:
+        """Keep in mind that ``uid`` is no more."""
+        self._gone[uid] = None
+        if len(self._gone) > GONE_REMEMBERED:
+            for oldest in list(islice(self._gone, GONE_REMEMBERED // 10)):
+                del self._gone[oldest]
+
+    def _examine(self, node: Node) -> None:
+        """Wake a node whose owners are not all well."""
+        owners = [self._nodes.get(owner.uid) for owner in node.owners]
+        if any(owner is not None and owner.waits for owner in owners):
+            self._wake(node.uid, "its owner waits for its end", 0.0)
+        elif any(owner is None for owner in owners):
+            self._wake(node.uid, "its owner is unknown", SETTLE_SECONDS)
+
+    def _relink(self, uid: str, before: tuple[Owner, ...], after: tuple[Owner, ...]) -> None:
+        for owner in before:
+            links = self._dependents.get(owner.uid)
+            if links is not None:
+                links.pop(uid, None)
+                if not links:
+                    del self._dependents[owner.uid]
+        for owner in after:
+            self._dependents.setdefault(owner.uid, {})[uid] = None
+
+    def _wake_dependents(self, uid: str, why: str) -> None:
+        for dependent in tuple(self._dependents.get(uid, ())):
+            self._wake(dependent, why, 0.0)
+
+    def _wake_waiting(self, owners: tuple[Owner, ...], why: str) -> None:
+        for owner in owners:
+            node = self._nodes.get(owner.uid)
+            if node is not None and node.waits:
+                self._wake(node.uid, why, 0.0)
+
+
+def _ending(node: Node) -> tuple[bool, bool] | None:
+    """How a node's end concerns its dependents (orphaned, deleted first); None: it does not."""
+    return (node.orphans, node.foreground) if node.deleting and (node.orphans or node.foreground) else None

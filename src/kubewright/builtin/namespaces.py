@@ -1,0 +1,201 @@
+"""The end of a namespace: everything in it goes, then the namespace itself.
+
+Theory.      A namespace carries the finalizer ``kubernetes`` in its spec. Once it is deleted, every
+             namespaced kind that the server serves is listed and what is there deleted; when a pass
+             finds nothing any more, the finalizer goes through ``/finalize``, and with it the
+             namespace. What stays (finalizers, grace periods) is told in conditions, and looked at
+             again after a while that grows with the namespace's age.
+Invariants.  The finalizer goes only after a pass in which every kind was listed and empty. The
+             server takes nothing new into a namespace that is being deleted.
+Called by    ``controllers`` of ``builtin``.
+Source       conditions and sentences are kube-controller-manager's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from kubewright.api.core import NAMESPACE, Namespace
+from kubewright.api.kinds import dynamic
+from kubewright.base.clock import parse_rfc3339, rfc3339
+from kubewright.base.errors import KubewrightError
+from kubewright.builtin.discovery import Served, discover
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import Conflict, MethodNotAllowed, NotFound
+from kubewright.wire.gvk import Key, Resource
+
+FINALIZER = "kubernetes"
+NAMESPACES = dynamic(NAMESPACE.resource)
+SOONEST_SECONDS, LATEST_SECONDS = 1.0, 15.0
+
+Json = dict[str, Any]
+
+log = structlog.get_logger("kubewright.namespaces")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a pass could not remove: how many objects of a kind, and their finalizers."""
+
+    resource: Resource
+    finalizers: tuple[tuple[str, ...], ...]
+
+
+class Namespaces:
+    """Reconciles namespaces that are being deleted; others cost nothing."""
+
+    def __init__(self, client: Client, namespaces: Informer[Namespace]) -> None:
+        self._client = client
+        self._namespaces = namespaces
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass over everything in the namespace."""
+        seen = self._namespaces.get(key)
+        if seen is None or not seen.metadata.deleting:
+            return Result.done()
+        try:
+            namespace = await self._client.get(NAMESPACES, key)
+        except NotFound:
+            return Result.done()
+        if not finalizes(namespace):
+            return Result.done()
+        left, troubles = await self._empty(key.name)
+        if not left and not troubles:
+            await self._finalize(namespace)
+            return Result.done()
+        await self._tell(namespace, left, troubles)
+        return Result.later(patience(namespace, self._client.clock.now()))
+
+    async def _empty(self, namespace: str) -> tuple[list[Left], list[str]]:
+        """Delete what is there; what is left, and what went wrong."""
+        left, troubles = [], []
+        for served in await discover(self._client):
+            if not served.resource.namespaced or not served.verbs >= {"list", "delete"}:
+                continue
+            try:
+                if objects := await self._remove(served, namespace):
+                    left.append(Left(served.resource, tuple(map(_finalizers, objects))))
+            except NotFound:  # no longer served
+                continue
+            except KubewrightError as error:
+                troubles.append(f"{served.resource}: {error}")
+        return left, troubles
+
+    async def _remove(self, served: Served, namespace: str) -> list[Json]:
+        """Delete every object of one kind; those that are still there afterwards."""
+        kind = dynamic(served.resource)
+        objects = await self._client.list(kind, namespace)
+        if not objects:
+            return []
+        log.info("emptying", namespace=namespace, kind=str(served.resource), objects=len(objects))
+        if "deletecollection" in served.verbs:
+            await self._client.send(
+                self._client.request("DELETE", served.resource.path(namespace)), safe=True
+            )
+        else:
+            for each in objects:
+                await self._delete(served.resource, each["metadata"])
+        return await self._client.list(kind, namespace)
+
+    async def _delete(self, resource: Resource, metadata: Mapping[str, Any]) -> None:
+        key = Key(metadata["namespace"], metadata["name"])
+        try:
+            await self._client.delete(dynamic(resource), key, uid=metadata["uid"])
+        except (NotFound, Conflict, MethodNotAllowed):
+            log.debug("not deleted", kind=str(resource), object=str(key))
+
+    async def _finalize(self, namespace: Json) -> None:
+        """Let the namespace go. This subresource takes only a whole object: the one just read."""
+        name = namespace["metadata"]["name"]
+        kept = [each for each in namespace["spec"]["finalizers"] if each != FINALIZER]
+        body = msgspec.json.encode({**namespace, "spec": {**namespace["spec"], "finalizers": kept}})
+        path = NAMESPACE.resource.path(name=name, subresource="finalize")
+        try:
+            await self._client.send(self._client.request("PUT", path, body=body), safe=True)
+        except NotFound:
+            return
+        log.info("finalized", namespace=name)
+
+    async def _tell(self, namespace: Json, left: Sequence[Left], troubles: Sequence[str]) -> None:
+        """Write the conditions, if they say something new."""
+        before = namespace.get("status", {})
+        now = rfc3339(self._client.clock.now())
+        after = {**before, "phase": "Terminating", "conditions": conditions(before, left, troubles, now)}
+        if after != before:
+            key = Key("", namespace["metadata"]["name"])
+            await self._client.patch(NAMESPACES, key, {"status": after}, subresource="status")
+
+
+def finalizes(namespace: Json) -> bool:
+    """Whether the namespace waits for us."""
+    return FINALIZER in namespace.get("spec", {}).get("finalizers", ())
+
+
+def patience(namespace: Json, now: datetime) -> float:
+    """Seconds until another pass: a quarter of the time that its end has taken so far, within bounds."""
+    age = (now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"])).total_seconds()
+    return min(LATEST_SECONDS, max(SOONEST_SECONDS, age / 4))
+
+
+def conditions(
+    status: Mapping[str, Any], left: Sequence[Left], troubles: Sequence[str], now: str
+) -> list[Json]:
+    """The namespace's conditions; those that say the same as before keep their time."""
+    old = {each["type"]: each for each in status.get("conditions", ())}
+    for type_, reason, message in _sayings(left, troubles):
+        said = {"type": type_, "status": str(bool(reason)), "reason": reason, "message": message}
+        if not reason:
+            said |= _contented(type_)
+        before = old.get(type_, {})
+        same = all(before.get(name) == value for name, value in said.items())
+        old[type_] = before if same else {**said, "lastTransitionTime": now}
+    return list(old.values())
+
+
+def _sayings(left: Sequence[Left], troubles: Sequence[str]) -> Iterable[tuple[str, str, str]]:
+    remaining = [f"{each.resource} has {len(each.finalizers)} resource instances" for each in left]
+    counts: dict[str, int] = {}
+    for each in left:
+        for name in (name for names in each.finalizers for name in names):
+            counts[name] = counts.get(name, 0) + 1
+    held = [f"{name} in {count} resource instances" for name, count in sorted(counts.items())]
+    yield _saying("NamespaceDeletionContentFailure", "ContentDeletionFailed", "; ".join(troubles))
+    yield _saying(
+        "NamespaceContentRemaining",
+        "SomeResourcesRemain",
+        f"Some resources are remaining: {', '.join(remaining)}" if remaining else "",
+    )
+    yield _saying(
+        "NamespaceFinalizersRemaining",
+        "SomeFinalizersRemain",
+        f"Some content in the namespace has finalizers remaining: {', '.join(held)}" if held else "",
+    )
+
+
+def _saying(type_: str, reason: str, message: str) -> tuple[str, str, str]:
+    return type_, reason if message else "", message
+
+
+_CONTENTED = {
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+def _contented(type_: str) -> dict[str, str]:
+    reason, message = _CONTENTED[type_]
+    return {"reason": reason, "message": message}
+
+
+def _finalizers(obj: Json) -> tuple[str, ...]:
+    return tuple(obj["metadata"].get("finalizers") or ())

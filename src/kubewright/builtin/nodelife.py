@@ -1,0 +1,188 @@
+"""A node that falls silent: its conditions become Unknown.
+
+Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. Whatever
+             times they carry come from another machine's clock; we only note, on our own clock, when
+             we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
+             the conditions that its kubelet owns. When the kubelet is back it writes them itself.
+Frugal.      A heartbeat only moves a number; one timer a node looks at it. No requests at rest, one
+             patch for a node that fell silent.
+Invariants.  After our start every node has a full ``grace`` to be heard. The patch is bound to the
+             version that was judged: a heartbeat that comes in between wins.
+Called by    ``controllers`` of ``builtin``.
+Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubewright.api.core import NODE, Lease, Node, NodeCondition, Taint
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Change, Informer
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import STRATEGIC_PATCH
+
+LEASE_NAMESPACE = "kube-node-lease"
+GRACE_SECONDS = 40.0
+STARTUP_SECONDS = 60.0
+"""Grace of a node whose kubelet never posted a status."""
+
+OWNED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+"""The conditions that a kubelet posts."""
+
+UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
+EFFECTS = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``grace`` in seconds; ``taints``: also mark nodes that are not Ready, as a scheduler expects."""
+
+    grace: float = GRACE_SECONDS
+    startup: float = STARTUP_SECONDS
+    taints: bool = False
+
+
+class NodeLife:
+    """Reconciles nodes. Subscribes to both informers to hear the heartbeats."""
+
+    def __init__(
+        self,
+        client: Client,
+        nodes: Informer[Node],
+        leases: Informer[Lease],
+        *,
+        settings: Settings | None = None,
+    ) -> None:
+        self._client = client
+        self._clock: Clock = client.clock
+        self._nodes = nodes
+        self._settings = settings or Settings()
+        self._heard: dict[str, float] = {}
+        nodes.subscribe(self._node_changed)
+        leases.subscribe(self._lease_changed)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Judge one node's silence."""
+        node = self._nodes.get(key)
+        if node is None:
+            self._heard.pop(key.name, None)
+            return Result.done()
+        now = self._clock.monotonic()
+        silent = now - self._heard.setdefault(key.name, now)
+        remaining = grace_of(node, self._settings) - silent
+        if remaining > 0:
+            await self._mark(node, ())
+            return Result.later(remaining)
+        await self._mark(node, unknown(node, self._clock.now()))
+        return Result.done()
+
+    async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> None:
+        """Write conditions and taints where they are not as they should be."""
+        key, version = Key("", node.name), {"resourceVersion": node.metadata.resource_version}
+        try:
+            if silent:
+                body = {"metadata": version, "status": {"conditions": [_plain(each) for each in silent]}}
+                node = await self._client.patch(
+                    NODE, key, body, subresource="status", content_type=STRATEGIC_PATCH
+                )
+                version = {"resourceVersion": node.metadata.resource_version}
+            if self._settings.taints and (taints := tainted(node, self._clock.now())) is not None:
+                wanted = [_plain_taint(each) for each in taints] or None
+                await self._client.patch(NODE, key, {"metadata": version, "spec": {"taints": wanted}})
+        except NotFound:
+            return
+
+    def _lease_changed(self, change: Change[Lease]) -> None:
+        if change.new is not None and change.key.namespace == LEASE_NAMESPACE:
+            self._hear(change.key.name)
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        if change.new is None:
+            return
+        before, after = heartbeat(change.before()), heartbeat(change.after())
+        if change.old is None or before != after:
+            self._hear(change.key.name)
+
+    def _hear(self, name: str) -> None:
+        self._heard[name] = self._clock.monotonic()
+
+
+def heartbeat(node: Node | None) -> datetime | None:
+    """When the kubelet says it last looked at its own health."""
+    ready = condition(node, "Ready") if node else None
+    return ready.last_heartbeat_time if ready else None
+
+
+def condition(node: Node, type_: str) -> NodeCondition | None:
+    return next((each for each in node.status.conditions if each.type == type_), None)
+
+
+def grace_of(node: Node, settings: Settings) -> float:
+    """How long this node may be silent, in seconds."""
+    return settings.grace if condition(node, "Ready") else settings.startup
+
+
+def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
+    """The conditions to write for a silent node; empty when they say so already."""
+    return tuple(_unknown(node, now))
+
+
+def _unknown(node: Node, now: datetime) -> Iterable[NodeCondition]:
+    for type_ in OWNED:
+        posted = condition(node, type_)
+        if posted is None:
+            yield NodeCondition(
+                type=type_,
+                status="Unknown",
+                reason="NodeStatusNeverUpdated",
+                message="Kubelet never posted node status.",
+                last_heartbeat_time=node.metadata.creation_timestamp,
+                last_transition_time=now,
+            )
+        elif posted.status != "Unknown":
+            yield NodeCondition(
+                type=type_,
+                status="Unknown",
+                reason="NodeStatusUnknown",
+                message="Kubelet stopped posting node status.",
+                last_heartbeat_time=posted.last_heartbeat_time,
+                last_transition_time=now,
+            )
+
+
+def tainted(node: Node, now: datetime) -> tuple[Taint, ...] | None:
+    """The taints that the node should have by its Ready condition; None when it has them."""
+    ready = condition(node, "Ready")
+    status = ready.status if ready else "Unknown"
+    wanted = {"True": "", "False": NOT_READY}.get(status, UNREACHABLE)
+    kept = tuple(t for t in node.spec.taints if t.key not in {UNREACHABLE, NOT_READY} or t.key == wanted)
+    there = {(taint.key, taint.effect) for taint in kept}
+    missing = tuple(
+        Taint(key=wanted, effect=effect, time_added=now if effect == "NoExecute" else None)
+        for effect in EFFECTS
+        if wanted and (wanted, effect) not in there
+    )
+    after = (*kept, *missing)
+    return None if after == node.spec.taints else after
+
+
+def _plain(said: NodeCondition) -> Mapping[str, Any]:
+    return {
+        "type": said.type,
+        "status": said.status,
+        "reason": said.reason,
+        "message": said.message,
+        "lastHeartbeatTime": rfc3339(said.last_heartbeat_time) if said.last_heartbeat_time else None,
+        "lastTransitionTime": rfc3339(said.last_transition_time) if said.last_transition_time else None,
+    }
+
+
+def _plain_taint(taint: Taint) -> Mapping[str, Any]:
+    added = {"timeAdded": rfc3339(taint.time_added)} if taint.time_added else {}
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, "effect": taint.effect, **value, **added}

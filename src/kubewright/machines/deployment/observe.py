@@ -1,0 +1,166 @@
+"""One MachineDeployment, its sets and their machines, as one frozen picture.
+
+Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
+             from the sets, numbers of machines from the machines themselves.
+Invariants.  Nothing here writes. Between looking and deciding nothing awaits. A set that is being
+             deleted has size 0, is never current, and its machines still count.
+Called by    ``reconciler.MachineDeployments``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from kubewright.api.machine import names
+from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine.names import StrategyType
+from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
+from kubewright.api.machine.validate import summary, validate_deployment
+from kubewright.kube.informer import Informer
+from kubewright.machines.deployment.sets import revision_of
+from kubewright.machines.deployment.template import identity
+from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member, stamp
+from kubewright.machines.machineset.observe import read_selector
+from kubewright.rollout.model import Fleet, Group
+from kubewright.rollout.order import in_line, mcm_ranking
+from kubewright.rollout.planner import Recreate, RollingUpdate, Strategy
+from kubewright.rollout.revisions import current_of
+from kubewright.wire.gvk import Key
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A deployment and everything below it. ``deployment`` has its defaults; ``written`` is as it stands."""
+
+    written: MachineDeployment
+    now: datetime
+    sets: tuple[MachineSet, ...] = ()
+    strays: tuple[MachineSet, ...] = ()
+    orphans: tuple[MachineSet, ...] = ()
+    members: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
+    selector_problem: str = ""
+
+    @cached_property
+    def deployment(self) -> MachineDeployment:
+        return with_defaults(self.written)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.written.metadata.namespace, self.written.metadata.name)
+
+    @property
+    def deleting(self) -> bool:
+        return self.written.metadata.deleting
+
+    @cached_property
+    def groups(self) -> dict[str, Group]:
+        """The sets as the planner sees them, by name."""
+        time = self.now.timestamp()
+        return {each.metadata.name: group_of(each, self.members_of(each), time) for each in self.sets}
+
+    @cached_property
+    def current(self) -> MachineSet | None:
+        """The oldest set of the wanted template."""
+        wanted = identity(self.deployment.spec.template)
+        living = [each for each in self.sets if not each.metadata.deleting]
+        found = current_of(
+            ((self.groups[s.metadata.name], identity(s.spec.template)) for s in living), wanted
+        )
+        return self.named(found.name) if found else None
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """All of it as the planner sees it."""
+        current = self.current.metadata.name if self.current else None
+        old = sorted(
+            (group for name, group in self.groups.items() if name != current),
+            key=lambda group: (group.created, group.name),
+        )
+        spec = self.deployment.spec
+        chosen = self.groups[current] if current else None
+        return Fleet(self.written.metadata.name, spec.replicas, chosen, tuple(old), spec.paused)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """How old machines give way; call it only on a valid deployment."""
+        strategy = self.deployment.spec.strategy
+        rolling = strategy.rolling_update
+        if strategy.type != StrategyType.ROLLING_UPDATE or rolling is None:
+            return Recreate()
+        surge, unavailable = rolling.max_surge, rolling.max_unavailable
+        return RollingUpdate(surge if surge is not None else 1, unavailable if unavailable is not None else 0)
+
+    @cached_property
+    def problem(self) -> str:
+        """Why the deployment cannot be worked on; empty when it can."""
+        if errors := validate_deployment(self.deployment):
+            return summary(errors)
+        if self.selector_problem:
+            return self.selector_problem
+        if (
+            self.deployment.spec.strategy.type == StrategyType.IN_PLACE_UPDATE
+            and self.sets
+            and not self.current
+        ):
+            return "spec.strategy.type: updating machines in place is not supported yet"
+        return ""
+
+    @property
+    def selects_all(self) -> bool:
+        """The selector is there but empty: it would take every machine."""
+        selector = self.written.spec.selector
+        return selector is not None and not (selector.match_labels or selector.match_expressions)
+
+    def members_of(self, machine_set: MachineSet) -> tuple[Member, ...]:
+        """The machines of one set."""
+        return self.members.get(machine_set.metadata.uid, ())
+
+    def named(self, name: str) -> MachineSet:
+        """One of the sets."""
+        return next(each for each in self.sets if each.metadata.name == name)
+
+
+def observe(written: MachineDeployment, sets: Informer[MachineSet], census: Census, now: datetime) -> Seen:
+    """The picture of one deployment."""
+    meta = written.metadata
+    selector, problem = read_selector(written.spec.selector)
+    if not problem and not selector.matches(written.spec.template.metadata.labels):
+        problem = "spec.selector: does not match the labels of spec.template"
+    ours = sets.by("owner", meta.uid)
+    orphans = sets.by(WITHOUT_OWNER, meta.namespace)
+    return Seen(
+        written,
+        now,
+        sets=tuple(each for each in ours if meta.deleting or selector.matches(each.metadata.labels)),
+        strays=tuple(
+            each for each in ours if not meta.deleting and not selector.matches(each.metadata.labels)
+        ),
+        orphans=tuple(
+            each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
+        ),
+        members={each.metadata.uid: tuple(census.owned_by(each.metadata.uid)) for each in ours},
+        selector_problem=problem,
+    )
+
+
+def group_of(machine_set: MachineSet, members: tuple[Member, ...], now: float) -> Group:
+    """A set and its machines as the planner sees them."""
+    meta, patience = machine_set.metadata, machine_set.spec.min_ready_seconds
+    line = in_line([member for member in members if member.alive], mcm_ranking(now))
+    return Group(
+        meta.name,
+        created=stamp(meta.creation_timestamp) or 0.0,
+        size=0 if meta.deleting else machine_set.spec.replicas,
+        line=tuple(member.available_at(now, patience) for member in line),
+        leaving=len(members) - len(line),
+        goal=_number(meta.annotations, names.DESIRED_REPLICAS_ANNOTATION),
+        ceiling=_number(meta.annotations, names.MAX_REPLICAS_ANNOTATION),
+        revision=revision_of(meta.annotations).number,
+        settled=machine_set.status.observed_generation >= meta.generation and not meta.deleting,
+    )
+
+
+def _number(annotations: Mapping[str, str], key: str) -> int | None:
+    found = names.integer(annotations, key, -1)
+    return found if found >= 0 else None

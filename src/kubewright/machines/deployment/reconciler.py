@@ -1,0 +1,205 @@
+"""One deployment, one pass: look, decide, act, report. And who wakes a deployment.
+
+Theory.      A deployment is woken by its own spec, by its sets, and by facts about their machines
+             (``machineset.members``); the latter wait a moment for more of them, since each look
+             may resize sets. After acting the pass looks again and reports that second look.
+Called by    ``runtime.controller``; the composition root calls ``wire``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from kubewright.api.machine.names import EventReason
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    MachineDeployment,
+    MachineSet,
+)
+from kubewright.base.clock import Clock
+from kubewright.kube.changes import Change
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
+from kubewright.kube.patches import merge_patch
+from kubewright.machines.deployment.act import Actor
+from kubewright.machines.deployment.decide import decide
+from kubewright.machines.deployment.observe import Seen, observe
+from kubewright.machines.deployment.settings import DeploymentSettings
+from kubewright.machines.deployment.status import News, deployment_status, next_look
+from kubewright.machines.deployment.steps import LetGo
+from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member
+from kubewright.machines.machineset.observe import read_selector
+from kubewright.machines.machineset.pace import Pace
+from kubewright.machines.machineset.reconciler import BY_UID
+from kubewright.machines.machineset.status import INVALID
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+RETRY_SECONDS = 1.0
+"""Pause after a set could not be made; the condition tells why meanwhile."""
+
+log = structlog.get_logger(__name__)
+
+
+class MachineDeployments:
+    """The reconciler of MachineDeployments."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        clock: Clock,
+        settings: DeploymentSettings | None = None,
+        *,
+        census: Census | None = None,
+    ) -> None:
+        self.settings = settings or DeploymentSettings()
+        self.deployments: Informer[MachineDeployment] = informers.get(MACHINE_DEPLOYMENT)
+        self.sets: Informer[MachineSet] = informers.get(MACHINE_SET)
+        self.deployments.index(BY_UID, lambda deployment: (deployment.metadata.uid,))
+        self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
+        self.sets.index(WITHOUT_OWNER, lambda s: () if s.metadata.controller else (s.metadata.namespace,))
+        self.census = census or Census(informers.get(MACHINE))
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._actor = Actor(client, recorder, self.settings.concurrency)
+        self._paces: dict[Key, Pace] = {}
+        self._told: dict[Key, tuple[str, str]] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            Stale: somebody changed what this pass read; the key's backoff applies.
+            KubewrightError: a write failed.
+        """
+        seen = self._look(key)
+        if seen is None:
+            self._paces.pop(key, None)
+            self._told.pop(key, None)
+            return Result.done()
+        plan = decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        news = await self._actor.perform(seen, plan)
+        if any(isinstance(step, LetGo) for step in plan.steps):
+            return Result.done()
+        result = await self._report(key, news)
+        if news.failed:
+            return result.sooner(Result.later(RETRY_SECONDS))
+        return Result.later(0.0) if plan.again else result
+
+    def _look(self, key: Key) -> Seen | None:
+        deployment = self.deployments.get(key)
+        return observe(deployment, self.sets, self.census, self._clock.now()) if deployment else None
+
+    async def _report(self, key: Key, news: News) -> Result:
+        """Write the status when it says something new, but not too often; answers when to look again."""
+        seen = self._look(key)
+        if seen is None:
+            return Result.done()
+        self._complain(seen)
+        wait = next_look(seen)
+        result = Result.later(wait) if wait is not None else Result.done()
+        patch = merge_patch(seen.written.status, deployment_status(seen, news))
+        if not patch:
+            return result
+        pace = self._paces.setdefault(key, Pace(self.settings.status_seconds))
+        now = self._clock.monotonic()
+        if (due := pace.wait(now)) > 0:
+            return result.sooner(Result.later(due))
+        pace.wrote(now)
+        body: dict[str, Any] = {"metadata": {"uid": seen.written.metadata.uid}, "status": patch}
+        try:
+            await self._client.patch(MACHINE_DEPLOYMENT, key, body, subresource="status")
+        except NotFound:
+            return Result.done()
+        return result
+
+    def _complain(self, seen: Seen) -> None:
+        """Tell of a deployment that breaks the rules, once per set of broken rules."""
+        told = (seen.written.metadata.uid, "" if seen.deleting else seen.problem)
+        if told[1] and self._told.get(seen.key) != told:
+            reason = EventReason.SELECTING_ALL if seen.selects_all else INVALID
+            self._recorder.event(seen.written, reason, told[1], warning=True)
+        self._told[seen.key] = told
+
+
+def wire(deployments: MachineDeployments, clock: Clock) -> Controller:
+    """The controller of MachineDeployments, listening to deployments, sets and facts about machines."""
+    settings = deployments.settings
+    controller = Controller("machinedeployment", deployments, clock, workers=settings.workers)
+    controller.watches(deployments.deployments, _own_change)
+    controller.watches(deployments.sets, lambda change: _of_set(deployments.deployments, change))
+
+    def told(before: Member | None, after: Member | None) -> None:
+        for key in deployments_of(deployments, before, after):
+            controller.enqueue(key, "a machine has changed", after=settings.gather_seconds)
+
+    deployments.census.listen(told)
+    return controller
+
+
+def deployments_of(deployments: MachineDeployments, before: Member | None, after: Member | None) -> set[Key]:
+    """The deployments of the sets that a machine belonged and belongs to."""
+    found: set[Key] = set()
+    for member in (before, after):
+        if member is None or not member.owner_uid:
+            continue
+        for key in deployments.sets.keys_by(BY_UID, member.owner_uid):
+            header = deployments.sets.header(key)
+            if header is not None and header.owner_uid:
+                found |= deployments.deployments.keys_by(BY_UID, header.owner_uid)
+    return found
+
+
+def _own_change(change: Change[MachineDeployment]) -> Iterable[Key]:
+    """Not for a status that we wrote ourselves."""
+    before, after = change.before(), change.after()
+    if before is None or after is None or before.metadata.uid != after.metadata.uid:
+        return (change.key,)
+    return () if _same_but_status(before, after) else (change.key,)
+
+
+def _of_set(deployments: Informer[MachineDeployment], change: Change[MachineSet]) -> set[Key]:
+    """The deployment of a set, before and after; of an orphan, those that might adopt it.
+
+    Of a set's status only conditions and the observed generation matter here: machines are counted
+    by themselves.
+    """
+    before, after = change.before(), change.after()
+    if before is not None and after is not None and _same_but_status(before, after):
+        told = (after.status.machine_set_condition, after.status.observed_generation)
+        if told == (before.status.machine_set_condition, before.status.observed_generation):
+            return set()
+    found: set[Key] = set()
+    for header in (change.old, change.new):
+        if header is not None and header.owner_uid:
+            found |= deployments.keys_by(BY_UID, header.owner_uid)
+    if change.new is not None and not change.new.owner_uid:
+        found |= {
+            Key(each.namespace, each.name)
+            for each in deployments.list(change.key.namespace)
+            if read_selector(each.spec.selector)[0].matches(change.new.labels)
+        }
+    return found
+
+
+def _same_but_status(before: MachineDeployment | MachineSet, after: MachineDeployment | MachineSet) -> bool:
+    mine, theirs = before.metadata, after.metadata
+    if mine.generation != theirs.generation or mine.deletion_timestamp != theirs.deletion_timestamp:
+        return False
+    return (mine.labels, mine.annotations, mine.finalizers, mine.owner_references) == (
+        theirs.labels,
+        theirs.annotations,
+        theirs.finalizers,
+        theirs.owner_references,
+    )

@@ -1,0 +1,170 @@
+"""One set, one pass: look, decide, act, report. And who wakes a set.
+
+Theory.      A set is woken by its own spec and by facts about its machines (``members``), and waits
+             a moment for more of them, so that a burst of machines is one pass. After acting the
+             pass looks again, and the status is of that second look: the cache shows our writes.
+Called by    ``runtime.controller``; the composition root calls ``wire``.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, MachineSet
+from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.changes import Change
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
+from kubewright.kube.patches import merge_patch
+from kubewright.machines.machineset.act import Actor
+from kubewright.machines.machineset.decide import decide
+from kubewright.machines.machineset.members import Census, Member
+from kubewright.machines.machineset.observe import Memory, Seen, key_of, observe, read_selector
+from kubewright.machines.machineset.outcome import Outcome
+from kubewright.machines.machineset.pace import Pace
+from kubewright.machines.machineset.settings import MachineSetSettings
+from kubewright.machines.machineset.status import INVALID, set_status, until_available
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+BY_UID = "uid"
+"""Index of sets: their own uid, to find the set that a machine's owner reference means."""
+
+SHOWN_ERRORS = 5
+
+log = structlog.get_logger(__name__)
+
+
+class MachineSets:
+    """The reconciler of MachineSets."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        clock: Clock,
+        settings: MachineSetSettings | None = None,
+        *,
+        census: Census | None = None,
+    ) -> None:
+        self.settings = settings or MachineSetSettings()
+        self.sets: Informer[MachineSet] = informers.get(MACHINE_SET)
+        self.sets.index(BY_UID, lambda machine_set: (machine_set.metadata.uid,))
+        machines = informers.get(MACHINE)
+        self.census = census or Census(machines)
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._actor = Actor(client, machines, recorder, clock, self.settings)
+        self._memories: dict[Key, tuple[str, Memory]] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        machine_set = self.sets.get(key)
+        if machine_set is None:
+            self._memories.pop(key, None)
+            return Result.done()
+        memory = self._memory(key, machine_set)
+        seen = observe(machine_set, self.census, memory, self._clock.now())
+        plan = decide(seen, self.settings)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        outcome = await self._actor.perform(seen, memory, plan)
+        result = Result.later(plan.wake) if plan.wake is not None else Result.done()
+        if not outcome.gone:
+            result = result.sooner(await self._report(key, memory, outcome))
+        if outcome.errors:
+            raise _first(outcome.errors)
+        return result
+
+    def _memory(self, key: Key, machine_set: MachineSet) -> Memory:
+        """What is remembered of this very set. Nobody waits for a doubt about a set that is going."""
+        uid, memory = self._memories.get(key, ("", Memory()))
+        if uid != machine_set.metadata.uid:
+            memory = Memory(pace=Pace(self.settings.status_seconds))
+            self._memories[key] = (machine_set.metadata.uid, memory)
+        if machine_set.metadata.deleting:
+            since = self._clock.monotonic() - self.settings.doubt_seconds
+            memory.doubts = {name: asked for name, asked in memory.doubts.items() if asked > since}
+        return memory
+
+    async def _report(self, key: Key, memory: Memory, outcome: Outcome) -> Result:
+        """Write the status when it says something new, but not too often; answers when to look again."""
+        machine_set = self.sets.get(key)
+        if machine_set is None:
+            return Result.done()
+        seen = observe(machine_set, self.census, memory, self._clock.now())
+        self._complain(seen, memory)
+        waits = until_available(seen.members, machine_set.spec.min_ready_seconds, seen.time)
+        result = Result.later(waits) if waits is not None else Result.done()
+        patch = merge_patch(machine_set.status, set_status(seen, outcome.failure))
+        if not patch:
+            return result
+        if (wait := memory.pace.wait(self._clock.monotonic())) > 0:
+            return result.sooner(Result.later(wait))
+        memory.pace.wrote(self._clock.monotonic())
+        body = {"metadata": {"uid": machine_set.metadata.uid}, "status": patch}
+        try:
+            await self._client.patch(MACHINE_SET, key, body, subresource="status")
+        except NotFound:
+            return Result.done()
+        return result
+
+    def _complain(self, seen: Seen, memory: Memory) -> None:
+        """Tell of a set that breaks the rules, once per set of broken rules."""
+        if seen.problem and seen.problem != memory.told and not seen.deleting:
+            self._recorder.event(seen.machine_set, INVALID, seen.problem, warning=True)
+        memory.told = seen.problem
+
+
+def _first(errors: list[KubewrightError]) -> Exception:
+    """One error as it is, several as a group; the controller takes the most patient retry."""
+    return errors[0] if len(errors) == 1 else ExceptionGroup("machines of a set", errors[:SHOWN_ERRORS])
+
+
+def wire(machine_sets: MachineSets, clock: Clock) -> Controller:
+    """The controller of MachineSets, listening to sets and to facts about machines."""
+    settings = machine_sets.settings
+    controller = Controller("machineset", machine_sets, clock, workers=settings.workers)
+    controller.watches(machine_sets.sets, _when_it_matters)
+
+    def told(before: Member | None, after: Member | None) -> None:
+        for key in sets_of(machine_sets.sets, before, after):
+            controller.enqueue(key, "a machine has changed", after=settings.gather_seconds)
+
+    machine_sets.census.listen(told)
+    return controller
+
+
+def sets_of(sets: Informer[MachineSet], before: Member | None, after: Member | None) -> set[Key]:
+    """The sets that a machine belonged and belongs to, or that might adopt it."""
+    found: set[Key] = set()
+    for member in (before, after):
+        if member is not None and member.owner_uid:
+            found |= sets.keys_by(BY_UID, member.owner_uid)
+    if after is not None and not after.owner_uid:
+        found |= {
+            key_of(machine_set)
+            for machine_set in sets.list(after.key.namespace)
+            if read_selector(machine_set.spec.selector)[0].matches(after.labels)
+        }
+    return found
+
+
+def _when_it_matters(change: Change[MachineSet]) -> Iterable[Key]:
+    """Not for a status that we wrote ourselves: the pass that wrote it knew."""
+    old, new = change.old, change.new
+    if old is None or new is None or old.uid != new.uid:
+        return (change.key,)
+    if (old.generation, old.deleting, old.labels) != (new.generation, new.deleting, new.labels):
+        return (change.key,)
+    before, after = change.before(), change.after()
+    same = (
+        before is not None and after is not None and before.metadata.annotations == after.metadata.annotations
+    )
+    same = same and before.metadata.finalizers == after.metadata.finalizers  # type: ignore[union-attr]
+    return () if same else (change.key,)

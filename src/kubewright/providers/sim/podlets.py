@@ -1,0 +1,111 @@
+"""The half of the hollow kubelets that looks after pods: starts them, ends them.
+
+Theory.      Pods have an agenda and workers of their own, so that a thousand pods do not hold up a
+             Lease, nor the other way round. What to do with one is decided in ``pods``; here it is
+             looked up and done.
+Invariants.  Only pods that are bound to a node of ours whose kubelet is alive are touched. A pod is
+             removed by its uid, so never one that took its name since.
+Called by    ``kubelets``, which says who is alive and when somebody wakes.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from kubewright.api.core import POD, Pod
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.changes import Change
+from kubewright.kube.informers import Informers
+from kubewright.providers.sim.agenda import Agenda
+from kubewright.providers.sim.pods import PodSlice, Remove, Start, Wait, decide, read_pod, running
+from kubewright.providers.sim.settings import SYNC_SECONDS, KubeletSettings
+from kubewright.providers.sim.vm import Vm
+from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import STRATEGIC_PATCH
+
+log = structlog.get_logger(__name__)
+BY_NODE = "sim.node"
+"""Our index of pods, by the node that they are bound to."""
+PAUSE_SECONDS = 5.0
+"""Before a pod whose request failed is looked at again."""
+
+
+class Podlets:
+    """All pods of one cluster that are bound to simulated nodes."""
+
+    def __init__(
+        self, informers: Informers, settings: KubeletSettings, host_of: Callable[[str], Vm | None]
+    ) -> None:
+        self._informers = informers
+        self._client = informers.client
+        self._clock = informers.client.clock
+        self._settings = settings
+        self._host_of = host_of
+        self._visits: Agenda[Key] = Agenda(self._clock)
+        self._pods = informers.get(POD, namespace="")
+        self._pods.index(BY_NODE, _bound_to)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._pods.wait_synced(SYNC_SECONDS)
+        unsubscribe = self._pods.subscribe(self._pod_changed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._settings.workers):
+                    group.create_task(self._work(), name=f"podlets {number}")
+        finally:
+            unsubscribe()
+            self._informers.release(self._pods)
+
+    def wake(self, node_name: str) -> None:
+        """A kubelet came up: look at its pods."""
+        for key in self._pods.keys_by(BY_NODE, node_name):
+            self._visits.soon(key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        if change.new is None:
+            self._visits.drop(change.key)
+        else:
+            self._visits.soon(change.key)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._visits.take()
+            again = None
+            try:
+                again = await self._visit(key)
+            finally:
+                self._visits.done(key, again)
+
+    async def _visit(self, key: Key) -> float | None:
+        """Do what is due for one pod; answers when to come back (``Clock.monotonic``)."""
+        if (header := self._pods.header(key)) is None:
+            return None
+        pod = read_pod(header.data)
+        if (vm := self._host_of(pod.spec.node_name)) is None:
+            return None
+        step, now = decide(pod, self._settings, self._clock.now()), self._clock.monotonic()
+        if isinstance(step, Wait):
+            return None if step.until is None else now + (step.until - self._clock.now()).total_seconds()
+        try:
+            await self._act(step, key, pod, vm)
+        except (NotFound, Conflict):
+            return None  # it is gone, or another by that name: the watch tells
+        except KubewrightError as error:
+            log.debug("a simulated pod could not be written", pod=str(key), error=str(error))
+            return now + PAUSE_SECONDS
+        return None
+
+    async def _act(self, step: Start | Remove, key: Key, pod: PodSlice, vm: Vm) -> None:
+        match step:
+            case Start():
+                body = running(pod, vm, self._clock.now())
+                await self._client.patch(POD, key, body, subresource="status", content_type=STRATEGIC_PATCH)
+            case Remove():
+                await self._client.delete(POD, key, uid=pod.metadata.uid, grace=0)
+
+
+def _bound_to(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()

@@ -1,0 +1,157 @@
+"""Bytes to values and back: what Go clients write must read, and what we write must be complete."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from kubewright.api import core
+from kubewright.api.core import LEASE, NODE, POD, SECRET, Lease, LeaseSpec, NodeCondition
+from kubewright.api.kinds import Kind, Undecodable, dynamic
+from kubewright.api.machine import v1alpha1
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_CLASS,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    LastOperation,
+    Machine,
+)
+from kubewright.wire.gvk import Resource
+
+KINDS = [value for module in (core, v1alpha1) for value in vars(module).values() if isinstance(value, Kind)]
+T0 = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_an_empty_object_reads_and_is_written_with_its_type(kind):
+    obj = kind.decode(b"{}")
+    written = json.loads(kind.encode(obj))
+    assert written["apiVersion"] == kind.resource.api_version
+    assert written["kind"] == kind.resource.kind
+    assert kind.decode(kind.encode(obj)) == kind.from_plain(written)
+
+
+NULLS = [
+    (
+        "a template's creation time",
+        MACHINE_SET,
+        {"spec": {"template": {"metadata": {"creationTimestamp": None}}}},
+    ),
+    ("labels", MACHINE, {"metadata": {"labels": None, "name": "m"}}),
+    ("one label", MACHINE, {"metadata": {"labels": {"a": None, "b": "c"}}}),
+    ("conditions", MACHINE, {"status": {"conditions": None}}),
+    ("an item of a list", NODE, {"spec": {"taints": [None, {"key": "a"}]}}),
+    (
+        "times inside a condition",
+        NODE,
+        {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": None}]}},
+    ),
+    ("a whole spec", MACHINE_DEPLOYMENT, {"spec": None}),
+    ("an optional block", MACHINE_DEPLOYMENT, {"spec": {"strategy": {"rollingUpdate": None, "type": None}}}),
+    ("data of a secret", SECRET, {"data": None}),
+]
+
+
+@pytest.mark.parametrize(("kind", "obj"), [case[1:] for case in NULLS], ids=[case[0] for case in NULLS])
+def test_null_counts_as_absent_in(kind, obj):
+    def stripped(value):
+        if isinstance(value, dict):
+            return {key: stripped(item) for key, item in value.items() if item is not None}
+        return [stripped(item) for item in value if item is not None] if isinstance(value, list) else value
+
+    assert kind.decode(json.dumps(obj).encode()) == kind.decode(json.dumps(stripped(obj)).encode())
+
+
+def test_nulls_inside_a_provider_spec_are_the_drivers_business():
+    text = b'{"metadata":{"labels":null},"providerSpec":{"spot":null,"disks":[null,{"size":null}]}}'
+    assert MACHINE_CLASS.decode(text).provider_spec == {"spot": None, "disks": [None, {"size": None}]}
+
+
+BROKEN = [
+    ("half an object", POD, b'{"metadata":', ""),
+    ("no object at all", POD, b"[]", ""),
+    ("bytes that are no text", POD, b"\xff", ""),
+    ("text where a number belongs", POD, b'{"spec":{"priority":"high"}}', "spec.priority"),
+    ("a wrong type and then half an object", POD, b'{"spec":{"priority":"high"},', ""),
+    ("a time without a zone", NODE, b'{"metadata":{"creationTimestamp":"2030-01-01T00:00:00"}}',
+     "metadata.creationTimestamp"),
+    ("a secret that is no base64", SECRET, b'{"data":{"a":"%%%"}}', "data[...]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "path"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
+)
+def test_refuses_and_says_where(kind, data, path):
+    with pytest.raises(Undecodable) as caught:
+        kind.decode(data)
+    assert caught.value.path == path
+    assert kind.resource.kind in str(caught.value)
+
+
+def test_wire_names_where_camel_case_is_not_the_rule():
+    machine = {
+        "spec": {
+            "class": {"kind": "MachineClass", "name": "c"},
+            "providerID": "sim:///a",
+            "nodeTemplate": {
+                "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"], "externalID": "x"}
+            },
+        }
+    }
+    read = MACHINE.from_plain(machine)
+    assert read.spec.machine_class.name == "c"
+    assert read.spec.provider_id == "sim:///a"
+    assert MACHINE.to_plain(read)["spec"] == {
+        **machine["spec"],
+        "nodeTemplate": {"metadata": {}, **machine["spec"]["nodeTemplate"]},
+    }
+
+
+def test_a_set_keeps_its_conditions_under_upstreams_name():
+    read = MACHINE_SET.from_plain({"status": {"machineSetCondition": [{"type": "Frozen", "status": "True"}]}})
+    assert read.status.machine_set_condition[0].type == "Frozen"
+
+
+def test_our_times_are_whole_seconds():
+    written = MACHINE.to_plain(
+        Machine(
+            status=v1alpha1.MachineStatus(
+                last_operation=LastOperation(last_update_time=T0.replace(microsecond=5))
+            )
+        )
+    )
+    assert written["status"]["lastOperation"]["lastUpdateTime"] == "2030-01-01T12:00:00Z"
+
+
+def test_a_lease_always_shows_a_fraction_of_a_second():
+    written = LEASE.to_plain(Lease(spec=LeaseSpec(holder_identity="a", renew_time=T0)))
+    assert written["spec"]["renewTime"] == "2030-01-01T12:00:00.000001Z"
+
+
+def test_a_dynamic_kind_is_a_plain_dict():
+    kind = dynamic(Resource("example.org", "v1", "things", "Thing"))
+    assert kind.decode(b'{"spec":{"a":null}}') == {"spec": {"a": None}}
+    assert json.loads(kind.encode({"spec": {}})) == {
+        "apiVersion": "example.org/v1",
+        "kind": "Thing",
+        "spec": {},
+    }
+
+
+def test_kinds_are_equal_by_what_they_say():
+    resource = Resource("example.org", "v1", "things", "Thing")
+    assert dynamic(resource) == dynamic(resource)
+    assert len({dynamic(resource), dynamic(resource), POD}) == 2
+
+
+def test_values_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        NodeCondition(type="Ready").type = "Other"
+
+
+def test_a_secret_shows_its_keys_only():
+    secret = SECRET.decode(b'{"metadata":{"name":"s"},"data":{"token":"aHVudGVyMg=="}}')
+    assert secret.data["token"] == b"hunter2"
+    assert "hunter2" not in repr(secret)

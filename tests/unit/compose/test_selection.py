@@ -1,0 +1,35 @@
+"""Which controllers run, by the words of --controllers."""
+
+import pytest
+
+from kubewright.base.errors import InvalidInput
+from kubewright.compose.selection import select
+
+KNOWN = ("deployment", "set", "machine")
+
+CASES = [
+    pytest.param(["*"], KNOWN, id="a star is everything"),
+    pytest.param([], KNOWN, id="nothing said is everything"),
+    pytest.param(["machine", "set"], ("set", "machine"), id="names choose, in the order that is known"),
+    pytest.param(["-set"], ("deployment", "machine"), id="a minus alone leaves the others"),
+    pytest.param(["*", "-set"], ("deployment", "machine"), id="all but one"),
+    pytest.param([" machine ", ""], ("machine",), id="blanks do not count"),
+]
+WRONG = [
+    pytest.param(
+        ["tractor"], "unknown controller tractor; there are: deployment, set, machine", id="unknown"
+    ),
+    pytest.param(["set", "-set"], "set is switched both on and off", id="on and off"),
+    pytest.param(["-set", "-machine", "-deployment"], "no controller is left to run", id="none left"),
+]
+
+
+@pytest.mark.parametrize(("asked", "chosen"), CASES)
+def test_words_choose_controllers(asked: list[str], chosen: tuple[str, ...]) -> None:
+    assert select(KNOWN, asked) == chosen
+
+
+@pytest.mark.parametrize(("asked", "sentence"), WRONG)
+def test_words_that_make_no_sense_are_refused(asked: list[str], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        select(KNOWN, asked)

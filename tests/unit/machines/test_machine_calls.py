@@ -1,0 +1,178 @@
+"""Cloud calls beside the workers: what is known after each way in which they can end."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kubewright.base.clock import LoopClock
+from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
+from kubewright.machines.machine.calls import VmCalls, VmSeen
+from kubewright.machines.machine.steps import Verb
+from kubewright.wire.gvk import Key
+
+KEY = Key("default", "m1")
+REQUEST = MachineRequest("m1", "default", "u1", MachineClassRef("small", "default"))
+VM = Instance("sim:///vm-1", "m1")
+
+
+@dataclass
+class Scripted:
+    """A driver that answers as told: a value, an error, or a function."""
+
+    answers: dict[str, Any] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def _answer(self, verb: str) -> Any:
+        self.asked.append(verb)
+        answer = self.answers.get(verb, Unimplemented(verb))
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            return VM
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def create(self, request: MachineRequest) -> Instance:
+        return await self._answer("create")
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        return await self._answer("initialize")
+
+    async def delete(self, request: MachineRequest) -> None:
+        await self._answer("delete")
+
+    async def status(self, request: MachineRequest) -> Instance:
+        return await self._answer("status")
+
+    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+        return []
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        return []
+
+
+CASES: list[Any] = [
+    pytest.param(
+        {"status": VM}, Verb.ENSURE, ["status"], lambda s: s.instance == VM, id="a VM that exists is adopted"
+    ),
+    pytest.param(
+        {"status": NotFound("no"), "create": VM},
+        Verb.ENSURE,
+        ["status", "create", "initialize"],
+        lambda s: s.instance == VM,
+        id="a VM that does not is made, and initialized if that is offered",
+    ),
+    pytest.param(
+        {"create": VM},
+        Verb.ENSURE,
+        ["status", "create", "initialize"],
+        lambda s: s.instance == VM,
+        id="a driver without status simply creates",
+    ),
+    pytest.param(
+        {"status": Uninitialized("half", provider_id="p", node_name="n"), "initialize": VM},
+        Verb.ENSURE,
+        ["status", "initialize"],
+        lambda s: s.instance == VM,
+        id="a half made VM is only initialized",
+    ),
+    pytest.param(
+        {"create": VM, "initialize": DriverError("no net")},
+        Verb.ENSURE,
+        ["status", "create", "initialize"],
+        lambda s: s.instance == VM and s.initializing and s.error,
+        id="a VM whose initialization fails is known all the same",
+    ),
+    pytest.param(
+        {"create": DriverError.of(Code.ResourceExhausted, "full")},
+        Verb.ENSURE,
+        ["status", "create"],
+        lambda s: s.error and s.doubt is None,
+        id="a clear refusal leaves no doubt",
+    ),
+    pytest.param(
+        {"create": DriverError.of(Code.DeadlineExceeded, "late")},
+        Verb.ENSURE,
+        ["status", "create"],
+        lambda s: s.error and s.doubt is not None,
+        id="a creation without an answer leaves a doubt",
+    ),
+    pytest.param({"delete": None}, Verb.DELETE, ["delete"], lambda s: s.settled(Verb.DELETE), id="deleted"),
+    pytest.param(
+        {"delete": NotFound("no")},
+        Verb.DELETE,
+        ["delete"],
+        lambda s: s.settled(Verb.DELETE),
+        id="deleting what is not there is a success",
+    ),
+    pytest.param(
+        {"delete": DriverError("busy")},
+        Verb.DELETE,
+        ["delete"],
+        lambda s: s.error and not s.running,
+        id="a failed deletion is known as failed",
+    ),
+    pytest.param(
+        {"status": NotFound("no")},
+        Verb.LOOK,
+        ["status"],
+        lambda s: s.settled(Verb.LOOK) and s.instance is None,
+        id="a look that finds nothing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answers", "verb", "asked", "known"), CASES)
+async def test_what_is_known_after_a_call(
+    answers: dict[str, Any], verb: Verb, asked: list[str], known: Callable[[VmSeen], object]
+) -> None:
+    driver, woken = Scripted(answers), asyncio.Event()
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+    calls.start(KEY, verb, REQUEST, "inputs")
+    assert calls.seen("u1").running
+    await woken.wait()
+    seen = calls.seen("u1")
+    assert driver.asked == asked
+    assert known(seen)
+    assert (seen.running, seen.inputs) == (False, "inputs")
+
+
+async def test_a_second_call_waits_for_the_first() -> None:
+    hanging = asyncio.Event()
+    driver = Scripted({"status": hanging})
+    calls = VmCalls(driver, LoopClock(), lambda _key: None)
+    calls.start(KEY, Verb.ENSURE, REQUEST, "")
+    calls.start(KEY, Verb.DELETE, REQUEST, "")
+    await asyncio.sleep(1)
+    assert driver.asked == ["status"]
+    assert calls.seen("u1").verb is Verb.ENSURE
+    await calls.close()
+
+
+async def test_a_deletion_remembers_the_doubt_before_it() -> None:
+    driver = Scripted({"create": DriverError.of(Code.Unavailable, "?"), "delete": None})
+    woken = asyncio.Event()
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+    calls.start(KEY, Verb.ENSURE, REQUEST, "")
+    await woken.wait()
+    doubt = calls.seen("u1").doubt
+    woken.clear()
+    calls.start(KEY, Verb.DELETE, REQUEST, "")
+    await woken.wait()
+    assert doubt is not None
+    assert calls.seen("u1").doubt == doubt
+
+
+async def test_a_forgotten_machine_leaves_nothing_behind() -> None:
+    hanging = asyncio.Event()
+    calls = VmCalls(Scripted({"status": hanging}), LoopClock(), lambda _key: None)
+    calls.start(KEY, Verb.ENSURE, REQUEST, "")
+    calls.forget("u1")
+    hanging.set()
+    await asyncio.sleep(1)
+    assert calls.seen("u1") == VmSeen()
+    assert len(calls) == 0

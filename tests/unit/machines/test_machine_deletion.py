@@ -1,0 +1,143 @@
+"""A machine that is being deleted, one look: what is planned (mcm.md §4.13, §5.7)."""
+
+from datetime import timedelta
+from operator import attrgetter
+
+import pytest
+
+from kubewright.api.machine.names import Phase
+from kubewright.driver.errors import DriverError
+from kubewright.machines.machine.calls import VmSeen
+from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.steps import Verb
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.testing.scenes import (
+    GONE,
+    NOW,
+    POD,
+    SILENT,
+    Case,
+    called,
+    machine,
+    minutes,
+    node,
+    seen,
+)
+
+DYING = machine("Running", deleted=timedelta(0))
+EMPTY = DrainPlan(done=True)
+BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
+
+DELETION = [
+    Case(
+        "a creation under way comes to its end first",
+        seen(machine(vm=False, deleted=timedelta(0)), vm=VmSeen(verb=Verb.ENSURE, began=NOW)),
+        [],
+    ),
+    Case("first the node is cordoned", seen(DYING, node()), ["Cordon"]),
+    Case(
+        "then its pods are asked to leave",
+        seen(DYING, node(cordoned=True), drain=BUSY),
+        ["MarkTerminating", "Drain"],
+    ),
+    Case(
+        "a silent node's pods are not waited for before the cloud was asked",
+        seen(DYING, node(SILENT, cordoned=True), drain=BUSY),
+        ["Call"],
+    ),
+    Case("an empty node's VM may go", seen(DYING, node(cordoned=True), drain=EMPTY), ["Call"]),
+    Case(
+        "attached volumes are waited for",
+        seen(DYING, node(cordoned=True), drain=EMPTY, attachments=("a",), drained_since=NOW),
+        [],
+    ),
+    Case(
+        "but not for ever",
+        seen(DYING, node(cordoned=True), drain=EMPTY, attachments=("a",), drained_since=NOW - minutes(3)),
+        ["Call"],
+    ),
+    Case(
+        "a forced deletion takes the attachments off",
+        seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=("a",)),
+        ["ReleaseVolumes"],
+    ),
+    Case(
+        "while the VM is deleted nothing is asked twice",
+        seen(DYING, node(cordoned=True), vm=VmSeen(verb=Verb.DELETE, began=NOW)),
+        [],
+    ),
+    Case("the node goes after the VM", seen(DYING, node(cordoned=True), vm=GONE), ["DeleteNode"]),
+    Case(
+        "pods on a VM that is gone hold up nothing",
+        seen(DYING, node(cordoned=True), vm=GONE, drain=BUSY),
+        ["DeleteNode"],
+    ),
+    Case("the finalizer goes last", seen(DYING, vm=GONE), ["Release"]),
+    Case(
+        "a failed deletion is reported and tried again in time",
+        seen(DYING, vm=called(Verb.DELETE, error=DriverError("busy"))),
+        [],
+        Phase.TERMINATING,
+        "VM deletion failed due to",
+        timedelta(seconds=5),
+    ),
+    Case(
+        "a failed deletion is tried again",
+        seen(DYING, vm=called(Verb.DELETE, ago=minutes(1), error=DriverError("busy"))),
+        ["Call"],
+        Phase.TERMINATING,
+    ),
+    Case(
+        "without its class a VM cannot be deleted, and the machine says so",
+        seen(DYING, problem='MachineClass "small" not found', can_call=False),
+        [],
+        Phase.TERMINATING,
+        "blocked",
+    ),
+    Case(
+        "a deletion that lasts is reported",
+        seen(machine("Running", deleted=minutes(1)), vm=VmSeen(verb=Verb.DELETE, began=NOW)),
+        [],
+        Phase.TERMINATING,
+    ),
+    Case(
+        "a creation that nobody answered is waited for",
+        seen(machine(vm=False, deleted=timedelta(0)), vm=GONE, doubt_until=NOW + minutes(1)),
+        [],
+        wake=timedelta(seconds=1),
+    ),
+    Case(
+        "after the doubt the cloud is asked once more",
+        seen(machine(vm=False, deleted=minutes(1)), vm=called(Verb.DELETE, ago=minutes(1)), doubt_until=NOW),
+        ["Call"],
+    ),
+    Case(
+        "and then believed",
+        seen(machine(vm=False, deleted=minutes(1)), vm=GONE, doubt_until=NOW - minutes(1)),
+        ["Release"],
+    ),
+    Case(
+        "a machine that others hold is left to them",
+        seen(machine("Terminating", deleted=minutes(1), finalizers=("theirs",))),
+        [],
+    ),
+]
+
+
+CASES = DELETION
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    plan = decide(case.seen, NOW)
+    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert (plan.report.phase if plan.report else None) == case.phase
+    assert case.says in (plan.report.description if plan.report else "")
+    if case.wake != "any":
+        assert plan.wake == case.wake
+    assert plan.because
+
+
+def test_the_same_picture_gives_the_same_plan() -> None:
+    of = seen(DYING, node(cordoned=True), drain=BUSY)
+    assert decide(of, NOW) == decide(of, NOW)

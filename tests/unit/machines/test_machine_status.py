@@ -1,0 +1,93 @@
+"""What a machine's status says: written when there is news, left alone when there is none."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.core import Node, NodeCondition, NodeStatus
+from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, Machine, MachineStatus
+from kubewright.api.meta import ObjectMeta
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.status import machine_status
+from kubewright.machines.machine.steps import Report
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+READY = NodeCondition(type="Ready", status="True", last_heartbeat_time=NOW)
+REFUSED = Report(None, OperationType.CREATE, OperationState.FAILED, "no (request 1)", "Internal")
+
+
+def seen(status: MachineStatus, *conditions: NodeCondition) -> Seen:
+    machine = Machine(metadata=ObjectMeta(name="m1", uid="u1"), status=status)
+    node = Node(status=NodeStatus(conditions=conditions)) if conditions else None
+    return Seen(machine=machine, settings=MachineSettings(), now=NOW, node=node)
+
+
+def failed(ago: timedelta) -> MachineStatus:
+    operation = LastOperation(
+        description="no (request 1)",
+        error_code="Internal",
+        state="Failed",
+        type="Create",
+        last_update_time=NOW - ago,
+    )
+    return MachineStatus(last_operation=operation, current_status=CurrentStatus(phase="CrashLoopBackOff"))
+
+
+def test_nothing_to_report_changes_nothing() -> None:
+    status = failed(timedelta(minutes=1))
+    assert machine_status(seen(status), None, NOW) == status
+
+
+def test_the_same_report_again_changes_nothing() -> None:
+    status = failed(timedelta(minutes=1))
+    assert machine_status(seen(status), REFUSED, NOW) == status
+
+
+@pytest.mark.parametrize(
+    ("ago", "written"),
+    [
+        pytest.param(timedelta(minutes=1), False, id="a request id alone is no news"),
+        pytest.param(timedelta(minutes=6), True, id="but an old description is refreshed"),
+    ],
+)
+def test_words_that_differ(ago: timedelta, written: bool) -> None:
+    status = failed(ago)
+    report = Report(
+        None, REFUSED.type, REFUSED.state, "no (request 2)", REFUSED.error_code
+    )  # fmt: skip
+    assert (machine_status(seen(status), report, NOW) != status) is written
+
+
+def test_a_new_phase_starts_its_clock() -> None:
+    report = Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, "silent")
+    status = machine_status(seen(MachineStatus(current_status=CurrentStatus(phase="Running"))), report, NOW)
+    assert status.current_status.phase == "Unknown"
+    assert status.current_status.last_update_time == NOW
+
+
+def test_the_same_phase_keeps_its_clock() -> None:
+    began = NOW - timedelta(minutes=5)
+    status = MachineStatus(current_status=CurrentStatus(phase="Unknown", last_update_time=began))
+    report = Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, "still silent")
+    assert machine_status(seen(status), report, NOW).current_status.last_update_time == began
+
+
+def test_the_end_of_a_preservation_is_not_ours_to_drop() -> None:
+    status = MachineStatus(current_status=CurrentStatus(phase="Running", preserve_expiry_time=NOW))
+    report = Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, "silent")
+    assert machine_status(seen(status), report, NOW).current_status.preserve_expiry_time == NOW
+
+
+def test_heartbeats_are_not_copied() -> None:
+    old = structs.replace(READY, last_heartbeat_time=NOW - timedelta(minutes=1))
+    status = MachineStatus(conditions=(old,), current_status=CurrentStatus(phase="Running"))
+    assert machine_status(seen(status, READY), None, NOW) == status
+
+
+def test_a_condition_that_turns_is_copied() -> None:
+    status = MachineStatus(conditions=(READY,), current_status=CurrentStatus(phase="Running"))
+    silent = structs.replace(READY, status="Unknown")
+    assert machine_status(seen(status, silent), None, NOW).conditions == (silent,)

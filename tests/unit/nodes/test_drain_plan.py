@@ -1,0 +1,218 @@
+"""Who leaves a draining node, in which order, and when nobody is waited for any more."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.api.core import POD, NodeCondition
+from kubewright.nodes.drain.plan import BATCH, POLL, RETRY, DrainPlan, Try
+from kubewright.nodes.drain.plan import plan as plan_drain
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def pod(name, *, owner="ReplicaSet", mirror=False, claim=False, priority=0, leaving=None, grace=30):
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    if owner:
+        metadata["ownerReferences"] = [{"kind": owner, "name": "o", "uid": "o", "controller": True}]
+    if mirror:
+        metadata["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    if leaving is not None:
+        metadata |= {"deletionTimestamp": leaving.isoformat(), "deletionGracePeriodSeconds": grace}
+    volumes = (
+        [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        if claim
+        else [{"name": "e", "emptyDir": {}}]
+    )
+    return POD.from_plain({"metadata": metadata, "spec": {"priority": priority, "volumes": volumes}})
+
+
+def drain(*pods, at=timedelta(), **more):
+    return plan_drain(pods, now=T0 + at, started=T0, timeout=2 * HOUR, **{"max_retries": 360, **more})
+
+
+def names(pods):
+    return [item.metadata.name for item in pods]
+
+
+def told(plan: DrainPlan):
+    return names(plan.evict), names(plan.delete), names(plan.waiting)
+
+
+def refused(name, times=1, at=timedelta()):
+    return {f"uid-{name}": Try(times, T0 + at)}
+
+
+class TestAsking:
+    def test_an_empty_node_is_done(self):
+        assert drain().done
+
+    def test_all_pods_without_claims_at_once(self):
+        assert told(drain(pod("a"), pod("b", owner=""))) == (["a", "b"], [], [])
+
+    @pytest.mark.parametrize(
+        "stays", [pod("d", owner="DaemonSet"), pod("m", mirror=True)], ids=["daemon", "mirror"]
+    )
+    def test_left_alone(self, stays):
+        assert drain(stays).done
+        assert told(drain(stays, pod("a"))) == (["a"], [], [])
+
+    def test_a_leaving_pod_is_awaited_and_not_asked_twice(self):
+        plan = drain(pod("a", leaving=T0))
+        assert told(plan) == ([], [], ["a"])
+        assert not plan.done
+        assert plan.wake == POLL
+
+    def test_a_refused_pod_rests_and_is_asked_again(self):
+        assert told(drain(pod("a"), tries=refused("a"))) == ([], [], ["a"])
+        assert drain(pod("a"), tries=refused("a"), at=timedelta(seconds=5)).wake == RETRY - timedelta(
+            seconds=5
+        )
+        assert told(drain(pod("a"), tries=refused("a"), at=RETRY)) == (["a"], [], [])
+
+    def test_after_too_many_refusals_it_is_deleted(self):
+        assert told(drain(pod("a"), tries=refused("a", 3), max_retries=3, at=RETRY)) == ([], ["a"], [])
+
+    def test_a_short_timeout_shortens_the_patience(self):
+        plan = plan_drain(
+            [pod("a")], now=T0 + RETRY, started=T0, timeout=3 * RETRY, max_retries=360, tries=refused("a", 3)
+        )
+        assert names(plan.delete) == ["a"]
+
+    def test_one_pass_has_a_bound(self):
+        plan = drain(*(pod(f"p{number:03}") for number in range(BATCH + 5)))
+        assert len(plan.evict) == BATCH
+        assert plan.wake == timedelta()
+
+    def test_it_looks_again_when_the_time_is_up(self):
+        plan = drain(pod("a"), tries=refused("a", at=2 * HOUR - RETRY / 2), at=2 * HOUR - RETRY / 2)
+        assert plan.wake == RETRY / 2
+
+    def test_it_says_where_it_stands(self):
+        pods = [pod("a"), pod("b"), pod("c", leaving=T0), pod("d", leaving=T0 - HOUR)]
+        assert drain(*pods, tries=refused("b")).because == (
+            "pods: 1 to evict, 1 leaving, "
+            "1 leaving later than their grace allows, 1 refused to be tried again"
+        )
+        assert drain().because == "no pods are left"
+
+
+class TestClaims:
+    def test_one_after_another_by_priority(self):
+        pods = [pod("low", claim=True), pod("high", claim=True, priority=9), pod("free")]
+        assert told(drain(*pods)) == (["free", "high"], [], ["low"])
+
+    def test_the_next_waits_for_the_one_that_leaves(self):
+        assert told(drain(pod("a", claim=True, leaving=T0), pod("b", claim=True, priority=9))) == (
+            [],
+            [],
+            ["a", "b"],
+        )
+
+    def test_a_refused_one_lets_the_next_go_first(self):
+        assert told(drain(pod("a", claim=True, priority=9), pod("b", claim=True), tries=refused("a"))) == (
+            ["b"],
+            [],
+            ["a"],
+        )
+
+
+def condition(kind, status, since):
+    return NodeCondition(type=kind, status=status, last_transition_time=T0 - since)
+
+
+FORCED = [
+    ("somebody asks", {"force": True}, "somebody asked to force it"),
+    ("the time is up", {"at": 2 * HOUR + timedelta(seconds=1)}, "the drain took longer than 2h0m0s"),
+    ("the kubelet is silent", {"conditions": [condition("Ready", "Unknown", timedelta(minutes=6))]},
+     "Ready of the node has been Unknown for more than 5m0s"),
+    ("the disk is read-only", {"conditions": [condition("ReadonlyFilesystem", "True", timedelta(minutes=6))]},
+     "ReadonlyFilesystem of the node has been True for more than 5m0s"),
+]  # fmt: skip
+
+
+class TestForce:
+    @pytest.mark.parametrize(("how", "because"), [c[1:] for c in FORCED], ids=[c[0] for c in FORCED])
+    def test_everything_goes_at_once(self, how, because):
+        pods = [pod("a", claim=True), pod("b"), pod("c", leaving=T0), pod("d", owner="DaemonSet")]
+        plan = drain(*pods, **how)
+        assert told(plan) == ([], ["a", "b", "c"], [])
+        assert plan.forced
+        assert plan.because == f"3 pods are removed, because {because}"
+
+    @pytest.mark.parametrize(
+        "conditions",
+        [(), [condition("Ready", "Unknown", timedelta(minutes=5))], [condition("Ready", "True", HOUR)],
+         [condition("ReadonlyFilesystem", "False", HOUR)], [condition("DiskPressure", "True", HOUR)]],
+        ids=["none", "silent for 5 minutes", "ready", "writable", "another condition"],
+    )  # fmt: skip
+    def test_not_forced_by(self, conditions):
+        assert not drain(pod("a"), conditions=conditions).forced
+
+    def test_a_pod_that_only_a_finalizer_keeps_holds_up_nobody(self):
+        assert drain(pod("a", leaving=T0, grace=0), force=True).done
+
+    def test_a_deletion_that_failed_holds_up_nobody_either(self):
+        assert drain(pod("a"), force=True, tries={"uid-a": Try(1, T0, forced=True)}).done
+
+    def test_refused_evictions_do_not_count_as_failed_deletions(self):
+        assert names(drain(pod("a"), force=True, tries=refused("a", 9)).delete) == ["a"]
+
+
+PODS = st.lists(
+    st.builds(
+        pod,
+        st.text("abcdef", min_size=1, max_size=3),
+        owner=st.sampled_from(["", "ReplicaSet", "DaemonSet"]),
+        mirror=st.booleans(),
+        claim=st.booleans(),
+        priority=st.integers(-2, 2),
+        leaving=st.sampled_from([None, T0, T0 - HOUR]),
+        grace=st.sampled_from([0, 30]),
+    ),
+    max_size=12,
+    unique_by=lambda item: item.metadata.name,
+)
+TRIES = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=3).map(lambda name: f"uid-{name}"),
+    st.builds(Try, st.integers(1, 5), st.sampled_from([T0, T0 - HOUR]), st.booleans()),
+)
+
+
+@given(PODS, TRIES, st.booleans())
+def test_every_pod_is_in_one_place_and_an_unfinished_plan_has_something_to_do(pods, tries, force):
+    plan = drain(*pods, tries=tries, force=force, max_retries=3)
+    placed = names((*plan.evict, *plan.delete, *plan.waiting))
+    assert len(placed) == len(set(placed))
+    protected = {
+        item.metadata.name
+        for item in pods
+        if item.metadata.annotations
+        or (item.metadata.controller and item.metadata.controller.kind == "DaemonSet")
+    }
+    assert not protected & set(placed)
+    assert plan.done == (not placed)
+    assert timedelta() <= plan.wake <= 2 * HOUR
+    if not force:
+        assert set(placed) == set(names(pods)) - protected
+        claims = [
+            item for item in (*plan.evict, *plan.delete) if item.spec.volumes[0].persistent_volume_claim
+        ]
+        assert len(claims) <= 1
+
+
+@given(PODS, st.booleans())
+def test_a_drain_whose_requests_succeed_ends(pods, force):
+    left = list(pods)
+    for _ in range(len(pods) + 2):
+        plan = drain(*left, force=force)
+        if plan.done:
+            return
+        going = set(names((*plan.evict, *plan.delete))) | {
+            item.metadata.name for item in plan.waiting if item.metadata.deleting
+        }
+        left = [item for item in left if item.metadata.name not in going]
+    pytest.fail("the drain did not end")

@@ -1,0 +1,91 @@
+"""One pass of a drain against a server that says yes, no, or nothing."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from kubewright.api.core import POD
+from kubewright.base.clock import LoopClock
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
+from kubewright.nodes.drain.plan import DrainPlan, Try
+from kubewright.nodes.drain.run import run
+from kubewright.wire.errors import Conflict, NotFound, ServerError, TooManyRequests, to_status
+from kubewright.wire.http import Request, Response
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+SUCCESS = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}).encode()
+
+
+def pod(name):
+    return POD.from_plain({"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}})
+
+
+class Server:
+    """Answers for each pod what the test says; remembers who was asked to do what."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+        self.asked = []
+
+    async def handle(self, request: Request) -> Response:
+        parts = request.path.split("/")
+        name, verb = (parts[-2], "evict") if parts[-1] == "eviction" else (parts[-1], "delete")
+        self.asked.append((verb, name, json.loads(request.body)))
+        if error := self.answers.get(name):
+            return Response(error.code, json.dumps(to_status(error)).encode())
+        return Response(201, SUCCESS)
+
+
+@pytest.fixture
+def passed():
+    async def perform(plan, server, tries=None):
+        return await run(plan, Client(InProcess(server.handle), LoopClock()), now=NOW, tries=tries)
+
+    return perform
+
+
+async def test_evicts_and_deletes_the_very_pods_that_were_planned(passed):
+    server = Server()
+    outcome = await passed(DrainPlan(evict=(pod("a"),), delete=(pod("b"),)), server)
+    evicted, deleted = (body for _, _, body in sorted(server.asked, key=lambda asked: asked[1]))
+    assert evicted["deleteOptions"]["preconditions"] == {"uid": "uid-a"}
+    assert deleted["preconditions"] == {"uid": "uid-b"}
+    assert deleted["gracePeriodSeconds"] == 0
+    assert [item.name for item in outcome.accepted] == ["a", "b"]
+    assert outcome.tries == {}
+
+
+async def test_a_pod_that_is_gone_is_success(passed):
+    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(a=NotFound("pods a not found")))
+    assert not outcome.refused
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TooManyRequests("the budget says no", retry_after=10),
+        ServerError("webhook broke"),
+        Conflict("another uid"),
+    ],
+    ids=lambda error: error.reason,
+)
+async def test_one_refusal_is_noted_and_stops_nobody(passed, error):
+    outcome = await passed(DrainPlan(evict=(pod("a"), pod("b"))), Server(a=error))
+    assert [item.name for item in outcome.accepted] == ["b"]
+    assert outcome.tries["uid-a"] == Try(1, NOW)
+    assert error.message in outcome.refused["uid-a"]
+
+
+async def test_refusals_add_up_and_are_forgotten_with_the_pod(passed):
+    tries = {"uid-a": Try(2, NOW), "uid-gone": Try(7, NOW), "uid-rests": Try(1, NOW)}
+    server = Server(a=TooManyRequests("no"))
+    outcome = await passed(DrainPlan(evict=(pod("a"),), waiting=(pod("rests"),)), server, tries)
+    assert outcome.tries == {"uid-a": Try(3, NOW), "uid-rests": Try(1, NOW)}
+
+
+async def test_a_forced_deletion_that_fails_is_noted_as_such(passed):
+    plan = DrainPlan(delete=(pod("a"),), forced=True)
+    outcome = await passed(plan, Server(a=Conflict("held")))
+    assert outcome.tries["uid-a"].forced

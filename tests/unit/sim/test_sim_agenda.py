@@ -1,0 +1,100 @@
+"""The agenda: when a key is looked at, by whom, and never by two at once."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubewright.base.clock import LoopClock
+from kubewright.providers.sim.agenda import Agenda
+
+
+async def test_keys_come_in_the_order_of_their_times() -> None:
+    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    for key, due in (("b", 5.0), ("a", 9.0), ("c", 1.0)):
+        agenda.at(key, due)
+    assert [(await agenda.take(), clock.monotonic()) for _ in range(3)] == [
+        ("c", 1.0),
+        ("b", 5.0),
+        ("a", 9.0),
+    ]
+
+
+async def test_the_earliest_wish_counts_also_while_somebody_waits() -> None:
+    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    agenda.at("a", 100.0)
+    waiting = asyncio.ensure_future(agenda.take())
+    await asyncio.sleep(1)
+    agenda.at("a", 3.0)
+    agenda.at("a", 50.0)
+    assert (await waiting, clock.monotonic()) == ("a", 3.0)
+
+
+async def test_a_key_in_hands_is_given_to_nobody_else_and_its_wishes_are_kept() -> None:
+    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    agenda.soon("a")
+    assert await agenda.take() == "a"
+    agenda.soon("a")
+    second = asyncio.ensure_future(agenda.take())
+    await asyncio.sleep(5)
+    assert not second.done()
+    agenda.done("a", 60.0)
+    assert (await second, clock.monotonic()) == ("a", 5.0)
+
+
+async def test_a_dropped_key_is_not_looked_at() -> None:
+    agenda: Agenda[str] = Agenda(LoopClock())
+    agenda.soon("a")
+    agenda.at("b", 1.0)
+    agenda.drop("a")
+    assert await agenda.take() == "b"
+    assert len(agenda) == 0
+
+
+async def test_idle_waits_for_the_hands_that_hold_a_key() -> None:
+    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    await agenda.idle("a")
+    agenda.soon("a")
+    await agenda.take()
+    waiting = asyncio.ensure_future(agenda.idle("a"))
+    await asyncio.sleep(2)
+    agenda.done("a", None)
+    await waiting
+    assert clock.monotonic() == 2
+
+
+_steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.integers(0, 3)), max_size=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_steps)
+async def test_every_wish_is_served_when_it_is_due_and_by_one_worker(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    holding: set[str] = set()
+    served: dict[str, float] = {}
+    asked: dict[str, float] = {}
+
+    async def work() -> None:
+        while True:
+            key = await agenda.take()
+            assert key not in holding
+            holding.add(key)
+            served[key] = clock.monotonic()
+            await clock.sleep(0.5)
+            holding.remove(key)
+            agenda.done(key, None)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(3)]
+    for key, delay, pause in steps:
+        agenda.at(key, clock.monotonic() + delay)
+        asked[key] = clock.monotonic()
+        await clock.sleep(pause)
+    await clock.sleep(60)
+    for worker in workers:
+        worker.cancel()
+    ends = await asyncio.gather(*workers, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+    assert len(agenda) == 0
+    assert all(served[key] >= moment for key, moment in asked.items())

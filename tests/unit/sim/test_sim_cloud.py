@@ -1,0 +1,315 @@
+"""The simulated cloud as an API: latency, misfortune, operators, and what outlives a caller."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kubewright.base.clock import LoopClock
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.driver.errors import Code, DriverError, NotFound, Uninitialized
+from kubewright.driver.registry import Settings
+from kubewright.providers.sim import driver as make
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.volumes import Volume
+
+
+@pytest.fixture
+def sim() -> SimDriver:
+    return make(Settings(LoopClock()))
+
+
+def machine(
+    name: str, *, uid: str = "", provider_id: str = "", class_name: str = "c", **spec: Any
+) -> MachineRequest:
+    machine_class = MachineClassRef(class_name, "ns", "sim", spec)
+    return MachineRequest(name, "ns", uid or f"uid-{name}", machine_class, provider_id=provider_id)
+
+
+async def outcome(call: Any) -> str:
+    """``OK`` or the name of the error code."""
+    try:
+        await call
+    except DriverError as error:
+        return error.code.name
+    return "OK"
+
+
+async def seconds(call: Any) -> float:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await call
+    return loop.time() - began
+
+
+# ---------------------------------------------------------------- latency, and callers that leave
+
+
+async def test_calls_take_the_time_that_the_class_says(sim: SimDriver) -> None:
+    request = machine("m1", createSeconds=3, deleteSeconds=7)
+    assert await seconds(sim.create(request)) == pytest.approx(3)
+    assert await seconds(sim.status(request)) == 0
+    assert await seconds(sim.delete(request)) == pytest.approx(7)
+
+
+async def test_a_creation_whose_caller_left_has_made_its_vm(sim: SimDriver) -> None:
+    request = machine("m1", createSeconds=30)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await sim.create(request)
+    assert (await sim.status(request)).machine_name == "m1"
+
+
+async def test_a_deletion_whose_caller_left_goes_on(sim: SimDriver) -> None:
+    request = machine("m1", deleteSeconds=30)
+    await sim.create(request)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await sim.delete(request)
+    assert await outcome(sim.status(request)) == "OK"
+    assert await outcome(sim.create(request)) == "Aborted"
+    assert await seconds(sim.delete(request)) == pytest.approx(29)
+    assert not sim.cloud.vms
+
+
+# ---------------------------------------------------------------- whose VM is it
+
+
+async def test_a_name_that_another_owner_has_is_refused(sim: SimDriver) -> None:
+    await sim.create(machine("m1", uid="first"))
+    assert await outcome(sim.create(machine("m1", uid="second"))) == "AlreadyExists"
+    assert await outcome(sim.status(machine("m1", uid="second"))) == "NotFound"
+    assert await outcome(sim.delete(machine("m1", uid="second"))) == "NotFound"
+    assert len(sim.cloud.vms) == 1
+
+
+async def test_a_machine_that_was_restored_finds_its_vm_by_provider_id(sim: SimDriver) -> None:
+    made = await sim.create(machine("m1", uid="before the restore"))
+    found = await sim.status(machine("m1", uid="after the restore", provider_id=made.provider_id))
+    assert found.provider_id == made.provider_id
+
+
+async def test_a_provider_id_that_points_at_another_machines_vm_hits_nothing(sim: SimDriver) -> None:
+    other = await sim.create(machine("m1"))
+    assert await outcome(sim.delete(machine("m2", provider_id=other.provider_id))) == "NotFound"
+    assert len(sim.cloud.vms) == 1
+
+
+async def test_an_old_provider_id_does_not_hide_the_machines_vm(sim: SimDriver) -> None:
+    await sim.create(machine("m1"))
+    await sim.delete(machine("m1", provider_id="sim:///sim-1/vm-000999"))
+    assert not sim.cloud.vms
+
+
+@pytest.mark.parametrize(
+    ("node_names", "node"),
+    [("machine", "m1"), ("id", "vm-000001"), ("address", "ip-10-0-0-1")],
+    ids=["named after the machine", "named after the VM", "named after its address"],
+)
+async def test_nodes_are_named_as_the_class_says(sim: SimDriver, node_names: str, node: str) -> None:
+    made = await sim.create(machine("m1", nodeNames=node_names, region="r"))
+    assert made == Instance(
+        "sim:///r/vm-000001", node, "m1", "uid-m1", (("InternalIP", "10.0.0.1"), ("Hostname", node))
+    )
+
+
+# ---------------------------------------------------------------- names that choose a behaviour
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        pytest.param("quota-a", ["ResourceExhausted"] * 2, id="quota refuses"),
+        pytest.param("capacity-a", ["ResourceExhausted"] * 2, id="capacity refuses"),
+        pytest.param("denied-a", ["PermissionDenied"] * 2, id="denied refuses"),
+        pytest.param("invalid-a", ["InvalidArgument"] * 2, id="invalid refuses"),
+        pytest.param("throttle-a", ["Unavailable"] * 3 + ["OK"], id="throttle lets the fourth through"),
+        pytest.param("lost-a", ["Unavailable", "OK"], id="lost answers the second time"),
+        pytest.param("quotas-a", ["OK"], id="a longer word is another word"),
+        pytest.param("my-quota-a", ["OK"], id="only the first word counts"),
+    ],
+)
+async def test_a_name_chooses_how_creation_goes(sim: SimDriver, name: str, calls: list[str]) -> None:
+    assert [await outcome(sim.create(machine(name))) for _ in calls] == calls
+    assert len(sim.cloud.vms) == (calls[-1] == "OK")
+
+
+async def test_a_lost_answer_left_a_vm(sim: SimDriver) -> None:
+    await outcome(sim.create(machine("lost-a")))
+    assert (await sim.status(machine("lost-a"))).machine_name == "lost-a"
+
+
+async def test_a_creation_that_hangs_makes_nothing(sim: SimDriver) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3600):
+            await sim.create(machine("hang-a"))
+    assert not sim.cloud.vms
+
+
+async def test_a_partial_vm_exists_and_is_initialized_at_the_third_try(sim: SimDriver) -> None:
+    request = machine("partial-a")
+    made = await sim.create(request)
+    with pytest.raises(Uninitialized) as half:
+        await sim.status(request)
+    assert (half.value.provider_id, half.value.node_name) == (made.provider_id, made.node_name)
+    tries = [await outcome(sim.initialize(request)) for _ in range(3)]
+    assert tries == ["Uninitialized", "Uninitialized", "OK"]
+    assert await outcome(sim.status(request)) == "OK"
+
+
+async def test_a_stuck_vm_goes_at_the_fourth_deletion(sim: SimDriver) -> None:
+    await sim.create(machine("stuck-a"))
+    assert [await outcome(sim.delete(machine("stuck-a"))) for _ in range(4)] == ["Unavailable"] * 3 + ["OK"]
+
+
+async def test_a_deletion_whose_answer_is_lost_has_deleted(sim: SimDriver) -> None:
+    await sim.create(machine("lostdelete-a"))
+    tries = [await outcome(sim.delete(machine("lostdelete-a"))) for _ in range(2)]
+    assert tries in (["Unavailable", "NotFound"], ["Unavailable", "OK"])
+    assert not sim.cloud.vms
+
+
+# ---------------------------------------------------------------- what a class can ask for
+
+
+async def test_a_quota_counts_the_vms_of_its_class(sim: SimDriver) -> None:
+    made = [await outcome(sim.create(machine(f"m{number}", quota=2))) for number in range(3)]
+    assert made == ["OK", "OK", "ResourceExhausted"]
+    assert await outcome(sim.create(machine("n1", class_name="other", quota=2))) == "OK"
+    await sim.delete(machine("m0", quota=2))
+    assert await outcome(sim.create(machine("m2", quota=2))) == "OK"
+
+
+async def test_a_rate_is_enforced_and_recovers(sim: SimDriver) -> None:
+    request = machine("m1", callsPerSecond=2)
+    assert [await outcome(sim.create(request)) for _ in range(3)] == ["OK", "OK", "Unavailable"]
+    await asyncio.sleep(1)
+    assert await outcome(sim.status(request)) == "OK"
+
+
+async def test_dice_are_repeatable() -> None:
+    async def day() -> list[str]:
+        sim = make(Settings(LoopClock(seed=7)))
+        return [await outcome(sim.create(machine(f"flaky-{number}"))) for number in range(20)]
+
+    first, second = await day(), await day()
+    assert first == second
+    assert {"OK", "Unavailable"} == set(first)
+
+
+async def test_a_list_that_lags_shows_the_past(sim: SimDriver) -> None:
+    request = machine("m1", listLagSeconds=60)
+
+    async def listed() -> list[str]:
+        return [vm.machine_name for vm in await sim.list(request.machine_class)]
+
+    await sim.create(request)
+    assert await listed() == []
+    await asyncio.sleep(61)
+    assert await listed() == ["m1"]
+    await sim.delete(request)
+    assert await listed() == ["m1"]
+    await asyncio.sleep(61)
+    assert await listed() == []
+
+
+async def test_a_class_without_tags_lists_what_was_made_for_it(sim: SimDriver) -> None:
+    await sim.create(machine("m1"))
+    await sim.create(machine("n1", class_name="other"))
+    assert [vm.machine_name for vm in await sim.list(machine("m1").machine_class)] == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        pytest.param({"bootSecond": 3}, "unknown field `bootSecond`", id="an unknown field"),
+        pytest.param({"bootSeconds": "3"}, "bootSeconds: Expected `float`, got `str`", id="a wrong type"),
+        pytest.param({"bootSeconds": -1}, "bootSeconds: Expected `float` >= 0", id="a number out of range"),
+        pytest.param({"faults": [{"operation": "explode"}]}, r"faults\[0\].operation: ", id="deep inside"),
+        pytest.param(
+            {"taints": [{"key": "k", "effect": "Never"}]}, r"taints\[0\].effect: ", id="a bad taint"
+        ),
+    ],
+)
+async def test_a_wrong_provider_spec_is_refused_by_field(
+    sim: SimDriver, spec: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(DriverError, match=says) as refused:
+        await sim.create(machine("m1", **spec))
+    assert refused.value.code is Code.InvalidArgument
+
+
+async def test_a_class_of_another_provider_is_refused(sim: SimDriver) -> None:
+    request = MachineRequest("m1", "ns", "u", MachineClassRef("c", "ns", "aws"))
+    assert await outcome(sim.create(request)) == "InvalidArgument"
+
+
+# ---------------------------------------------------------------- operators, disks, restarts
+
+
+async def test_a_vm_that_vanished_is_not_found_and_made_anew(sim: SimDriver) -> None:
+    first = await sim.create(machine("m1"))
+    vm = sim.cloud.named("m1")
+    assert vm is not None
+    sim.cloud.vanish(vm.id)
+    with pytest.raises(NotFound):
+        await sim.status(machine("m1"))
+    assert (await sim.create(machine("m1"))).provider_id != first.provider_id
+
+
+async def test_a_deleted_vm_lets_go_of_its_disks(sim: SimDriver) -> None:
+    await sim.create(machine("m1"))
+    vm = sim.cloud.named("m1", "ns")
+    assert vm is not None
+    disks = sim.cloud.disks
+    disks.create(Volume(id="disk-1", gib=10))
+    disks.attach("disk-1", vm.id)
+    with pytest.raises(DriverError, match="is attached to"):
+        disks.attach("disk-1", "vm-000099")
+    with pytest.raises(DriverError, match="is attached to"):
+        disks.delete("disk-1")
+    await sim.delete(machine("m1"))
+    assert disks.all["disk-1"].vm_id == ""
+    disks.delete("disk-1")
+    assert not disks.all
+
+
+async def test_what_was_done_to_a_vm_outlives_the_process(tmp_path: Any) -> None:
+    clock = LoopClock()
+    before = make(Settings(clock, tmp_path))
+    for name in ("m1", "m2", "m3"):
+        await before.create(machine(name, labels={"a": "b"}))
+    ids = {vm.name: vm.id for vm in before.cloud.vms.values()}
+    before.cloud.kill(ids["m1"])
+    before.cloud.obey(ids["m2"], "disk-pressure, stop-kubelet")
+    before.cloud.disks.create(Volume(id="disk-1"))
+    before.cloud.disks.attach("disk-1", ids["m3"])
+    await before.delete(machine("m3"))
+    said = before.cloud.vms
+    await before.close()
+
+    after = make(Settings(clock, tmp_path))
+    assert after.cloud.vms == said
+    assert after.cloud.disks.all["disk-1"].vm_id == ""
+    assert (await after.create(machine("m3"))).provider_id.endswith("vm-000004")
+    await after.close()
+
+
+async def test_one_process_at_a_time_has_the_file(tmp_path: Any) -> None:
+    sim = make(Settings(LoopClock(), tmp_path))
+    with pytest.raises(InvalidInput, match=r"cannot use .*cloud\.db: database is locked"):
+        make(Settings(LoopClock(), tmp_path))
+    await sim.close()
+    await make(Settings(LoopClock(), tmp_path)).close()
+
+
+async def test_a_file_that_is_none_is_refused(tmp_path: Any) -> None:
+    (tmp_path / "cloud.db").write_text("not a database, and long enough to be looked at twice" * 20)
+    with pytest.raises(InvalidInput, match="file is not a database"):
+        make(Settings(LoopClock(), tmp_path))
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"driver sim: .*leaseSecond"):
+        make(Settings(LoopClock(), options={"leaseSecond": "4"}))
