@@ -112,7 +112,9 @@ async def test_a_finalizer_holds_an_object_until_it_is_taken_off(api: Api) -> No
     assert held["metadata"]["deletionTimestamp"]
     assert held["metadata"]["deletionGracePeriodSeconds"] == 0
     assert held["metadata"]["finalizers"] == [HOLD]
-    assert (await api.get(path)).ok()["metadata"]["deletionTimestamp"] == held["metadata"]["deletionTimestamp"]
+    assert (await api.get(path)).ok()["metadata"]["deletionTimestamp"] == held["metadata"][
+        "deletionTimestamp"
+    ]
     released = (await api.patch(path, {"metadata": {"finalizers": None}})).ok()
     assert "finalizers" not in released["metadata"]
     assert (await api.get(path)).code == 404

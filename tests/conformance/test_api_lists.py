@@ -87,7 +87,7 @@ async def test_label_selectors(filled: Api, selector: str, expected: str) -> Non
         ("a=b c", "found 'c', expected: ',' or 'end of string'"),
         (
             "a>x",
-            'unable to parse requirement: values[0]: Invalid value: "x": for \'Gt\', \'Lt\' operators, '
+            "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, "
             "the value must be an integer",
         ),
     ],
@@ -123,7 +123,11 @@ async def test_pods_are_found_by_their_node_and_phase(api: Api) -> None:
             "data.k=v",
             '"data.k" is not a known field selector: only "metadata.name", "metadata.namespace"',
         ),
-        ("configmaps", "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
+        (
+            "configmaps",
+            "metadata.name",
+            "invalid selector: 'metadata.name'; can't understand 'metadata.name'",
+        ),
         (
             "configmaps",
             "metadata.name in (a)",

@@ -55,7 +55,9 @@ async def test_a_patch_of_an_old_version_conflicts(api: Api, path: str) -> None:
     assert (await api.patch(path, guarded)).code == 200
     answer = await api.patch(path, guarded | {"data": {"k": "2"}})
     assert (answer.code, answer.reason) == (409, "Conflict")
-    assert answer.message.startswith('Operation cannot be fulfilled on configmaps "a": the object has been mod')
+    assert answer.message.startswith(
+        'Operation cannot be fulfilled on configmaps "a": the object has been mod'
+    )
     assert (await api.get(path)).ok()["data"]["k"] == "1"
 
 
@@ -179,7 +181,12 @@ async def test_a_strategic_patch_deletes_an_item_by_its_key(api: Api) -> None:
             id="a cut off JSON patch",
         ),
         pytest.param(
-            b"{", STRATEGIC_PATCH, 400, "BadRequest", "unexpected end of JSON input", id="a cut off strategic patch"
+            b"{",
+            STRATEGIC_PATCH,
+            400,
+            "BadRequest",
+            "unexpected end of JSON input",
+            id="a cut off strategic patch",
         ),
         pytest.param(
             b"{}", JSON, 415, "UnsupportedMediaType", "415: Unsupported Media Type", id="no kind of patch"
@@ -247,7 +254,9 @@ async def test_the_spec_of_a_pod_is_fixed_once_it_is_there(api: Api, pod: str) -
     assert (answer.code, answer.reason) == (422, "Invalid")
     ((reason, field, message),) = answer.causes
     assert (reason, field) == ("FieldValueForbidden", "spec")
-    assert message.startswith("Forbidden: pod updates may not change fields other than `spec.containers[*].image`")
+    assert message.startswith(
+        "Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
+    )
 
 
 async def test_server_side_apply(api: Api) -> None:

@@ -81,21 +81,23 @@ class Budgets:
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = pod.metadata.controller
-            uid, replicas = (pod.metadata.uid, 1) if owner is None else self._replicas(pod.namespace, owner)
-            known = owner is not None and uid != ""
-            wanted[uid if known else pod.metadata.uid] = replicas if known else 1
+            source = self._source(pod.namespace, owner) if owner else None
+            uid, replicas = source or (pod.metadata.uid, 1)
+            wanted[uid] = replicas
         return sum(wanted.values())
 
-    def _replicas(self, namespace: str, owner: OwnerReference) -> tuple[str, int]:
-        """The uid of what decides about the number, and the number; ("", 0) when we do not know it."""
+    def _source(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
+        """The uid of what decides how many pods there are, and the number; None when we do not know it."""
         informer = self._scaled.get(owner.kind)
         found = informer.get(Key(namespace, owner.name)) if informer else None
         if found is None or found["metadata"]["uid"] != owner.uid:
-            return "", 0
-        for above in found["metadata"].get("ownerReferences", ()):
-            if above.get("controller") and above["kind"] in self._scaled:
-                reference = OwnerReference(kind=above["kind"], name=above["name"], uid=above["uid"])
-                return self._replicas(namespace, reference)
+            return None
+        above = next(
+            (ref for ref in found["metadata"].get("ownerReferences", ()) if ref.get("controller")), None
+        )
+        if owner.kind == "ReplicaSet" and above is not None:
+            reference = OwnerReference(kind=above["kind"], name=above["name"], uid=above["uid"])
+            return self._source(namespace, reference)
         return owner.uid, int(found.get("spec", {}).get("replicas", 1))
 
     async def _write(self, budget: PodDisruptionBudget, verdict: Verdict) -> None:

@@ -1,6 +1,7 @@
 """``kubewright up``: everything in one process, until somebody asks it to stop."""
 
 import asyncio
+from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.cli.signals import run_until_signal
@@ -17,9 +18,11 @@ def up(place: Place) -> None:
 
     async def work(stop: asyncio.Event) -> None:
         async with Embedded(place, Options(), SystemClock()) as world:
-            print(f"kubewright is ready; its kubeconfig is {world.kubeconfig}", flush=True)
-            print(f"  export KUBECONFIG={world.kubeconfig}", flush=True)
-            print("  kubectl get machineclasses,machines,nodes", flush=True)
-            await world.serve(stop)
+            await world.serve(stop, lambda: _tell(world.kubeconfig))
 
     run_until_signal(work)
+
+
+def _tell(kubeconfig: Path) -> None:
+    print(f"kubewright is ready; its kubeconfig is {kubeconfig}", flush=True)
+    print(f"  try: export KUBECONFIG={kubeconfig.absolute()}; kubectl get machineclasses", flush=True)

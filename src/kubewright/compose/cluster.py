@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.base.clock import Clock
-from kubewright.compose.kit import close, machine_kit
+from kubewright.compose.kit import Kit, close, machine_kit
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.leader import Elector
-from kubewright.runtime.manager import Manager, Settings, Task
+from kubewright.runtime.manager import Manager, Settings
 from kubewright.wire.gvk import Key
 
 
@@ -66,11 +66,13 @@ async def run_with(
             kit.controllers,
             kit.informers,
             background=kit.background,
-            services=[*kit.services],
+            services=kit.services,
             elector=_elector(control, clock, election),
             settings=Settings(tune_gc=True),
         )
-        await _with_health(manager, kit.services, options, kit.metrics, stop)
+        if options.health_port is not None:
+            kit.services.append(_health(manager, kit, options.health_port).run)
+        await manager.run(stop)
     finally:
         await close(driver)
 
@@ -90,4 +92,5 @@ def _elector(control: Client, clock: Clock, election: Election) -> Elector | Non
     )
 
 
-__all__ = ["Clusters", "HealthServer", "Task", "connect", "run_on", "run_with"]
+def _health(manager: Manager, kit: Kit, port: int) -> HealthServer:
+    return HealthServer(port=port, ready={"manager": manager.not_ready}, metrics=kit.metrics)

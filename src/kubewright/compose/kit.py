@@ -18,11 +18,15 @@ from kubewright.driver.capabilities import Background, Closing
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
-from kubewright.machines import deployment, machineset
+from kubewright.machines.deployment import reconciler as deployment
+from kubewright.machines.deployment.reconciler import MachineDeployments
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.look import Caches
 from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machineclass import reconciler as machineclass
+from kubewright.machines.machineset import reconciler as machineset
+from kubewright.machines.machineset.members import Census
+from kubewright.machines.machineset.reconciler import MachineSets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Task
@@ -80,14 +84,18 @@ def machine_kit(control: Client, target: Client, driver: Driver, clock: Clock, o
 
 def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit) -> list[Controller]:
     found: list[Controller] = []
+    client, caches, clock = parts.control, parts.control_caches, parts.clock
+    census = Census(caches.get(MACHINE))
     if "machinedeployment" in chosen:
-        found.append(deployment.wire(parts))
+        deployments = MachineDeployments(client, caches, parts.recorder, clock, census=census)
+        found.append(deployment.wire(deployments, clock))
     if "machineset" in chosen:
-        found.append(machineset.wire(parts))
+        sets = MachineSets(client, caches, parts.recorder, clock, census=census)
+        found.append(machineset.wire(sets, clock))
     if {"machine", "machineclass", "secret"} & set(chosen):
-        caches = Caches(parts.control_caches, parts.target_caches)
-        controller, calls = machine.wire(parts, caches)
-        classes, secrets = machineclass.wire(parts, caches)
+        machines = Caches(parts.control_caches, parts.target_caches)
+        controller, calls = machine.wire(parts, machines)
+        classes, secrets = machineclass.wire(parts, machines)
         found += [each for each in (controller, classes, secrets) if each.name in chosen]
         kit.background.append(calls.run)
     return found

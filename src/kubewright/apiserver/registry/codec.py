@@ -1,7 +1,10 @@
 """Objects to the bytes that are stored, and back.
 
-Invariants.  Stored bytes begin with ``apiVersion`` and ``kind``, in this order, so a version is
-             told from a prefix. Nobody changes a decoded object in place unless he decoded it.
+Theory.      Bytes are stored in the version in which they were written, and most are read in the
+             same. A reader who asks for another version, or for another shape of the same objects
+             (events.k8s.io), gets them decoded and put into it.
+Invariants.  Stored bytes begin with ``apiVersion``, then ``kind``, so a version is told from a prefix.
+             Nobody changes a decoded object in place unless he decoded it.
 """
 
 from typing import Any
@@ -9,13 +12,23 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry.kind import Object, ServedKind
-from kubewright.apiserver.store.records import Record, record_of
+from kubewright.apiserver.store import Record, record_of
 
 _NEVER_STORED = ("managedFields", "selfLink")
 
 
 def encode(kind: ServedKind, obj: Object, version: int | None) -> bytes:
-    """The bytes of an object in the given version; None leaves the version out (dry run).
+    """The bytes of an object at a version; None leaves the version out (dry run)."""
+    return orjson.dumps(stamped(kind, obj, version))
+
+
+def stored(kind: ServedKind, obj: Object, version: int) -> bytes:
+    """The bytes as they are kept: the same as ``encode`` but for kinds stored as another."""
+    return orjson.dumps(kind.to_stored(stamped(kind, obj, version)))
+
+
+def stamped(kind: ServedKind, obj: Object, version: int | None) -> Object:
+    """The object in the order of fields in which it is stored.
 
     Empty fields of metadata are left out, as every Go server leaves them out.
     """
@@ -27,21 +40,22 @@ def encode(kind: ServedKind, obj: Object, version: int | None) -> bytes:
         metadata["resourceVersion"] = str(version)
     resource = kind.resource
     head = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    rest = {name: value for name, value in obj.items() if name not in head}
-    return orjson.dumps(head | rest)
+    return {**head, **{name: value for name, value in obj.items() if name not in head}}
 
 
 def decode(kind: ServedKind, record: Record) -> Object:
     """The object in the version that ``kind`` is; a fresh one that the caller may change."""
     obj: Object = orjson.loads(record.data)
-    if obj["apiVersion"] != kind.resource.api_version:
-        obj["apiVersion"] = kind.resource.api_version
-        obj = kind.schema.default(kind.schema.prune(obj))
-    return obj
+    if obj["apiVersion"] == kind.resource.api_version:
+        return obj
+    if kind.stored_as is not None:
+        return kind.from_stored(obj)
+    obj["apiVersion"] = kind.resource.api_version
+    return kind.schema.default(kind.schema.prune(obj))
 
 
 def in_version(kind: ServedKind, record: Record) -> bytes:
-    """The bytes of a record in the version that ``kind`` is; untouched when it is stored so."""
+    """The bytes of a record in the version that ``kind`` is; untouched when they are stored so."""
     if record.data.startswith(b'{"apiVersion":"%b",' % kind.resource.api_version.encode()):
         return record.data
     return orjson.dumps(decode(kind, record))

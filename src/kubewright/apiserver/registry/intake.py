@@ -1,60 +1,76 @@
-"""From what a client sent to an object of the kind: identity, unknown fields, defaults, rules.
+"""From what a client sent to an object of the kind: identity, types, unknown fields, defaults.
 
 Invariants.  Pure but for the warnings it leaves in ``Options``. What comes out of ``taken`` has the
-             kind's apiVersion and kind, no unknown field, and its defaults.
+             kind's apiVersion and kind, a ``metadata`` whose fields have their types, no unknown
+             field, and its defaults.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from kubewright.wire.errors import ApiError, BadRequest
+import orjson
+
+from kubewright.wire.errors import ApiError, BadRequest, Invalid
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
-from kubewright.apiserver.registry.metadata import shaped
+from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.target import IGNORE, STRICT, Options, Target
 
 
-def taken(kind: ServedKind, sent: Any, options: Options, *, doubled: Sequence[str] = ()) -> Object:
-    """The object that a body means. ``doubled`` are the paths of fields that stood in it twice.
+def taken(
+    kind: ServedKind, sent: Any, options: Options, *, doubled: Sequence[str] = (), patched: bool = False
+) -> Object:
+    """The object that a body means. ``doubled`` are the paths of fields that stood in it twice;
+    ``patched`` says that the body is what a patch made of the stored object.
 
     Raises:
-        BadRequest: it is of another kind, malformed, or (strict) has unknown or double fields.
+        BadRequest, or Invalid for a patch: it is of another kind, has wrong types, or (under strict
+            validation) unknown or double fields.
     """
-    obj = shaped(kind, identified(kind, sent))
+    obj = identified(kind, sent)
+    if obj.get("metadata") is None:
+        obj = {**obj, "metadata": {}}
+    if (error := kind.schema.decode_error(obj)) is not None:
+        raise _unreadable(kind, obj, error, patched)
     kept = kind.schema.prune(obj)
     if (kept is not obj or doubled) and options.validation != IGNORE:
         unknown = [f'unknown field "{path}"' for path in kind.schema.unknown_fields(obj)] if kept is not obj else []
-        _complain(kind, [*unknown, *(f'duplicate field "{path}"' for path in doubled)], options)
+        said = [*unknown, *(f'duplicate field "{path}"' for path in doubled)]
+        if said and options.validation == STRICT:
+            raise _unreadable(kind, obj, f"strict decoding error: {', '.join(said)}", patched)
+        options.warnings += said
     return kind.schema.default(kept)
 
 
-def _complain(kind: ServedKind, said: list[str], options: Options) -> None:
-    if not said:
-        return
-    if options.validation == STRICT:
-        error = f"strict decoding error: {', '.join(said)}"
-        raise BadRequest(error) if kind.custom else refusals.cannot_be_handled(kind.resource, error)
-    options.warnings += said
+def _unreadable(kind: ServedKind, obj: Object, error: str, patched: bool) -> ApiError:
+    """kube-apiserver blames a patch (422) where it blames a body (400)."""
+    if not patched:
+        return refusals.cannot_be_handled(kind.resource, error)
+    message = f"Invalid value: {orjson.dumps(orjson.dumps(obj).decode()).decode()}: {error}"
+    causes = [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]
+    return Invalid(f' "" is invalid: patch: {message}', details={"causes": causes})
 
 
-def identified(kind: ServedKind, sent: Any) -> Any:
-    """The body with apiVersion and kind, which a client may leave out for built-in kinds only."""
-    if not isinstance(sent, dict):
-        return sent
+def identified(kind: ServedKind, sent: Any) -> Object:
+    """The body with apiVersion and kind, which a client may leave out for built-in kinds only.
+
+    Raises:
+        BadRequest: it is of another kind, or no object at all.
+    """
     resource = kind.resource
+    if not isinstance(sent, dict):
+        raise BadRequest(f"the object provided is unrecognized (must be of type {resource.kind}): it is no object")
     version, name = sent.get("apiVersion"), sent.get("kind")
     if version == resource.api_version and name == resource.kind:
         return sent
     if kind.custom and not (version and name):
-        what = "Kind" if not name else "apiVersion"
+        what = "apiVersion" if name else "Kind"
         raise BadRequest(f"Object '{what}' is missing in the object that was sent")
     if (version or resource.api_version) == resource.api_version and (name or resource.kind) == resource.kind:
-        return {"apiVersion": resource.api_version, "kind": resource.kind, **sent}
-    sent_as = f"{version or resource.api_version}, Kind={name or resource.kind}"
+        return {**sent, "apiVersion": resource.api_version, "kind": resource.kind}
+    found = f"{version or resource.api_version}, Kind={name or resource.kind}"
     wanted = f"{resource.api_version}, Kind={resource.kind}"
-    raise BadRequest(
-        f"the API version and kind in the data ({sent_as}) do not match the expected ones ({wanted})",
-    )
+    said = f"the API version in the data ({found}) does not match the expected API version ({wanted})"
+    raise refusals.cannot_be_handled(resource, said)
 
 
 def placed(target: Target, obj: Object) -> None:
@@ -65,19 +81,7 @@ def placed(target: Target, obj: Object) -> None:
     """
     metadata = obj["metadata"]
     if metadata.get("namespace") not in (None, "", target.namespace):
-        said = "the namespace of the provided object does not match the namespace sent on the request"
-        raise BadRequest(said)
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     name = metadata.get("name", "")
     if target.name and name != target.name:
-        if not name:
-            raise BadRequest("the name of the object must be set: it is not in the body")
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-
-
-def refusal(kind: ServedKind, name: str, causes: Sequence[Cause], *, patched: bool = False) -> ApiError:
-    """The error for an object that breaks rules: built-in kinds cannot even be read with wrong types."""
-    wrong = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
-    if wrong and not kind.custom and not patched:
-        said = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
-        return refusals.cannot_be_handled(kind.resource, f"json: cannot unmarshal: {said}")
-    return refusals.invalid(kind.resource, name, causes)

@@ -1,18 +1,17 @@
-"""``metadata``: its form, what the server fills in, and what nobody may change.
+"""``metadata``: what the server fills in, what nobody may change, and its rules.
 
-Theory.      Form first (``shaped``): after it every field has its type, so all other code may read
-             without asking. Then ownership: some fields are the server's (uid, creationTimestamp,
-             generation), some can be set once. Then the rules (``causes_new``, ``causes_changed``).
-Invariants.  Pure: the clock's readings and draws come in as values.
+Theory.      Some fields are the server's (uid, creationTimestamp, generation), some can be set once
+             (``born``, ``carried``). Then come the rules (``causes_new``, ``causes_changed``).
+Invariants.  Pure: the clock's readings and draws come in as values. Every field has its type:
+             ``intake`` saw to that.
 Source       kube-apiserver's sentences and field paths, observed on v1.36.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.wire import naming
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
-from kubewright.apiserver.registry.refusals import cannot_be_handled
 
 ANNOTATION_BYTES = 256 * 1024
 """Most bytes of keys and values of all annotations of an object together."""
@@ -26,66 +25,6 @@ _NAME_RULES: Mapping[str, Callable[[str], list[str]]] = {
     "dns-subdomain": naming.dns_subdomain,
     "path": naming.path_segment,
 }
-_STRINGS = (
-    "name", "generateName", "namespace", "uid", "resourceVersion",
-    "creationTimestamp", "deletionTimestamp", "selfLink",
-)  # fmt: skip
-
-
-def shaped(kind: ServedKind, obj: Any) -> Object:
-    """The object with a well-formed ``metadata``; nulls in it are dropped.
-
-    Raises:
-        BadRequest: it is no object, or a field of its metadata has the wrong type.
-    """
-    if not isinstance(obj, dict):
-        raise cannot_be_handled(kind.resource, f"json: cannot unmarshal {_type(obj)} into {kind.resource.kind}")
-    metadata = obj.get("metadata")
-    if metadata is None:
-        return {**obj, "metadata": {}}
-    if not isinstance(metadata, dict):
-        raise _mistyped(kind, "metadata", metadata, "ObjectMeta")
-    if None in metadata.values():
-        metadata = {name: value for name, value in metadata.items() if value is not None}
-        obj = {**obj, "metadata": metadata}
-    for path, value, wanted in _wrong_types(metadata):
-        raise _mistyped(kind, f"metadata.{path}", value, wanted)
-    return obj
-
-
-def _wrong_types(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    for name in _STRINGS:
-        if not isinstance(value := metadata.get(name, ""), str):
-            yield name, value, "string"
-    for name in ("generation", "deletionGracePeriodSeconds"):
-        if not isinstance(value := metadata.get(name, 0), int) or isinstance(value, bool):
-            yield name, value, "int64"
-    for name in ("labels", "annotations"):
-        yield from _wrong_strings(name, metadata.get(name, {}))
-    for name in ("finalizers", "ownerReferences"):
-        element = str if name == "finalizers" else dict
-        value = metadata.get(name, [])
-        if not isinstance(value, list):
-            yield name, value, "[]" + ("string" if element is str else "v1.OwnerReference")
-        elif strays := [each for each in value if not isinstance(each, element)]:
-            yield name, strays[0], "string" if element is str else "v1.OwnerReference"
-
-
-def _wrong_strings(name: str, value: Any) -> Iterator[tuple[str, Any, str]]:
-    if not isinstance(value, dict):
-        yield name, value, "map[string]string"
-    elif strays := [each for each in value.values() if not isinstance(each, str)]:
-        yield name, strays[0], "string"
-
-
-def _mistyped(kind: ServedKind, path: str, value: Any, wanted: str) -> Exception:
-    said = f"json: cannot unmarshal {_type(value)} into Go struct field ObjectMeta.{path} of type {wanted}"
-    return cannot_be_handled(kind.resource, said)
-
-
-def _type(value: Any) -> str:
-    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-    return names.get(type(value), "null")
 
 
 def born(obj: Object, *, name: str, namespace: str, uid: str, now: str, generation: bool) -> Object:

@@ -6,10 +6,12 @@ Theory.      A definition takes effect in the turn in which its write is staged,
 Called by    ``writing`` at each write, ``server`` at start.
 """
 
+import orjson
+
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.wire.errors import MethodNotAllowed
 from kubewright.wire.gvk import Resource
-from kubewright.apiserver.registry import custom
+from kubewright.apiserver.registry import custom, custom_status
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.store import Store
 
@@ -60,13 +62,20 @@ class Serving:
             "status": {**status, "conditions": [*others, condition]},
         }
 
+    def established(self, kind: ServedKind, crd: Object) -> Object:
+        """A definition with its conditions and accepted names; any other object as it is."""
+        if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
+            return crd
+        others = [orjson.loads(record.data) for record in self._store.list(str(CRDS))]
+        return custom_status.established(crd, others, self._clock.now())
+
     def written(self, kind: ServedKind, obj: Object) -> None:
         """Serve what a definition now says, and nothing that it no longer says."""
         if is_crd(kind):
             self.serve(obj)
 
     def serve(self, crd: Object) -> None:
-        wanted = custom.kinds(crd) if _established(crd) else []
+        wanted = custom.kinds(crd) if custom_status.is_established(crd) else []
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         versions = {kind.resource.version for kind in wanted}
         self._drop(group, plural, keeping=versions)
@@ -85,8 +94,3 @@ class Serving:
             resource = kind.resource
             if (resource.group, resource.plural) == (group, plural) and resource.version not in keeping:
                 self._catalog.drop(group, resource.version, plural)
-
-
-def _established(crd: Object) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions") or []
-    return any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions)

@@ -16,7 +16,7 @@ class Target:
     @property
     def collection(self) -> str:
         """The store's collection; all versions of a kind share it."""
-        return str(self.kind.resource)
+        return str(self.kind.stored_as or self.kind.resource)
 
     @property
     def key(self) -> str:

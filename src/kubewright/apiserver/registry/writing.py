@@ -68,14 +68,22 @@ class Writing:
         name = obj["metadata"]["name"]
         causes = metadata.causes_new(kind, obj["metadata"]) + kind.schema.validate(obj) + kind.check(obj, None)
         if causes:
-            raise intake.refusal(kind, name, causes)
+            raise refusals.invalid(kind.resource, name, causes)
+        obj = self._serving.established(kind, obj)
         place = target.named(name)
         if self._store.latest(place.collection, place.key) is not None:
             raise refusals.already_exists(kind.resource, name)
         return Written(await self._put(place, obj, None, options), created=True)
 
     async def update(
-        self, target: Target, edit: Edit, options: Options, *, part: str = "", patched: bool = False
+        self,
+        target: Target,
+        edit: Edit,
+        options: Options,
+        *,
+        part: str = "",
+        doubled: Sequence[str] = (),
+        patched: bool = False,
     ) -> Written:
         """Change an object by ``edit``, wholly or (``part``: ``status``) its status only.
 
@@ -88,7 +96,7 @@ class Writing:
         edited = edit(old)
         if edited is old:
             return Written(codec.in_version(kind, record))
-        new = intake.taken(kind, edited, options)
+        new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
         intake.placed(target, new)
         self._expect(target, new, old)
         new = self._merged(kind, metadata.carried(new, old), old, part)
@@ -97,7 +105,8 @@ class Writing:
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"]) + kind.schema.validate(new)
         if causes := causes + kind.check(new, old):
-            raise intake.refusal(kind, target.name, causes, patched=patched)
+            raise refusals.invalid(kind.resource, target.name, causes)
+        new = self._serving.established(kind, new)
         if lifecycle.finished(kind, new):
             return await self._remove(target, record, options, final=new)
         return Written(await self._put(target, new, record, options))
@@ -129,7 +138,7 @@ class Writing:
     def _born(self, target: Target, obj: Object) -> Object:
         kind, given = target.kind, obj["metadata"]
         name = given.get("name") or self._generated(target, given.get("generateName", ""))
-        if kind.custom and kind.has_status:
+        if kind.has_status and kind.has_generation:  # others (Nodes) may be born with a status
             obj = {key: value for key, value in obj.items() if key != "status"}
         born = metadata.born(
             obj,
@@ -180,22 +189,22 @@ class Writing:
         return new
 
     def _unchanged(self, kind: ServedKind, new: Object, record: Record) -> bool:
-        data = codec.encode(kind, new, record.version)
+        data = codec.stored(kind, new, record.version)
         if data == record.data:
             return True
         # A PUT may say the same in another order; then the bytes differ but not their number.
         return len(data) == len(record.data) and orjson.loads(data) == orjson.loads(record.data)
 
     async def _put(self, target: Target, obj: Object, old: Record | None, options: Options) -> bytes:
-        version = self._store.next_version()
-        data = codec.encode(target.kind, obj, version)
         if options.dry_run:
             return codec.encode(target.kind, obj, old.version if old else None)
+        version = self._store.next_version()
+        data = codec.stored(target.kind, obj, version)
         record = record_of(target.collection, target.key, version, data, obj)
         commit = self._store.put(record, old)
         self._serving.written(target.kind, obj)
         await commit
-        return data
+        return codec.in_version(target.kind, record)
 
     async def _remove(self, target: Target, record: Record, options: Options, final: Object | None = None) -> Written:
         """Take the object out. Watchers see its last stored state; the answer has the final one."""

@@ -48,7 +48,6 @@ from kubewright.runtime.events import Recorder
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
-
 Write = Change | Adopt | Release | MarkVictims | ChangeSet | DeleteSets | LetGo
 
 

@@ -204,11 +204,11 @@ class Kubelets:
 
     async def _renew(self, vm: Vm, guest: Guest) -> None:
         """Renew the Lease; make it when it is not there, take it over when it is."""
-        every, now = self._settings.renewal(len(self._guests)), self._clock.now()
+        seconds, now = self._settings.lease_seconds, self._clock.now()
         key = Key(registration.LEASE_NAMESPACE, vm.node_name)
-        body = registration.renewal(vm, every * 4, now)
+        body = registration.renewal(vm, seconds, now)
         if not guest.leased:
-            body = registration.lease(vm, guest.node_uid, every * 4, now)
+            body = registration.lease(vm, guest.node_uid, seconds, now)
             try:
                 await self._client.create(LEASE, body)
             except AlreadyExists:
@@ -220,6 +220,7 @@ class Kubelets:
                 guest.leased = False
                 return
         guest.leased = True
+        every = self._settings.renewal(len(self._guests))
         guest.renew_at = self._clock.monotonic() + every * (0.9 + self._clock.random.random() / 10)
 
     async def _report(self, vm: Vm, guest: Guest, situation: Situation) -> None:

@@ -14,19 +14,24 @@ from kubewright.base.errors import InvalidInput
 
 SYNC_SECONDS = 600.0
 """How long kubelets wait for a cluster to show its nodes and pods before they give up on it."""
+SAFE_SHARE = 0.6
+"""Longest time between renewals as a share of a Lease: node life cycle controllers wait for one Lease
+(40 s), and a renewal may be late or fail once."""
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 
 
 class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """``lease_seconds``      a Lease's duration; it is renewed four times in that time, as kubelets do.
-    ``lease_writes_per_second`` all kubelets together; with very many VMs leases are renewed less
-                          often and made to last longer, so that ten thousand idle VMs stay cheap.
-    ``heartbeat_seconds``     a status without news is reported again after this long.
-    ``reregister_seconds``    after its Node was deleted, a living kubelet registers anew.
-    ``pod_start_seconds``     from being bound to running; ``pod_stop_seconds`` from deletion to end,
-                          or the pod's grace period, if that is shorter.
-    ``workers``               requests in flight for nodes, and as many for pods.
+    """How kubelets behave.
+
+    ``lease_seconds``      a Lease's duration. It is renewed four times in that time, as kubelets do.
+    ``lease_writes_per_second`` of all kubelets together: with very many VMs each renews its Lease less
+                           often, but never less than is safe (``SAFE_SHARE``), whatever this says.
+    ``heartbeat_seconds``  a status without news is reported again after this long.
+    ``reregister_seconds`` after its Node was deleted, a living kubelet registers anew.
+    ``pod_start_seconds``  from being created to running; ``pod_stop_seconds`` from deletion to end, or
+                           the pod's grace period, if that is shorter.
+    ``workers``            requests in flight for nodes, and as many for pods.
     """
 
     lease_seconds: Positive = 40
@@ -39,7 +44,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
 
     def renewal(self, guests: int) -> float:
         """Seconds between two renewals of one Lease, with so many kubelets."""
-        return max(self.lease_seconds / 4, guests / self.lease_writes_per_second)
+        frugal = guests / self.lease_writes_per_second
+        return min(max(self.lease_seconds / 4, frugal), self.lease_seconds * SAFE_SHARE)
 
     def heartbeat(self, guests: int) -> float:
         """Seconds between two reports without news, at half the rate of the renewals."""

@@ -1,0 +1,41 @@
+"""URL paths of resources, taken apart. Sans-IO; knows the grammar, not the kinds.
+
+    /api/v1/…                       the core group
+    /apis/GROUP/VERSION/…           all others
+        PLURAL[/NAME[/PART]]                             cluster scope, or all namespaces
+        namespaces/NAMESPACE/PLURAL[/NAME[/PART]]        one namespace
+        namespaces[/NAME[/status|finalize]]              namespaces themselves
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePath:
+    """Where a request points to. Empty: not given."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    part: str = ""
+
+
+def parse(path: str) -> ResourcePath | None:
+    """The resource that a path means; None when it means none (discovery, health, nonsense)."""
+    match path.strip("/").split("/"):
+        case ["api", version, *rest] if rest:
+            return _in_group("", version, rest)
+        case ["apis", group, version, *rest] if rest:
+            return _in_group(group, version, rest)
+    return None
+
+
+def _in_group(group: str, version: str, parts: list[str]) -> ResourcePath | None:
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2 and (len(parts) > 3 or parts[2] not in ("status", "finalize")):
+        namespace, parts = parts[1], parts[2:]
+    if len(parts) > 3 or not all(parts) or (parts[0] == "namespaces" and namespace):
+        return None
+    return ResourcePath(group, version, parts[0], namespace, *parts[1:])

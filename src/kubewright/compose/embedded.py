@@ -1,0 +1,142 @@
+"""``up``: an API server, all controllers and a simulated cloud in one process and one folder.
+
+Theory.      The server is called in process by our own controllers and over TLS by everybody else.
+             Starting is: server up, door open, kubeconfig written, CRDs and classes there; then the
+             manager runs until it is told to stop. Everything is in the data folder, so stopping
+             and starting again continues with the same machines and the same VMs.
+Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. What was
+             changed by a person (the classes, the CRDs' conditions) is left alone on a restart.
+Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no door).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kubewright import builtin
+from kubewright.api.core import CRD, SECRET
+from kubewright.api.kinds import Kind
+from kubewright.api.machine.crds import crds
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.apiserver.http.kubeconfig import write_kubeconfig
+from kubewright.apiserver.http.listener import Listener
+from kubewright.apiserver.http.pki import Pki
+from kubewright.apiserver.server import ApiServer
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.kit import Kit, close, machine_kit
+from kubewright.compose.options import Options, Place
+from kubewright.driver import registry
+from kubewright.driver.contract import Driver
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
+from kubewright.providers.sim import manifests
+from kubewright.runtime.manager import Manager, Phase, Settings
+from kubewright.wire.errors import AlreadyExists
+
+READY_SECONDS = 30.0
+"""How long caches may take to fill before ``serve`` gives up: they are in this process."""
+
+
+class Embedded:
+    """``async with Embedded(...) as world: await world.serve(stop)``."""
+
+    def __init__(self, place: Place | None, options: Options, clock: Clock) -> None:
+        self.clock = clock
+        self.place = place
+        self.server = ApiServer(clock, path=place and place.data_dir / "server")
+        self.client = Client(InProcess(self.server.handle), clock, name="embedded")
+        self.url = ""
+        self._options = options
+        self._stack = AsyncExitStack()
+        self.driver: Driver
+        self.manager: Manager
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Where the kubeconfig is.
+
+        Raises:
+            InvalidInput: this world is in memory and has none.
+        """
+        if self.place is None:
+            raise InvalidInput("a world in memory has no kubeconfig")
+        return self.place.kubeconfig_path
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.server.start()
+            self._stack.push_async_callback(self.server.close)
+            await self._open_door()
+            self.driver = self._load_driver()
+            self._stack.push_async_callback(close, self.driver)
+            await self._furnish()
+            self.manager = self._manager(
+                machine_kit(self.client, self.client, self.driver, self.clock, self._options)
+            )
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
+        """Run everything until ``stop`` is set; ``ready`` is called once, when all controllers work."""
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(self._until_working(ready))
+            await self.manager.run(stop)
+            working.cancel()
+
+    async def _until_working(self, ready: Callable[[], None]) -> None:
+        async with asyncio.timeout(READY_SECONDS):
+            while self.manager.phase is not Phase.WORKING:
+                await self.clock.sleep(0.01)
+        ready()
+
+    async def _open_door(self) -> None:
+        if self.place is None:
+            return
+        pki = Pki(self.place.data_dir / "pki", self.clock)
+        listener = Listener(self.server.handle, self.clock, pki, port=self.place.port)
+        await listener.start()
+        self._stack.push_async_callback(listener.close)
+        self.url = listener.url
+        write_kubeconfig(self.place.kubeconfig_path, self.url, pki)
+
+    def _load_driver(self) -> Driver:
+        folder = self.place and self.place.data_dir
+        settings = registry.Settings(self.clock, folder, self._options.driver_options)
+        return registry.load(self._options.driver, settings)
+
+    async def _furnish(self) -> None:
+        """CRDs, and classes to begin with. What is there already stays as it is."""
+        for crd in crds():
+            await self._ensure(CRD, crd)
+        for body in manifests.objects():
+            await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
+
+    async def _ensure(self, kind: Kind[Any], body: Mapping[str, Any]) -> None:
+        with suppress(AlreadyExists):
+            await self.client.create(kind, body)
+
+    def _manager(self, kit: Kit) -> Manager:
+        nodes = NodeSettings(grace=self._options.grace)
+        loops = builtin.controllers(
+            kit.informers[0], settings=builtin.Settings(nodes=nodes), metrics=kit.metrics
+        )
+        return Manager(
+            self.clock,
+            [*kit.controllers, *loops.controllers],
+            kit.informers,
+            background=[*kit.background, *loops.background],
+            services=kit.services,
+            settings=Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None),
+        )

@@ -1,0 +1,327 @@
+"""What a MachineDeployment decides (mcm.md §7.2-7.10), as tables of sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import (
+    ClassSpec,
+    MachineDeployment,
+    MachineDeploymentSpec,
+    MachineDeploymentStatus,
+    MachineDeploymentStrategy,
+    MachineSet,
+    MachineSetStatus,
+    MachineSpec,
+    MachineTemplateSpec,
+    NodeTemplateSpec,
+    RollbackConfig,
+    RollingUpdate,
+)
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.machines.deployment.decide import decide
+from kubewright.machines.deployment.observe import Seen
+from kubewright.machines.deployment.sets import new_set, sized
+from kubewright.machines.deployment.steps import (
+    Adopt,
+    Change,
+    ChangeSet,
+    CreateSet,
+    DeleteSets,
+    LetGo,
+    MarkVictims,
+    Release,
+    Step,
+    Tell,
+)
+from kubewright.machines.deployment.template import identity, template_hash
+from kubewright.machines.machineset.members import Member
+from kubewright.rollout.model import Plan as Sizes
+from kubewright.wire.gvk import Key
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+MD_META: dict[str, Any] = {"name": "md", "namespace": "ns", "uid": "md-uid", "finalizers": (names.FINALIZER,)}
+
+
+def template(class_name: str = "small", **spec: Any) -> MachineTemplateSpec:
+    machine_class = ClassSpec(kind="MachineClass", name=class_name)
+    return MachineTemplateSpec(
+        metadata=ObjectMeta(labels={"app": "a"}), spec=MachineSpec(machine_class=machine_class, **spec)
+    )
+
+
+def deployment(replicas: int = 3, *, of: MachineTemplateSpec | None = None, meta: dict[str, Any] | None = None,
+               kind: str = "RollingUpdate", **spec: Any) -> MachineDeployment:  # fmt: skip
+    rolling = RollingUpdate(max_surge=1, max_unavailable=1) if kind == "RollingUpdate" else None
+    spec.setdefault("selector", LabelSelector(match_labels={"app": "a"}))
+    return MachineDeployment(
+        metadata=ObjectMeta(**{**MD_META, **(meta or {})}),
+        spec=MachineDeploymentSpec(
+            replicas=replicas,
+            template=of or template(),
+            strategy=MachineDeploymentStrategy(type=kind, rolling_update=rolling),
+            **spec,
+        ),
+    )
+
+
+@dataclass
+class World:
+    """A deployment with sets that it made itself, each one second younger than the one before."""
+
+    md: MachineDeployment
+    sets: tuple[MachineSet, ...] = ()
+    members: dict[str, tuple[Member, ...]] | None = None
+    more: dict[str, Any] | None = None
+
+    def seen(self) -> Seen:
+        return Seen(self.md, T0, self.sets, members=self.members or {}, **(self.more or {}))
+
+
+def made(class_name: str, size: int, revision: int = 1, *, goal: int = 3, **meta: Any) -> MachineSet:
+    plan = Sizes(goal=goal, ceiling=goal + 1 if goal else 0)
+    found = new_set(deployment(of=template(class_name)), size, revision, plan)
+    stamp = T0 + timedelta(seconds=revision)
+    metadata = structs.replace(
+        found.metadata, name=f"ms-{class_name}", uid=f"{class_name}-uid", creation_timestamp=stamp, **meta
+    )
+    return structs.replace(found, metadata=metadata)
+
+
+def running(
+    class_name: str, count: int, phase: Phase = Phase.RUNNING, **facts: Any
+) -> dict[str, tuple[Member, ...]]:
+    uid = f"{class_name}-uid"
+    facts.setdefault("deleting", False)
+    found = [Member(Key("ns", f"{class_name}-{n}"), f"{class_name}-{n}", uid, {"app": "a"}, phase=phase, **facts)
+             for n in range(count)]  # fmt: skip
+    return {uid: tuple(found)}
+
+
+def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
+    lines = []
+    for step in steps:
+        match step:
+            case CreateSet(machine_set):
+                lines.append(f"create set with {machine_set.spec.replicas}")
+            case ChangeSet(before, after):
+                sizes = f" {before.spec.replicas} -> {after.spec.replicas}"
+                lines.append(f"{after.metadata.name}{sizes if before.spec != after.spec else ' notes'}")
+            case DeleteSets(found):
+                lines.append("delete " + " ".join(s.metadata.name for s in found))
+            case Adopt(found) | Release(found):
+                lines.append(f"{type(step).__name__.lower()} {' '.join(s.metadata.name for s in found)}")
+            case MarkVictims(marks):
+                lines.append("mark " + " ".join(m.member.name for m in marks))
+            case Tell(reason, _, _):
+                lines.append(f"tell {reason}")
+            case LetGo():
+                lines.append("let go")
+            case Change(after):
+                lines.append("change")
+    return lines
+
+
+REVISION_1 = {"annotations": {names.REVISION_ANNOTATION: "1"}}
+REVISION_2 = {"annotations": {names.REVISION_ANNOTATION: "2"}}
+OBSERVED = MachineSetStatus(observed_generation=1)
+SCALED = "tell ScalingMachineSet"
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    world: World
+    expect: list[str]
+
+
+CASES = [
+    Case("our finalizer comes first, alone", World(deployment(meta={"finalizers": ()})), ["change"]),
+    Case("a new deployment makes its set, complete, and takes its revision",
+         World(deployment()), ["create set with 3", SCALED, "change"]),
+    Case("a paused one does not", World(deployment(paused=True)), []),
+    Case("when all is as wanted nothing is done",
+         World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3)), []),
+    Case("another class rolls: the new set appears and the old one shrinks in the same pass",
+         World(deployment(of=template("large"), meta=REVISION_1), (made("small", 3),), running("small", 3)),
+         ["ms-small 3 -> 2", "create set with 1", SCALED, "change", SCALED]),
+    Case("a paused one does not roll",
+         World(deployment(of=template("large"), meta=REVISION_1, paused=True), (made("small", 3),),
+               running("small", 3)), []),
+    Case("the rollout goes on with what is available",
+         World(deployment(of=template("large"), meta=REVISION_2), (made("small", 2), made("large", 2, 2)),
+               running("small", 2) | running("large", 2)),
+         ["ms-small 2 -> 0", SCALED]),
+    Case("leaving machines take room, so the new set waits",
+         World(deployment(of=template("large"), meta=REVISION_2), (made("small", 0), made("large", 2, 2)),
+               running("small", 2, deleting=True) | running("large", 2)), []),
+    Case("timeouts and node labels flow down without a rollout",
+         World(deployment(of=template("small", drain_timeout="1h",
+                                      node_template=NodeTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}))),
+                          meta=REVISION_1), (made("small", 3),), running("small", 3)),
+         ["ms-small 3 -> 3"]),
+    Case("annotations flow down to the current set",
+         World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1", "a": "b"}}), (made("small", 3),),
+               running("small", 3)), ["ms-small notes"]),
+    Case("scaling is one write on the one set",
+         World(deployment(5, meta=REVISION_1), (made("small", 3),), running("small", 3)),
+         ["ms-small 3 -> 5", SCALED]),
+    Case("scaling also works while paused",
+         World(deployment(5, meta=REVISION_1, paused=True), (made("small", 3),), running("small", 3)),
+         ["ms-small 3 -> 5", SCALED]),
+    Case("a template of the past makes its set current again, with a fresh number",
+         World(deployment(meta=REVISION_2), (made("small", 0), made("large", 3, 2)), running("large", 3)),
+         ["ms-small 0 -> 1", "ms-large 3 -> 2", SCALED, SCALED, "change"]),
+    Case("recreate removes the old machines first",
+         World(deployment(of=template("large"), meta=REVISION_1, kind="Recreate"), (made("small", 3),),
+               running("small", 3)), ["ms-small 3 -> 0", SCALED]),
+    Case("and waits for the last of them",
+         World(deployment(of=template("large"), meta=REVISION_1, kind="Recreate"), (made("small", 0),),
+               running("small", 1, deleting=True)), []),
+    Case("and then makes the new set",
+         World(deployment(of=template("large"), meta=REVISION_1, kind="Recreate"), (made("small", 0),)),
+         ["create set with 3", SCALED, "change"]),
+    Case("an omitted strategy is a rolling update",
+         World(deployment(meta=REVISION_1, kind=""), (made("small", 3),), running("small", 3)), []),
+    Case("orphaned sets are adopted, then everything is looked at anew",
+         World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
+    Case("sets that match no more are let go",
+         World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3),
+               {"strays": (made("old", 1),)}), ["release ms-old"]),
+    # history
+    Case("empty old sets beyond the limit are forgotten, oldest first",
+         World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "4"}}, revision_history_limit=1),
+               (made("x", 0, 1), made("y", 0, 2), made("z", 0, 3), made("small", 3, 4)), running("small", 3)),
+         ["delete ms-x ms-y"]),
+    Case("without a limit all are kept",
+         World(deployment(meta=REVISION_2), (made("x", 0, 1), made("small", 3, 2)), running("small", 3)), []),
+    Case("nothing is forgotten while a rollout moves",
+         World(deployment(meta=REVISION_2, revision_history_limit=0),
+               (made("x", 0, 1), made("small", 2, 2)), running("small", 2)),
+         ["ms-small 2 -> 3", SCALED]),
+    # rollback
+    Case("a rollback takes the template of a revision, and is looked at anew",
+         World(deployment(of=template("large"), meta=REVISION_2, rollback_to=RollbackConfig(revision=1)),
+               (made("small", 0), made("large", 3, 2)), running("large", 3)),
+         ["change", "tell DeploymentRollback"]),
+    Case("a rollback to nowhere is told, and the wish is cleared",
+         World(deployment(meta=REVISION_1, rollback_to=RollbackConfig()), (made("small", 3),), running("small", 3)),
+         ["tell DeploymentRollbackRevisionNotFound", "change"]),
+    Case("so is one to the same template",
+         World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(revision=1)), (made("small", 3),),
+               running("small", 3)),
+         ["tell DeploymentRollbackTemplateUnchanged", "change"]),
+    Case("while paused the wish waits",
+         World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(), paused=True), (made("small", 3),),
+               running("small", 3)), []),
+    # the autoscaler
+    Case("the autoscaler's victims are marked before anything is scaled",
+         World(deployment(2, meta={"annotations": {names.REVISION_ANNOTATION: "1",
+                                                   names.TRIGGER_DELETION_ANNOTATION: "small-1~2030-01-01T00:00:00Z"}}),
+               (made("small", 3),), running("small", 3)), ["mark small-1"]),
+    # wrong input and the end
+    Case("an invalid deployment is left alone", World(deployment(-1)), []),
+    Case("an in-place update of existing machines is not supported yet",
+         World(structs.replace(deployment(), spec=structs.replace(
+             deployment(of=template("large"), meta=REVISION_1).spec,
+             strategy=MachineDeploymentStrategy(type="InPlaceUpdate"))), (made("small", 3),)), []),
+    Case("a deleted deployment deletes its sets",
+         World(deployment(meta={"deletion_timestamp": T0}), (made("small", 3), made("large", 1, 2))),
+         ["delete ms-small ms-large"]),
+    Case("and waits for them",
+         World(deployment(meta={"deletion_timestamp": T0}), (made("small", 3, deletion_timestamp=T0),)), []),
+    Case("and lets go when none is left", World(deployment(meta={"deletion_timestamp": T0})), ["let go"]),
+    Case("sets that are being orphaned are not deleted",
+         World(deployment(meta={"deletion_timestamp": T0, "finalizers": (names.FINALIZER, "orphan")}),
+               (made("small", 3),)), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    seen = case.world.seen()
+    assert told(seen, decide(seen).steps) == case.expect
+
+
+def created(world: World) -> MachineSet:
+    return next(step.machine_set for step in decide(world.seen()).steps if isinstance(step, CreateSet))
+
+
+def test_a_new_set_is_complete() -> None:
+    md = deployment(
+        4, meta={"annotations": {"a": "b", names.TRIGGER_DELETION_ANNOTATION: ""}}, min_ready_seconds=7
+    )
+    found = created(World(md))
+    hashed = template_hash(md.spec.template, None)
+    assert found.spec.replicas == 4
+    assert found.spec.min_ready_seconds == 7
+    assert found.spec.selector == LabelSelector(match_labels={"app": "a", names.TEMPLATE_HASH_LABEL: hashed})
+    assert found.spec.template.metadata.labels == {"app": "a", names.TEMPLATE_HASH_LABEL: hashed}
+    assert found.metadata.labels == found.spec.template.metadata.labels
+    assert found.metadata.finalizers == (names.FINALIZER,)
+    assert found.metadata.owner_references[0].uid == "md-uid"
+    assert found.metadata.annotations == {
+        "a": "b",
+        names.REVISION_ANNOTATION: "1",
+        names.DESIRED_REPLICAS_ANNOTATION: "4",
+        names.MAX_REPLICAS_ANNOTATION: "5",
+    }
+
+
+def test_a_collision_gives_another_name() -> None:
+    md = deployment()
+    collided = structs.replace(md, status=MachineDeploymentStatus(collision_count=1))
+    assert created(World(md)).metadata.name != created(World(collided)).metadata.name
+
+
+def test_a_set_that_is_being_deleted_is_never_current() -> None:
+    world = World(deployment(), (made("small", 3, deletion_timestamp=T0),), running("small", 3))
+    assert created(world).spec.replicas == 1, "its machines still take room below the ceiling of 4"
+
+
+def test_a_set_remembers_the_revisions_it_had() -> None:
+    world = World(deployment(meta=REVISION_2), (made("small", 0), made("large", 3, 2)), running("large", 3))
+    change = next(
+        s
+        for s in decide(world.seen()).steps
+        if isinstance(s, ChangeSet) and s.after.metadata.name == "ms-small"
+    )
+    annotations = change.after.metadata.annotations
+    assert (annotations[names.REVISION_ANNOTATION], annotations[names.REVISION_HISTORY_ANNOTATION]) == (
+        "3",
+        "1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        pytest.param(template("small", health_timeout="1m"), True, id="a timeout is no rollout"),
+        pytest.param(template("small", node_template=NodeTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}))),
+                     True, id="a node label is none"),
+        pytest.param(structs.replace(template(), spec=MachineSpec(machine_class=ClassSpec(kind="X", name="small"))),
+                     True, id="the class's kind is none"),
+        pytest.param(structs.replace(template(), metadata=ObjectMeta(
+            labels={names.TEMPLATE_HASH_LABEL: "1", "app": "a"})), True, id="the hash is none"),
+        pytest.param(template("large"), False, id="the class's name is one"),
+        pytest.param(structs.replace(template(), metadata=ObjectMeta(labels={"app": "b"})), False, id="a label is one"),
+        pytest.param(structs.replace(template(), metadata=ObjectMeta(labels={"app": "a"}, annotations={"a": "b"})),
+                     False, id="an annotation is one"),
+    ],
+)  # fmt: skip
+def test_what_rolls(other: MachineTemplateSpec, same: bool) -> None:
+    assert (identity(template()) == identity(other)) is same
+
+
+def test_marks_are_written_without_a_new_size() -> None:
+    before = made("small", 3)
+    after = sized(before, Sizes(goal=3, ceiling=6))
+    assert after.spec == before.spec
+    assert after.metadata.annotations[names.MAX_REPLICAS_ANNOTATION] == "6"

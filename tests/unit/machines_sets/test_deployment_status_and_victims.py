@@ -1,0 +1,228 @@
+"""A MachineDeployment's status (mcm.md §7.10-7.12) and the autoscaler's list (§7.4)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import (
+    ClassSpec,
+    MachineDeployment,
+    MachineDeploymentSpec,
+    MachineDeploymentStatus,
+    MachineSet,
+    MachineSetCondition,
+    MachineSetStatus,
+    MachineSpec,
+    MachineTemplateSpec,
+)
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.kube.patches import merge_patch
+from kubewright.machines.deployment.observe import Seen
+from kubewright.machines.deployment.sets import new_set
+from kubewright.machines.deployment.status import News, deployment_status, next_look
+from kubewright.machines.deployment.victims import victims
+from kubewright.machines.machineset.members import Member
+from kubewright.rollout.model import Plan
+from kubewright.wire.gvk import Key
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def deployment(status: MachineDeploymentStatus | None = None, **spec: Any) -> MachineDeployment:
+    machine_class = ClassSpec(kind="MachineClass", name="small")
+    return MachineDeployment(
+        metadata=ObjectMeta(name="md", namespace="ns", uid="md-uid", generation=5),
+        spec=MachineDeploymentSpec(
+            replicas=spec.pop("replicas", 2),
+            selector=LabelSelector(match_labels={"app": "a"}),
+            template=MachineTemplateSpec(
+                metadata=ObjectMeta(labels={"app": "a"}), spec=MachineSpec(machine_class=machine_class)
+            ),
+            **spec,
+        ),
+        status=status or MachineDeploymentStatus(),
+    )
+
+
+def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> Member:
+    facts.setdefault("deleting", False)
+    return Member(Key("ns", name), name, "set-uid", {}, phase=phase, **facts)
+
+
+def seen(
+    *members: Member, md: MachineDeployment | None = None, at: datetime = T0, failure: str = "", **more: Any
+) -> Seen:
+    md = md or deployment()
+    found = new_set(md, md.spec.replicas, 1, Plan(goal=2, ceiling=3))
+    condition = MachineSetCondition(
+        type="ReplicaFailure", status="True", reason="FailedCreate", message=failure
+    )
+    found = structs.replace(
+        found,
+        metadata=structs.replace(found.metadata, name="ms", uid="set-uid", creation_timestamp=T0),
+        status=MachineSetStatus(machine_set_condition=(condition,) if failure else ()),
+    )
+    return Seen(md, at, more.pop("sets", (found,)), members={"set-uid": members}, **more)
+
+
+def said(status: MachineDeploymentStatus, kind: str) -> tuple[str, str, str] | None:
+    return next(((c.status, c.reason, c.message) for c in status.conditions if c.type == kind), None)
+
+
+def test_counts_come_from_the_machines() -> None:
+    status = deployment_status(
+        seen(member("a"), member("b", Phase.PENDING), member("c", deleting=True)), News()
+    )
+    assert (status.replicas, status.updated_replicas) == (3, 3)
+    assert (status.ready_replicas, status.available_replicas, status.unavailable_replicas) == (1, 1, 1)
+    assert status.observed_generation == 5
+
+
+@pytest.mark.parametrize(
+    ("members", "expect"),
+    [
+        pytest.param((member("a"), member("b")), "True", id="all available"),
+        pytest.param((member("a"),), "False", id="one missing, none may be"),
+    ],
+)
+def test_minimum_availability(members: tuple[Member, ...], expect: str) -> None:
+    told = said(deployment_status(seen(*members), News()), "Available")
+    assert told is not None
+    assert told[0] == expect
+
+
+def after(
+    *members: Member, status: MachineDeploymentStatus, seconds: float = 60, **spec: Any
+) -> MachineDeploymentStatus:
+    world = seen(*members, md=deployment(status, **spec), at=T0 + timedelta(seconds=seconds))
+    return deployment_status(world, News())
+
+
+FRESH = deployment_status(seen(), News(created="ms"))
+
+
+def test_a_rollout_from_the_first_word_to_the_last() -> None:
+    assert said(FRESH, "Progressing") == ("True", "NewMachineSetCreated", 'Created new machine set "ms"')
+    half = after(member("a"), status=FRESH)
+    assert said(half, "Progressing") == ("True", "MachineSetUpdated", 'MachineSet "ms" is progressing.')
+    done = after(member("a"), member("b"), status=half)
+    assert said(done, "Progressing") == (
+        "True",
+        "NewMachineSetAvailable",
+        'MachineSet "ms" has successfully progressed.',
+    )
+    sick = after(
+        member("a"), member("b", Phase.UNKNOWN), status=done, seconds=999, progress_deadline_seconds=1
+    )
+    assert said(sick, "Progressing") == said(done, "Progressing"), "a failure later is no failed rollout"
+
+
+def test_a_rollout_that_stands_still_runs_out_of_time() -> None:
+    assert said(after(status=FRESH, seconds=59, progress_deadline_seconds=60), "Progressing") == said(
+        FRESH, "Progressing"
+    )
+    late = after(status=FRESH, seconds=61, progress_deadline_seconds=60)
+    assert said(late, "Progressing") == (
+        "False", "ProgressDeadlineExceeded", 'MachineSet "ms" has timed out progressing.'
+    )  # fmt: skip
+    moving = after(member("a"), status=late, progress_deadline_seconds=60)
+    assert said(moving, "Progressing") == ("True", "MachineSetUpdated", 'MachineSet "ms" is progressing.')
+
+
+def test_pausing_and_resuming() -> None:
+    paused = after(status=FRESH, paused=True)
+    assert said(paused, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
+    assert said(after(member("a"), status=paused, paused=True), "Progressing") == said(paused, "Progressing")
+    assert said(after(status=paused), "Progressing") == (
+        "Unknown",
+        "DeploymentResumed",
+        "Deployment is resumed",
+    )
+
+
+def test_an_unchanged_world_writes_nothing() -> None:
+    first = after(member("a"), status=FRESH)
+    assert merge_patch(first, after(member("a"), status=first, seconds=99)) == {}
+
+
+def test_a_set_that_fails_makes_the_deployment_say_so_and_take_it_back() -> None:
+    failed = deployment_status(seen(failure="quota"), News())
+    assert said(failed, "ReplicaFailure") == ("True", "FailedCreate", "quota")
+    assert said(after(status=failed), "ReplicaFailure") is None
+
+
+def test_a_set_that_cannot_be_made() -> None:
+    status = deployment_status(seen(sets=()), News(create_error="Failed: no", failed=True))
+    assert said(status, "Progressing") == ("False", "MachineSetCreateError", "Failed: no")
+    assert status.observed_generation == 0
+
+
+def test_an_invalid_deployment_says_why() -> None:
+    status = deployment_status(seen(md=deployment(replicas=-1), sets=()), News())
+    told = said(status, "Progressing")
+    assert told is not None
+    assert told[:2] == ("False", "InvalidSpec")
+    assert "spec.replicas" in told[2]
+
+
+@pytest.mark.parametrize(
+    ("world", "expect"),
+    [
+        pytest.param(
+            seen(md=deployment(FRESH, progress_deadline_seconds=60)), 61.0, id="the progress deadline"
+        ),
+        pytest.param(seen(md=deployment(FRESH)), None, id="no deadline, nothing to wait for"),
+        pytest.param(
+            seen(member("a", since=T0.timestamp() - 10), md=deployment(FRESH, min_ready_seconds=30)),
+            20.0,
+            id="a machine that will have been ready for long enough",
+        ),
+    ],
+)
+def test_when_time_alone_changes_something(world: Seen, expect: float | None) -> None:
+    assert next_look(world) == expect
+
+
+TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "members", "marks", "left"),
+    [
+        pytest.param(f"a~{TIME}", "", (member("a"),), {"a": TIME}, f"a~{TIME}", id="a victim is marked"),
+        pytest.param(
+            "a", LATER, (member("a"),), {"a": LATER}, f"a~{LATER}", id="without a time: the last change"
+        ),
+        pytest.param("a", "", (member("a"),), {"a": TIME}, f"a~{TIME}", id="without any time: now"),
+        pytest.param("a~soon", "", (member("a"),), {}, "", id="a bad time is dropped"),
+        pytest.param(f"a~{TIME}", "", (), {}, "", id="a machine that is gone is dropped"),
+        pytest.param(f"a~{TIME}", "", (member("a", Phase.FAILED),), {}, "", id="so is a failed one"),
+        pytest.param(f"a~{TIME}", "", (member("a", deleting=True),), {}, "", id="so is a leaving one"),
+        pytest.param(
+            f"a~{TIME},b~{TIME}",
+            "",
+            (member("a", priority=1, marked_at=1.0), member("b")),
+            {"b": TIME},
+            f"a~{TIME},b~{TIME}",
+            id="a mark is kept as it is",
+        ),
+        pytest.param("", "", (member("a"),), {}, "", id="no list, no victims"),
+    ],
+)
+def test_victims(
+    text: str, changed: str, members: tuple[Member, ...], marks: dict[str, str], left: str
+) -> None:
+    annotations = {names.TRIGGER_DELETION_ANNOTATION: text, names.LAST_SCALER_CHANGE_ANNOTATION: changed}
+    found = victims(annotations, members, T0)
+    assert {mark.member.name: mark.time for mark in found.marks} == marks
+    assert found.text == left
+
+
+def test_a_set_that_was_never_marked_is_not_mistaken_for_a_scaled_one() -> None:
+    bare: MachineSet = seen().sets[0]
+    stripped = structs.replace(bare, metadata=structs.replace(bare.metadata, annotations={}))
+    assert seen(sets=(stripped,)).groups["ms"].goal is None

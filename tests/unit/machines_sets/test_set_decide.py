@@ -1,0 +1,208 @@
+"""What a MachineSet decides (mcm.md §6.2-6.7), as tables of sentences."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import (
+    ClassSpec,
+    MachineSet,
+    MachineSetSpec,
+    MachineSpec,
+    MachineTemplateSpec,
+)
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.base.clock import rfc3339
+from kubewright.machines.machineset.decide import AGAIN, DOUBT_PAUSE, decide
+from kubewright.machines.machineset.members import Member, digest
+from kubewright.machines.machineset.observe import Seen
+from kubewright.machines.machineset.settings import MachineSetSettings
+from kubewright.machines.machineset.steps import Adopt, Configure, Create, Delete, Hold, LetGo, Release, Step
+from kubewright.wire.gvk import Key
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+NOW = T0.timestamp()
+SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), drain_timeout="1h")
+SETTINGS = MachineSetSettings(burst=4)
+
+
+def machine_set(replicas: int = 3, **meta: Any) -> MachineSet:
+    meta.setdefault("finalizers", (names.FINALIZER,))
+    return MachineSet(
+        metadata=ObjectMeta(name="ms", namespace="ns", uid="ms-uid", **meta),
+        spec=MachineSetSpec(
+            replicas=replicas,
+            selector=LabelSelector(match_labels={"app": "a"}),
+            template=MachineTemplateSpec(metadata=ObjectMeta(labels={"app": "a"}), spec=SPEC),
+        ),
+    )
+
+
+def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> Member:
+    facts.setdefault("configured", digest(SPEC, own_timeout=facts.get("own_timeout", False)))
+    facts.setdefault("deleting", False)
+    return Member(Key("ns", name), f"{name}-uid", "ms-uid", {"app": "a"}, phase=phase, **facts)
+
+
+def members(*names_: str) -> tuple[Member, ...]:
+    return tuple(member(name) for name in names_)
+
+
+def seen(
+    replicas: int = 3, *, found: tuple[Member, ...] = (), meta: dict[str, Any] | None = None, **more: Any
+) -> Seen:
+    return Seen(machine_set(replicas, **(meta or {})), T0, found, **more)
+
+
+def told(step: Step) -> str:
+    """A step in words; names of new machines are counted, since they look random."""
+    match step:
+        case Hold():
+            return "hold"
+        case LetGo():
+            return "let go"
+        case Create(new):
+            return f"create {len(new)}"
+        case Delete(victims, as_seen):
+            exactly = "".join("!" if v.uid in as_seen else "" for v in victims)
+            return f"delete {' '.join(v.name for v in victims)}{exactly}"
+        case Adopt(found) | Release(found) | Configure(found):
+            return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    seen: Seen
+    expect: list[str]
+    wake: float | None = None
+    why: str = ""
+
+
+FAILED, TERMINATING = Phase.FAILED, Phase.TERMINATING
+CHANGED = {names.LAST_SCALER_CHANGE_ANNOTATION: rfc3339(T0)}
+CASES = [
+    # growing and shrinking
+    Case("what is missing is made", seen(3, found=members("a")), ["create 2"], why="1 of 3"),
+    Case("no more than a burst at once, and the rest at once after it", seen(9), ["create 4"], AGAIN),
+    Case("enough is enough", seen(2, found=members("a", "b")), []),
+    Case("what is too many goes", seen(1, found=members("a", "b", "c")), ["delete a b"], why="2 too many"),
+    Case("a set that is not held yet is held first", seen(1, meta={"finalizers": ()}), ["hold", "create 1"]),
+    Case("leaving machines are no replicas",
+         seen(2, found=(*members("a"), member("b", deleting=True), member("c", TERMINATING))), ["create 1"]),
+    Case("leaving machines are no victims", seen(0, found=(*members("a"), member("b", deleting=True))), ["delete a"]),
+    Case("a machine that nobody can read still counts", seen(1, found=(member("a", configured=b""),)), []),
+    # who goes
+    Case("lower priority goes first", seen(1, found=(member("a"), member("b", priority=2))), ["delete b"]),
+    Case("then the worse phase", seen(1, found=(member("a"), member("b", Phase.PENDING))), ["delete b"]),
+    Case("then the older one", seen(1, found=(member("a", created=2.0), member("b", created=1.0))), ["delete b"]),
+    # failed machines
+    Case("a failed machine goes, so that it is replaced, while it is still failed",
+         seen(2, found=(*members("a"), member("b", FAILED))), ["delete b!"], why="1 failed"),
+    Case("failed machines go even when some are missing",
+         seen(3, found=(*members("a"), member("b", FAILED))), ["create 1", "delete b!"]),
+    Case("a victim of scaling down goes whatever its phase is by then",
+         seen(0, found=(member("b", FAILED),)), ["delete b"]),
+    Case("a preserved failed machine stays until its time has come",
+         seen(1, found=(member("b", FAILED, preserved_until=NOW + 60),)), [], 60.0),
+    Case("a preservation that is over does not help",
+         seen(1, found=(member("b", FAILED, preserved_until=NOW - 1),)), ["delete b!"]),
+    Case("a wish to preserve is honoured before the preservation has begun",
+         seen(1, found=(member("b", FAILED, preserving=True),)), []),
+    # the autoscaler
+    Case("a machine that the autoscaler chose goes even when the numbers are equal",
+         seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW - 1)), meta={"annotations": CHANGED}),
+         ["delete b"], why="chosen"),
+    Case("not when it was chosen after the last change of replicas",
+         seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW + 1)), meta={"annotations": CHANGED}),
+         []),
+    Case("not without the time of that change",
+         seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW - 1))), []),
+    Case("a priority that a person gave is a wish for scaling down only",
+         seen(2, found=(*members("a"), member("b", priority=1)), meta={"annotations": CHANGED}), []),
+    # who forbids
+    Case("a frozen set makes nothing", seen(1, meta={"labels": {"freeze": "True"}}), [], why="frozen"),
+    Case("a frozen set still deletes", seen(0, found=members("a"), meta={"labels": {"freeze": "True"}}), ["delete a"]),
+    Case("scale-up can be disabled", seen(1, meta={"labels": {names.SCALE_UP_DISABLED_LABEL: ""}}), []),
+    Case("an invalid set is not worked on", seen(1, problem="bad"), [], why="not valid: bad"),
+    # doubts
+    Case("a creation in doubt is asked for again, and nothing else is made",
+         seen(3, found=members("a"), doubts=("x",)), ["create 1"], DOUBT_PAUSE),
+    Case("doubts do not matter when nothing is missing", seen(1, found=members("a"), doubts=("x",)), []),
+    # whose machines
+    Case("orphans that match are adopted, then everything is counted anew",
+         seen(3, orphans=members("o")), ["adopt o"], AGAIN),
+    Case("machines that match no more are let go, and replaced",
+         seen(1, strays=members("s")), ["release s", "create 1"]),
+    # settings flow down
+    Case("living machines get a new configuration", seen(1, found=(member("a", configured=b"old"),)), ["configure a"]),
+    Case("failed machines do not", seen(1, found=(member("a", FAILED, configured=b"old", preserving=True),)), []),
+    Case("a creation timeout of its own is left alone",
+         seen(1, found=(member("a", own_timeout=True),)), []),
+    # the end
+    Case("a deleted set takes all its machines with it, in one pass",
+         seen(9, found=members(*"abcdef"), strays=members("s"), meta={"deletion_timestamp": T0}),
+         ["delete a b c d e f s"]),
+    Case("and waits for those that are leaving",
+         seen(1, found=(member("a", deleting=True),), meta={"deletion_timestamp": T0}), []),
+    Case("and lets go when nothing is left", seen(1, meta={"deletion_timestamp": T0}), ["let go"]),
+    Case("but not while a creation is in doubt",
+         seen(1, doubts=("x",), meta={"deletion_timestamp": T0}), [], SETTINGS.doubt_seconds),
+    Case("it makes and adopts nothing", seen(3, orphans=members("o"), meta={"deletion_timestamp": T0}), ["let go"]),
+    Case("machines that are being orphaned are not deleted",
+         seen(1, found=members("a"),
+              meta={"deletion_timestamp": T0, "finalizers": (names.FINALIZER, "orphan")}), []),
+    Case("without our finalizer the end is somebody else's business",
+         seen(1, found=members("a"), meta={"deletion_timestamp": T0, "finalizers": ("foregroundDeletion",)}), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    plan = decide(case.seen, SETTINGS)
+    assert [told(step) for step in plan.steps] == case.expect
+    assert plan.wake == case.wake
+    assert case.why in plan.because
+
+
+def new_names(of: Seen) -> tuple[str, ...]:
+    return next(step.names for step in decide(of, MachineSetSettings()).steps if isinstance(step, Create))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        pytest.param(lambda s: s, True, id="two controllers that see the same choose the same names"),
+        pytest.param(lambda s: replace(s, members=s.members[::-1]), True, id="in whatever order they see it"),
+        pytest.param(lambda s: replace(s, members=s.members[1:]), False, id="another world has other names"),
+        pytest.param(
+            lambda s: replace(
+                s,
+                machine_set=structs.replace(
+                    s.machine_set, metadata=structs.replace(s.machine_set.metadata, uid="reborn")
+                ),
+            ),
+            False,
+            id="a set that was made again has other names",
+        ),
+    ],
+)
+def test_names_are_a_function_of_what_was_seen(other: Callable[[Seen], Seen], same: bool) -> None:
+    world = seen(6, found=members("a", "b", "c"))
+    first, second = new_names(world), new_names(other(world))
+    assert (set(first) <= set(second) or set(second) <= set(first)) == same
+
+
+def test_names_are_all_different_and_never_taken() -> None:
+    first = new_names(seen(200))
+    assert len(set(first)) == 200
+    second = new_names(seen(200, taken=frozenset(first[:50])))
+    assert not set(second) & set(first[:50])
+    assert all(name.startswith("ms-") and len(name) == 8 for name in first)

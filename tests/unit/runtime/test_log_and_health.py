@@ -1,0 +1,123 @@
+"""The log hides secrets; the endpoints answer."""
+
+import asyncio
+import io
+import json
+import socket
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+import structlog
+
+from kubewright.base.clock import LoopClock
+from kubewright.base.errors import InvalidInput
+from kubewright.runtime.health import HealthServer
+from kubewright.runtime.log import configure
+from kubewright.runtime.metrics import Metrics
+
+
+@pytest.fixture
+def lines():
+    stream = io.StringIO()
+
+    def written():
+        return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    return SimpleNamespace(stream=stream, written=written)
+
+
+async def test_a_line_of_json_has_time_level_and_context(lines):
+    configure(LoopClock(), as_json=True, stream=lines.stream)
+    with structlog.contextvars.bound_contextvars(key="ns/m1"):
+        structlog.get_logger().info("made", seconds=3)
+    structlog.get_logger().debug("not this")
+    (line,) = lines.written()
+    assert line == {
+        "event": "made",
+        "key": "ns/m1",
+        "level": "info",
+        "seconds": 3,
+        "time": "2030-01-01T00:00:00.000+00:00",
+    }
+
+
+async def test_secrets_never_reach_the_log(lines):
+    configure(LoopClock(), as_json=True, stream=lines.stream)
+    structlog.get_logger().info(
+        "x",
+        password="p",
+        userData="u",
+        bearer_token="t",
+        data=b"b",
+        nested={"kubeconfig": "k", "ok": [1, b"c"]},
+    )
+    (line,) = lines.written()
+    assert line["password"] == line["userData"] == line["bearer_token"] == line["data"] == "(hidden)"
+    assert line["nested"] == {"kubeconfig": "(hidden)", "ok": [1, "(hidden)"]}
+
+
+async def test_a_traceback_for_people_shows_no_local_values(lines):
+    configure(LoopClock(), stream=lines.stream)
+    try:
+        secret_local = "do not show"
+        raise ValueError(len(secret_local))
+    except ValueError:
+        structlog.get_logger().exception("defect")
+    assert "ValueError: 11" in lines.stream.getvalue()
+    assert "secret_local" not in lines.stream.getvalue().replace('secret_local = "do not show"', "").replace(
+        "len(secret_local)", ""
+    )
+
+
+def test_an_unknown_level_is_refused():
+    with pytest.raises(ValueError, match="no log level"):
+        configure(LoopClock(), level="loud")
+
+
+@asynccontextmanager
+async def serving(**options):
+    server = HealthServer(**options)
+    task = asyncio.create_task(server.run())
+    try:
+        await server.started.wait()
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+            yield session
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.looptime(False)
+async def test_endpoints():
+    trouble = {"caches": "waiting for caches"}
+    async with serving(
+        ready={"caches": lambda: trouble["caches"]}, metrics=Metrics(), status=lambda: {"phase": "x"}
+    ) as session:
+        assert await page(session, "/healthz") == (200, "OK")
+        assert await page(session, "/readyz") == (503, "caches: waiting for caches")
+        trouble["caches"] = ""
+        assert await page(session, "/readyz") == (200, "ok")
+        assert "workqueue_depth" in (await page(session, "/metrics"))[1]
+        assert json.loads((await page(session, "/statusz"))[1]) == {"phase": "x"}
+
+
+@pytest.mark.looptime(False)
+async def test_a_stopped_process_is_unhealthy():
+    async with serving(alive=lambda: "stopped") as session:
+        assert await page(session, "/healthz") == (500, "Unhealthy")
+
+
+@pytest.mark.looptime(False)
+async def test_a_taken_port_is_one_plain_sentence():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InvalidInput, match=r"cannot serve health on 127\.0\.0\.1"):
+            await HealthServer(port=taken.getsockname()[1]).run()
+
+
+async def page(session, path):
+    async with session.get(path) as response:
+        return response.status, await response.text()

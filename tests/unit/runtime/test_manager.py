@@ -1,0 +1,212 @@
+"""The manager: order of start and stop, what it says while it waits, and how it ends."""
+
+import asyncio
+
+import pytest
+import structlog
+
+from kubewright.api.core import Lease
+from kubewright.base import limits
+from kubewright.base.clock import LoopClock
+from kubewright.kube.errors import TimedOut
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.leader import Elector, LostLease
+from kubewright.runtime.manager import Manager, NotSynced, Phase, Settings
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+A = Key("ns", "a")
+
+
+class Caches:
+    """Informers whose caches are full ``after`` seconds."""
+
+    def __init__(self, after=0.0):
+        self.after = after
+        self.running = False
+
+    async def run(self):
+        self.running = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running = False
+
+    async def wait_synced(self, timeout):
+        remaining = self.after - asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, min(timeout, remaining)))
+        if remaining > timeout:
+            raise TimedOut("machines.machine.sapcloud.io not listed: NotFound")
+
+
+class Slow:
+    """Reconciles for ``seconds``; notes what happened when."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds, self.story = seconds, []
+
+    async def reconcile(self, _key):
+        self.story.append(("began", now()))
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.story.append(("cancelled", now()))
+            raise
+        self.story.append(("finished", now()))
+        return Result.done()
+
+
+class OneLease:
+    """A server for one candidate alone; ``stolen`` makes another the holder."""
+
+    def __init__(self):
+        self.lease = None
+
+    async def get(self, _kind, _key):
+        if self.lease is None:
+            raise NotFound("none")
+        return self.lease
+
+    async def create(self, _kind, lease, *, namespace=""):
+        self.lease = lease
+        return lease
+
+    async def replace(self, _kind, _key, lease):
+        self.lease = lease
+        return lease
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+def controller(reconciler):
+    one = Controller("slow", reconciler, LoopClock(), workers=2)
+    one.enqueue(A)
+    return one
+
+
+async def run_for(seconds, manager):
+    """Run, ask to stop after ``seconds``, and tell when it ended."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, stop.set)
+    async with asyncio.timeout(seconds + limits.SHUTDOWN_SECONDS):
+        await manager.run(stop)
+    assert manager.phase is Phase.STOPPED
+    return now()
+
+
+async def test_nothing_is_reconciled_before_the_caches_are_full():
+    caches, work = Caches(after=25), Slow()
+    with structlog.testing.capture_logs() as lines:
+        structlog.reset_defaults()
+        with structlog.testing.capture_logs() as lines:
+            await run_for(60, Manager(LoopClock(), [controller(work)], [caches]))
+    assert work.story[0] == ("began", 25)
+    waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
+    assert waiting == ["machines.machine.sapcloud.io not listed: NotFound"] * 2
+    assert not caches.running
+
+
+async def test_caches_that_never_fill_can_be_an_error():
+    manager = Manager(LoopClock(), [], [Caches(after=1e6)], settings=Settings(sync_seconds=30))
+    with pytest.raises(NotSynced, match="not ready after 30 s: machines"):
+        await manager.run(asyncio.Event())
+    assert now() == 30
+
+
+async def test_a_stop_while_waiting_ends_at_once():
+    assert await run_for(5, Manager(LoopClock(), [], [Caches(after=1e6)])) == 5
+
+
+async def test_running_reconciliations_may_finish():
+    work = Slow(7)
+    assert await run_for(5, Manager(LoopClock(), [controller(work)], [Caches()])) == 7
+    assert work.story == [("began", 0), ("finished", 7)]
+
+
+async def test_what_takes_too_long_is_cancelled_in_time():
+    work = Slow(1000)
+    ended = await run_for(5, Manager(LoopClock(), [controller(work)], [Caches()]))
+    assert work.story == [("began", 0), ("cancelled", 11)]
+    assert ended <= 5 + limits.SHUTDOWN_SECONDS
+
+
+async def test_services_outlive_the_work_and_background_does_not():
+    story = []
+
+    def task(name):
+        async def run():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                story.append((name, now()))
+
+        return run
+
+    await run_for(
+        5,
+        Manager(
+            LoopClock(),
+            [controller(Slow(8))],
+            [Caches()],
+            background=[task("background")],
+            services=[task("service")],
+        ),
+    )
+    assert story == [("background", 8), ("service", 8)]
+
+
+async def test_work_happens_only_while_leading_and_the_lease_is_released_last():
+    server, work = OneLease(), Slow(3)
+    elector = Elector(server, LoopClock(), Key("ns", "lease"), identity="me")
+    manager = Manager(LoopClock(), [controller(work)], [Caches()], elector=elector)
+    await run_for(1, manager)
+    assert work.story == [("began", 0), ("finished", 3)]
+    assert isinstance(server.lease, Lease)
+    assert server.lease.spec.holder_identity == ""
+
+
+async def test_a_candidate_is_ready_and_stops_at_once():
+    class Unreachable(OneLease):
+        async def get(self, _kind, _key):
+            raise ConnectionRefusedError
+
+    elector = Elector(Unreachable(), LoopClock(), Key("ns", "lease"), identity="me")
+    manager = Manager(LoopClock(), [controller(work := Slow())], [Caches()], elector=elector)
+    asyncio.get_running_loop().call_later(20, lambda: readiness.append(manager.not_ready()))
+    readiness = []
+    assert await run_for(30, manager) == 30
+    assert work.story == []
+    assert readiness == [""]
+
+
+async def test_a_lost_lease_cancels_the_work_at_once():
+    class Breaks(OneLease):
+        async def replace(self, _kind, _key, _lease):
+            raise ConnectionRefusedError
+
+        async def get(self, _kind, _key):
+            if self.lease is None:
+                raise NotFound("none")
+            raise ConnectionRefusedError
+
+    work = Slow(1000)
+    elector = Elector(Breaks(), LoopClock(), Key("ns", "lease"), identity="me")
+    manager = Manager(LoopClock(), [controller(work)], [Caches()], elector=elector)
+    with pytest.raises(LostLease):
+        await manager.run(asyncio.Event())
+    assert work.story == [("began", 0), ("cancelled", 20)]
+
+
+async def test_a_crashing_service_ends_the_process_with_its_own_error():
+    async def breaks():
+        await asyncio.sleep(3)
+        raise ValueError("defect")
+
+    caches = Caches()
+    manager = Manager(LoopClock(), [controller(Slow(1000))], [caches], services=[breaks])
+    with pytest.raises(ValueError, match="defect"):
+        await manager.run(asyncio.Event())
+    assert not caches.running
