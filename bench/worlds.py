@@ -48,7 +48,7 @@ async def embedded(clock: Clock) -> AsyncIterator[World]:
             async with asyncio.timeout(START_SECONDS):
                 while b"ready" not in (line := await process.stdout.readline()):
                     assert line, "kubewright up ended before it was ready"
-            client = await connect(Path(folder) / "kubeconfig", clock, "bench")
+            client = connect(Path(folder) / "kubeconfig", clock, "bench")
 
             async def asked() -> Asked:
                 answer = await client.send(client.request("GET", "/metrics"))
@@ -70,7 +70,7 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
         flags = (f"--audit-policy-file={folder / 'policy.json'}", f"--audit-log-path={log}",
                  "--audit-log-mode=batch", "--audit-log-batch-max-wait=1s")  # fmt: skip
         async with Judge(find(), clock, Options(fsync=fsync, apiserver_flags=flags)) as judge:
-            client = await connect(judge.kubeconfig, clock, "bench")
+            client = connect(judge.kubeconfig, clock, "bench")
             words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
                      "--driver-option", "kubelets=off", "--log-level", "warning")  # fmt: skip
 

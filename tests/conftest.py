@@ -10,17 +10,18 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kubewright.base.clock import LoopClock, SystemClock
+from kubewright.base.clock import SystemClock
 from kubewright.testing.api import Api
 
 if TYPE_CHECKING:
     from kubewright.testing.judge import Judge
+    from kubewright.testing.kubectl import Kubectl
 
 # Few examples by default, so that the whole suite stays a matter of seconds;
 # HYPOTHESIS_PROFILE=thorough looks fifty times as hard. No deadline: machines differ.
@@ -58,35 +59,11 @@ def judge() -> Iterator["Judge"]:
 @pytest.fixture(params=SERVERS)
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
     """An API server, seen from its namespace ``default``."""
-    start = _real(request.getfixturevalue("judge")) if request.param == "real" else _embedded()
-    async with start as api:
+    from kubewright.testing.servers import embedded_api, real_api
+
+    real = request.param == "real"
+    async with real_api(request.getfixturevalue("judge")) if real else embedded_api() as api:
         yield api
-
-
-@asynccontextmanager
-async def _embedded() -> AsyncIterator[Api]:
-    from kubewright.apiserver.server import ApiServer
-
-    from kubewright.kube.inprocess import InProcess
-
-    clock = LoopClock()
-    embedded = ApiServer(clock)
-    await embedded.start()
-    try:
-        yield Api(InProcess(embedded.handle), clock, "embedded")
-    finally:
-        await embedded.close()
-
-
-@asynccontextmanager
-async def _real(judge: "Judge") -> AsyncIterator[Api]:
-    from kubewright.kube.config import load
-
-    transport = load(judge.kubeconfig)
-    try:
-        yield Api(transport, SystemClock(), "real")
-    finally:
-        await transport.close()
 
 
 @pytest.fixture
@@ -102,3 +79,30 @@ def _elsewhere(work: Coroutine[Any, Any, Any]) -> None:
     """Run on a loop of its own in another thread, so that no test's loop is disturbed."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, work).result()
+
+
+@pytest.fixture(scope="session")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an embedded server that listens for the session, in real time."""
+    from kubewright.testing.servers import embedded_door
+
+    with embedded_door(tmp_path_factory.mktemp("door")) as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture(params=SERVERS)
+def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Kubectl":
+    """An unmodified kubectl and a new namespace; skips, and says so, where there is no kubectl."""
+    from kubewright.testing.kubectl import Kubectl, NoKubectl, find_kubectl
+
+    real = request.param == "real"
+    try:
+        program = request.getfixturevalue("judge").binaries.kubectl if real else find_kubectl()
+    except NoKubectl as missing:
+        pytest.skip(str(missing))
+    kubeconfig = request.getfixturevalue("judge").kubeconfig if real else request.getfixturevalue("door")
+    home = tmp_path_factory.getbasetemp() / f"home-{request.param}"
+    home.mkdir(exist_ok=True)
+    made = Kubectl(program, kubeconfig, home, request.param, f"k{next(_numbers)}")
+    made("create", "namespace", made.namespace)
+    return made

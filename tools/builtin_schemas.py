@@ -2,20 +2,26 @@
 
 Theory.      Kubernetes publishes its types as OpenAPI inside the Go module ``k8s.io/kubernetes``.
              We take names, types, formats, required marks, list types and patch keys, and leave
-             every sentence there. One line per field keeps the file small and its diffs readable;
-             ``apiserver.schema.notation`` says how a line reads.
+             every sentence there. The tags of the Go structs add two facts that OpenAPI lacks: the
+             number of a field in protobuf, and whether it is a pointer. One line per field keeps
+             the file small and its diffs readable; ``apiserver.schema.notation`` says how it reads.
 Called by    ``make gen``, on a machine with a Go toolchain; the output is committed.
-             ``--spec-dir`` reads the specs from a folder instead.
 """
 
-import argparse
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-MODULE = "k8s.io/kubernetes@v1.36.3"
+VERSION = "36.3"
+MODULES: Mapping[str, str] = {
+    "kubernetes": f"k8s.io/kubernetes@v1.{VERSION}",
+    "api": f"k8s.io/api@v0.{VERSION}",
+    "meta": f"k8s.io/apimachinery@v0.{VERSION}",
+    "apiextensions": f"k8s.io/apiextensions-apiserver@v0.{VERSION}",
+}
 TARGET = Path(__file__).parents[1] / "src/kubewright/apiserver/schema/builtin.json"
 
 ROOTS: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +52,8 @@ ROOTS: Mapping[str, tuple[str, ...]] = {
     ),
     "apis__scheduling.k8s.io__v1": ("scheduling.v1.PriorityClass",),
     "apis__storage.k8s.io__v1": (
-        "storage.v1.CSIDriver", "storage.v1.CSINode", "storage.v1.StorageClass", "storage.v1.VolumeAttachment",
+        "storage.v1.CSIDriver", "storage.v1.CSINode", "storage.v1.StorageClass",
+        "storage.v1.VolumeAttachment",
     ),
     "apis__apiextensions.k8s.io__v1": ("apiextensions.v1.CustomResourceDefinition",),
 }  # fmt: skip
@@ -64,10 +71,10 @@ SCALARS = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "raw",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "json",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": "schema-or-array",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": "schema-or-bool",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": "schema-or-strings",
 }
 TYPES = {
     ("string", ""): "string",
@@ -80,6 +87,45 @@ TYPES = {
 }
 
 Spec = Mapping[str, Any]
+Tag = tuple[str, bool]
+"""Where a field stands in protobuf (``2``, or ``2.3`` inside of an inlined struct); whether it is a pointer."""
+
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(
+    r'^\s+(?:\w+ +)?(\*?)([\w.\[\]*]+)\s+`(?:json:"([^",]*)[^"]*")?[^`]*proto(?:buf)?:"\w+,(\d+),', re.MULTILINE
+)
+
+
+class GoTypes:
+    """The tags of all Go structs, read package by package."""
+
+    def __init__(self, modules: Mapping[str, Path]) -> None:
+        self._modules = modules
+        self._packages: dict[str, dict[str, str]] = {}
+
+    def tags(self, name: str) -> dict[str, Tag]:
+        """The tags of the fields of ``core.v1.Volume``, by JSON name; inlined structs are unfolded."""
+        package, _, struct = name.rpartition(".")
+        found: dict[str, Tag] = {}
+        for star, kind, json_name, number in _FIELD.findall(self._structs(package).get(struct, "")):
+            if json_name:
+                found[json_name] = (number, bool(star))
+            else:
+                inner = kind.replace("metav1.", "meta.v1.") if "." in kind else f"{package}.{kind}"
+                found |= {n: (f"{number}.{path}", p) for n, (path, p) in self.tags(inner).items()}
+        return found
+
+    def _structs(self, package: str) -> dict[str, str]:
+        if package not in self._packages:
+            texts = "\n".join(path.read_text() for path in sorted(self._folder(package).glob("types*.go")))
+            self._packages[package] = dict(_STRUCT.findall(texts))
+        return self._packages[package]
+
+    def _folder(self, package: str) -> Path:
+        group, _, version = package.partition(".")
+        if group in ("meta", "apiextensions"):
+            return self._modules[group] / "pkg/apis" / group / version
+        return self._modules["api"] / group / version
 
 
 def short(name: str) -> str:
@@ -121,14 +167,15 @@ def words_of(spec: Spec, *, required: bool) -> Iterator[str]:
         yield f"={json.dumps(spec['default'])}"
 
 
-def definition(spec: Spec) -> dict[str, str]:
+def definition(spec: Spec, tags: Mapping[str, Tag]) -> dict[str, str]:
     """One definition: field name to line; the entry ``""`` holds the words of the whole."""
     whole = " ".join(words_of(spec, required=False))
     needed = set(spec.get("required", ()))
-    fields = {
-        name: " ".join((type_of(field), *words_of(field, required=name in needed)))
-        for name, field in sorted(spec.get("properties", {}).items())
-    }
+    fields = {}
+    for name, field in spec.get("properties", {}).items():
+        number, pointer = tags.get(name, ("0", False))
+        kind = ("*" if pointer else "") + type_of(field)
+        fields[name] = " ".join((number, kind, *words_of(field, required=name in needed)))
     return ({"": whole} if whole else {}) | fields
 
 
@@ -143,7 +190,7 @@ def refs(spec: Any) -> Iterator[str]:
             yield from refs(item)
 
 
-def closure(specs: Mapping[str, Spec], roots: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def closure(specs: Mapping[str, Spec], roots: tuple[str, ...], go: GoTypes) -> dict[str, dict[str, str]]:
     """The roots and all that they refer to, by short name."""
     full = {short(name): name for name in specs if any(name.startswith(p) for p, _ in PACKAGES)}
     todo, seen = [full[root] for root in roots], set()
@@ -152,24 +199,23 @@ def closure(specs: Mapping[str, Spec], roots: tuple[str, ...]) -> dict[str, dict
         if name not in seen and name not in SCALARS:
             seen.add(name)
             todo += refs(specs[name])
-    return {short(name): definition(specs[name]) for name in seen}
+    return {short(name): definition(specs[name], go.tags(short(name))) for name in seen}
 
 
-def spec_folder() -> Path:
-    answer = subprocess.run(
-        ["go", "mod", "download", "-json", MODULE], check=True, capture_output=True, text=True
-    )
-    return Path(json.loads(answer.stdout)["Dir"]) / "api/openapi-spec/v3"
+def downloaded(module: str) -> Path:
+    """The folder of a Go module, fetched if need be."""
+    command = ["go", "mod", "download", "-json", module]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Path(json.loads(answer.stdout)["Dir"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--spec-dir", type=Path, help="the folder with *_openapi.json")
-    folder = parser.parse_args().spec_dir or spec_folder()
+    modules = {name: downloaded(module) for name, module in MODULES.items()}
+    folder, go = modules["kubernetes"] / "api/openapi-spec/v3", GoTypes(modules)
     found: dict[str, dict[str, str]] = {}
     for file, roots in ROOTS.items():
         document = json.loads((folder / f"{file}_openapi.json").read_text())
-        found |= closure(document["components"]["schemas"], roots)
+        found |= closure(document["components"]["schemas"], roots, go)
     TARGET.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     print(f"{TARGET}: {len(found)} definitions, {sum(map(len, found.values()))} fields")
 

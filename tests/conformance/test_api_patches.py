@@ -201,7 +201,7 @@ async def test_a_strategic_patch_deletes_an_item_by_its_key(api: Api) -> None:
         ),
     ],
 )
-async def test_a_bad_patch_is_refused(  # noqa: PLR0917 - one argument per column
+async def test_a_bad_patch_is_refused(
     api: Api, path: str, body: bytes, content_type: str, code: int, reason: str, message: str
 ) -> None:
     before = (await api.get(path)).ok()

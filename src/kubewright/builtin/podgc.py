@@ -62,7 +62,6 @@ class PodCollector:
 
         self._nodes.subscribe(node_changed)
         self._pods.subscribe(pod_changed)
-        controller.informers += [self._nodes, self._pods]
         return controller
 
     async def reconcile(self, key: Key) -> Result:

@@ -54,6 +54,7 @@ def demo(log_level: Verbosity = "error") -> None:
 
 @app.command()
 def run(
+    *,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="The control cluster, where machines are declared; default: in-cluster."),

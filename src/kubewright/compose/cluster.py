@@ -16,6 +16,7 @@ from kubewright.base.clock import Clock
 from kubewright.compose.kit import Kit, close, machine_kit
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
+from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.runtime.health import HealthServer
@@ -41,11 +42,13 @@ async def run_on(
         InvalidInput: a kubeconfig, driver or controller that does not exist or cannot be used.
         LostLease: another replica leads now.
     """
-    control = await connect(clusters.control, clock, "control")
+    control = connect(clusters.control, clock, "control")
     try:
-        target = control if clusters.target is None else await connect(clusters.target, clock, "target")
+        target = control if clusters.target is None else connect(clusters.target, clock, "target")
         try:
-            await run_with(control, target, options, election, stop)
+            await run_with(
+                control, target, load_driver(options, clock), options, election=election, stop=stop
+            )
         finally:
             if target is not control:
                 await target.transport.close()
@@ -53,12 +56,26 @@ async def run_on(
         await control.transport.close()
 
 
+def load_driver(options: Options, clock: Clock) -> Driver:
+    """The driver that the options name.
+
+    Raises:
+        InvalidInput: there is none, or its own options are wrong.
+    """
+    return registry.load(options.driver, registry.Settings(clock, None, options.driver_options))
+
+
 async def run_with(
-    control: Client, target: Client, options: Options, election: Election, stop: asyncio.Event
+    control: Client,
+    target: Client,
+    driver: Driver,
+    options: Options,
+    *,
+    election: Election,
+    stop: asyncio.Event,
 ) -> None:
-    """The same with clients that exist already; they stay open."""
+    """The same with clients and a driver that exist already; the clients stay open."""
     clock = control.clock
-    driver = registry.load(options.driver, registry.Settings(clock, None, options.driver_options))
     try:
         kit = machine_kit(control, target, driver, clock, options)
         manager = Manager(
@@ -77,10 +94,9 @@ async def run_with(
         await close(driver)
 
 
-async def connect(path: Path | None, clock: Clock, name: str) -> Client:
-    """A client of the cluster that a kubeconfig names; None means the one that we run in."""
-    transport = await (config.in_cluster(clock) if path is None else config.load(path, clock))
-    return Client(transport, clock, name=name)
+def connect(path: Path | None, clock: Clock, name: str) -> Client:
+    """A client of the cluster that a kubeconfig names; None means the usual places, or our own pod."""
+    return Client(config.load(path, clock=clock), clock, name=name)
 
 
 def _elector(control: Client, clock: Clock, election: Election) -> Elector | None:

@@ -21,9 +21,8 @@ from kubewright.api.core import CRD, SECRET
 from kubewright.api.kinds import Kind
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
-from kubewright.apiserver.http.kubeconfig import write_kubeconfig
+from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.listener import Listener
-from kubewright.apiserver.http.pki import Pki
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
@@ -48,7 +47,7 @@ class Embedded:
     def __init__(self, place: Place | None, options: Options, clock: Clock) -> None:
         self.clock = clock
         self.place = place
-        self.server = ApiServer(clock, path=place and place.data_dir / "server")
+        self.server = ApiServer(clock, path=None if place is None else place.data_dir / "server")
         self.client = Client(InProcess(self.server.handle), clock, name="embedded")
         self.url = ""
         self._options = options
@@ -104,15 +103,16 @@ class Embedded:
     async def _open_door(self) -> None:
         if self.place is None:
             return
-        pki = Pki(self.place.data_dir / "pki", self.clock)
-        listener = Listener(self.server.handle, self.clock, pki, port=self.place.port)
+        keys = pki.in_folder(self.place.data_dir / "pki", self.clock)
+        listener = Listener(self.server.handle, self.clock, keys, port=self.place.port)
         await listener.start()
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
-        write_kubeconfig(self.place.kubeconfig_path, self.url, pki)
+        content = kubeconfig.render(self.url, keys.authority, keys.admin)
+        kubeconfig.write(self.place.kubeconfig_path, content, data_folder=self.place.data_dir)
 
     def _load_driver(self) -> Driver:
-        folder = self.place and self.place.data_dir
+        folder = None if self.place is None else self.place.data_dir
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
         return registry.load(self._options.driver, settings)
 

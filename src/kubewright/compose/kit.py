@@ -19,14 +19,12 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.deployment import reconciler as deployment
-from kubewright.machines.deployment.reconciler import MachineDeployments
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.look import Caches
-from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset import reconciler as machineset
 from kubewright.machines.machineset.members import Census
-from kubewright.machines.machineset.reconciler import MachineSets
+from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Task
@@ -84,14 +82,11 @@ def machine_kit(control: Client, target: Client, driver: Driver, clock: Clock, o
 
 def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit) -> list[Controller]:
     found: list[Controller] = []
-    client, caches, clock = parts.control, parts.control_caches, parts.clock
-    census = Census(caches.get(MACHINE))
+    census = Census(parts.control_caches.get(MACHINE))
     if "machinedeployment" in chosen:
-        deployments = MachineDeployments(client, caches, parts.recorder, clock, census=census)
-        found.append(deployment.wire(deployments, clock))
+        found.append(deployment.wire(parts, census=census))
     if "machineset" in chosen:
-        sets = MachineSets(client, caches, parts.recorder, clock, census=census)
-        found.append(machineset.wire(sets, clock))
+        found.append(machineset.wire(parts, census=census))
     if {"machine", "machineclass", "secret"} & set(chosen):
         machines = Caches(parts.control_caches, parts.target_caches)
         controller, calls = machine.wire(parts, machines)

@@ -46,7 +46,7 @@ class Code(IntEnum):
 
 
 _SOON = frozenset((Code.Unknown, Code.DeadlineExceeded, Code.Aborted, Code.Unavailable))
-_TEXT = re.compile(r"^machine codes error: code = \[(\w+)\] message = \[(.*)\]$", re.DOTALL)
+_TEXT = re.compile(r"machine codes error: code = \[(\w+)\] message = \[(.*)\]", re.DOTALL)
 
 
 class DriverError(KubewrightError):
@@ -111,8 +111,11 @@ class InvalidArgument(DriverError):
 
 
 def parse_error_text(text: str) -> DriverError | None:
-    """Read the text form; None when it is not one. An unknown code name reads as Unknown."""
-    if not (found := _TEXT.match(text)):
+    """Read the text form, also from the middle of a description; None when there is none in it.
+
+    An unknown code name reads as Unknown. The message reaches to the last bracket, so it may have some.
+    """
+    if not (found := _TEXT.search(text)):
         return None
     code = Code.__members__.get(found[1], Code.Unknown)
     return DriverError.of(code, found[2])

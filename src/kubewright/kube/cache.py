@@ -66,7 +66,7 @@ class Cache(Generic[T]):
         self._bars: dict[str, int] = {}
         self._listed: set[Key] = set()
         self._list_version = 0
-        self._old_bars: list[str] = []
+        self._old_bars: dict[str, int] = {}
 
     @property
     def bars(self) -> int:
@@ -78,7 +78,7 @@ class Cache(Generic[T]):
     def event(self, kind: str, header: Header) -> None:
         """An ADDED, MODIFIED or DELETED of the watch (rules 1, 2, 4, 5)."""
         if kind == DELETED:
-            self._bars.pop(header.uid, None)
+            self._passed(header)
             current = self.store.header(header.key)
             if current is not None and current.version <= header.version:
                 self._remove(current)
@@ -96,7 +96,7 @@ class Cache(Generic[T]):
         """A list is about to be asked for."""
         self._listed = set()
         self._list_version = 0
-        self._old_bars = list(self._bars)
+        self._old_bars = dict(self._bars)
 
     def page(self, version: int, items: list[Header]) -> None:
         """One page of it (rules 2, 4, 7); all pages of a list have one version."""
@@ -114,16 +114,17 @@ class Cache(Generic[T]):
         for header in self.store:
             if header.key not in self._listed and header.version <= version:
                 self._remove(header)
-        for uid in self._old_bars:
-            self._bars.pop(uid, None)
+        for uid, bar in self._old_bars.items():
+            if self._bars.get(uid) == bar:
+                del self._bars[uid]
         self.seen = version
-        self._listed, self._old_bars = set(), []
+        self._listed, self._old_bars = set(), {}
 
     def _rewind(self) -> None:
         for header in self.store:
             self.store.put(msgspec.structs.replace(header, version=-1))
         self._bars.clear()
-        self._old_bars = []
+        self._old_bars = {}
         self.seen = 0
 
     # ------------------------------------------------------------ our own writes
@@ -162,6 +163,16 @@ class Cache(Generic[T]):
         if len(self._bars) >= BARS:
             del self._bars[next(iter(self._bars))]
         self._bars[uid] = version
+
+    def _passed(self, gone: Header) -> None:
+        """The watch told DELETED: is the bar of rule 4 behind us?
+
+        Under a selector DELETED may mean that the object left it, and it may come again before its
+        end: then only a list lifts a bar that is there for good.
+        """
+        bar = self._bars.get(gone.uid)
+        if bar is not None and (bar <= gone.version or not self._scope.selective):
+            del self._bars[gone.uid]
 
     # ------------------------------------------------------------ both
 

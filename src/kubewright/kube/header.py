@@ -105,7 +105,7 @@ class _Metadata(Struct, rename="camel", gc=False):
     finalizers: list[str] | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
-    managed_fields: Raw | None = None
+    managed_fields: Raw = Raw()
 
 
 class _Object(Struct, gc=False):

@@ -28,6 +28,11 @@ class Scope:
     fields: str = ""
 
     @property
+    def selective(self) -> bool:
+        """Whether objects can come into the scope and leave it while they live."""
+        return bool(self.labels or self.fields)
+
+    @property
     def query(self) -> Query:
         """The selectors as parameters of a list or watch."""
         given = (("labelSelector", self.labels), ("fieldSelector", self.fields))

@@ -11,23 +11,18 @@ Called by    the composition root, which wires ``watches``, and ``manager``, whi
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
-from kubewright.runtime.mapping import own_key
+from kubewright.kube.informer import Change, Informer
+from kubewright.runtime.mapping import ToKeys, own_key
 from kubewright.runtime.metrics import SILENT, Metrics
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
-
-if TYPE_CHECKING:
-    from kubewright.kube.informer import Change, Informer
-
-    ToKeys = Callable[[Change[Any]], Iterable[Key]]
 
 PATIENT_SECONDS = 1.0
 """A fixed retry shorter than this means "look again"; when that does not help, backoff takes over."""
@@ -64,7 +59,6 @@ class Controller:
         curve: Curve | None = None,
     ) -> None:
         self.name = name
-        self.informers: list[Informer[Any]] = []
         self._reconciler = reconciler
         self._clock = clock
         self._workers = workers
@@ -72,20 +66,19 @@ class Controller:
         self._queue = Queue(clock, curve=curve)
         self._numbers = metrics.controller(name, self._queue.statistics) if metrics else SILENT
 
-    def watches(self, informer: "Informer[Any]", to_keys: "ToKeys | None" = None) -> "Controller":
+    def watches(self, informer: Informer[Any], to_keys: ToKeys | None = None) -> "Controller":
         """Look again at the keys that ``to_keys`` finds in a change; None: at the changed object itself."""
         mapped, kind = to_keys or own_key, informer.kind.resource.kind
-        self.informers.append(informer)
 
-        def changed(change: "Change[Any]") -> None:
+        def changed(change: Change[Any]) -> None:
             verb = "added" if change.old is None else "gone" if change.new is None else "changed"
             try:
-                keys = mapped(change)
+                keys = tuple(mapped(change))
             except KubewrightError as error:  # somebody's object has not the form of its kind
                 log.warning("change not understood", controller=self.name, kind=kind, error=str(error))
                 return
             for key in keys:
-                self._queue.add(key, f"{kind} {change.key} {verb}")
+                self._queue.add(key, f"{kind} {change.key} {verb}", patient=not informer.synced)
 
         informer.subscribe(changed)
         return self
@@ -121,6 +114,7 @@ class Controller:
                     await self._once(wake)
             finally:
                 self._queue.done(wake.key)
+            await self._clock.sleep(0)  # a thousand looks that need no answer must not hold the loop
 
     async def _once(self, wake: Wake) -> None:
         began = self._clock.monotonic()

@@ -29,6 +29,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.runtime.events import Recorder
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
 
@@ -119,7 +120,14 @@ class Elector:
     """One candidate for the Lease at ``key``. ``identity`` must be this process's alone."""
 
     def __init__(
-        self, client: Leases, clock: Clock, key: Key, *, identity: str, timings: Timings | None = None
+        self,
+        client: Leases,
+        clock: Clock,
+        key: Key,
+        *,
+        identity: str,
+        timings: Timings | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.key = key
         self.identity = identity
@@ -127,6 +135,7 @@ class Elector:
         self.leading = False
         self._client = client
         self._clock = clock
+        self._recorder = recorder
         self._seen: Seen | None = None
         self._certain = False
         self._began = 0.0
@@ -145,10 +154,11 @@ class Elector:
         while not await self._try():
             await self._clock.sleep(self._pause())
         self.leading = True
-        log.info("leading", lease=str(self.key), identity=self.identity)
+        self._say("became leader")
         try:
             await self._keep_while(lead)
         finally:
+            self._say("stopped leading")
             await self._release()
 
     async def _keep_while(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -247,6 +257,12 @@ class Elector:
                     log.info("released the lease", lease=str(self.key))
         except (KubewrightError, OSError, TimeoutError) as error:
             log.info("lease not released", lease=str(self.key), error=str(error) or type(error).__name__)
+
+    def _say(self, what: str) -> None:
+        log.info(what, lease=str(self.key), identity=self.identity)
+        if self._recorder is not None:
+            lease = Lease(metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace))
+            self._recorder.event(LEASE.to_plain(lease), "LeaderElection", f"{self.identity} {what}")
 
     def _pause(self) -> float:
         """Seconds until a candidate's next attempt: the period, or less when the Lease is free sooner."""

@@ -14,20 +14,21 @@ Called by    the composition root, with the event that its signal handlers set.
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from kubewright.base import limits
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError, OnChange, Retry
+from kubewright.kube.errors import TransportError
+from kubewright.kube.informer import Statistics
+from kubewright.kube.informers import Informers
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.leader import Elector
-
-if TYPE_CHECKING:
-    from kubewright.kube.informers import Informers
+from kubewright.wire.errors import NotFound
 
 log = structlog.get_logger("kubewright.manager")
 
@@ -70,13 +71,16 @@ class Settings:
 
 
 class Manager:
-    """Runs controllers. ``background`` works beside them (only while leading), ``services`` always."""
+    """Runs controllers. ``background`` works beside them (only while leading), ``services`` always.
+
+    ``working`` is set once the controllers run.
+    """
 
     def __init__(
         self,
         clock: Clock,
         controllers: Sequence[Controller],
-        informers: "Sequence[Informers]",
+        informers: Sequence[Informers],
         *,
         background: Sequence[Task] = (),
         services: Sequence[Task] = (),
@@ -84,6 +88,7 @@ class Manager:
         settings: Settings | None = None,
     ) -> None:
         self.phase = Phase.STARTING
+        self.working = asyncio.Event()
         self._clock = clock
         self._controllers = controllers
         self._informers = informers
@@ -117,6 +122,19 @@ class Manager:
         """What a readiness probe should hear: empty when all is well. A waiting candidate is ready."""
         return "" if self.phase in {Phase.CANDIDATE, Phase.WORKING} else self.phase.value
 
+    def status(self) -> dict[str, Any]:
+        """A picture for people and for ``/statusz``: how far we are, who leads, queues and caches."""
+        elector = self._elector
+        return {
+            "phase": self.phase.value,
+            "leader": None if elector is None else {"holder": elector.holder, "leading": elector.leading},
+            "controllers": {each.name: asdict(each.statistics()) for each in self._controllers},
+            "clusters": {
+                each.client.name: [asdict(informer) for informer in each.statistics()]
+                for each in self._informers
+            },
+        }
+
     async def _work_until(self, stop: asyncio.Event) -> None:
         """Everything inside the services. A stop before we work needs no politeness."""
         async with asyncio.TaskGroup() as group:
@@ -149,7 +167,7 @@ class Manager:
                 log.warning("waiting", seconds=round(waited), missing=missing)
         log.info("caches are full", seconds=round(self._clock.monotonic() - began, 3))
 
-    async def _missing(self, informers: "Informers") -> str:
+    async def _missing(self, informers: Informers) -> str:
         """Wait one report's time; what is not full then, in words."""
         limit = self._settings.sync_seconds
         patience = (
@@ -157,12 +175,14 @@ class Manager:
         )
         try:
             await informers.wait_synced(patience)
-        except (TimeoutError, KubewrightError) as error:
-            return str(error) or "caches are not full"
+        except TransportError:
+            late = (_in_words(each) for each in informers.statistics() if not each.synced)
+            return "; ".join(late) or "caches are not full"
         return ""
 
     async def _lead(self, stop: asyncio.Event) -> None:
         self.phase = Phase.WORKING
+        self.working.set()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [_start(group, task) for task in self._background]
@@ -187,6 +207,14 @@ class Manager:
                 each.name: running for each in self._controllers if (running := each.statistics().running)
             }
             log.warning("cancelling reconciliations that did not finish in time", running=late)
+
+
+def _in_words(seen: Statistics) -> str:
+    """Why a cache is not full."""
+    trouble, _, _ = seen.trouble.partition(":")
+    if trouble == NotFound.__name__:
+        return f"the server does not serve {seen.resource}; is its CRD installed?"
+    return f"{seen.resource}: {seen.trouble or 'no answer yet'}"
 
 
 def tune_gc() -> None:

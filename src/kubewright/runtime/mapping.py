@@ -7,25 +7,24 @@ Called by    the wiring of controllers: ``controller.watches(machines, owner_of(
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kubewright.kube.informer import Change, Informer
 from kubewright.wire.gvk import Key, Resource, split_api_version
 
-if TYPE_CHECKING:
-    from kubewright.kube.informer import Change, Informer
-
-    ToKeys = Callable[[Change[Any]], Iterable[Key]]
+ToKeys = Callable[[Change[Any]], Iterable[Key]]
+"""Pure: which keys a change concerns."""
 
 
-def own_key(change: "Change[Any]") -> tuple[Key, ...]:
+def own_key(change: Change[Any]) -> tuple[Key, ...]:
     """The changed object itself."""
     return (change.key,)
 
 
-def owner_of(owner: Resource) -> "ToKeys":
+def owner_of(owner: Resource) -> ToKeys:
     """The controlling owner, before and after, when it is of kind ``owner`` (in any version of its group)."""
 
-    def keys(change: "Change[Any]") -> frozenset[Key]:
+    def keys(change: Change[Any]) -> frozenset[Key]:
         namespace = change.key.namespace if owner.namespaced else ""
         if change.old and change.new and change.old.owner_uid == change.new.owner_uid:
             sides: tuple[Any, ...] = (change.after(),) if change.new.owner_uid else ()
@@ -37,13 +36,13 @@ def owner_of(owner: Resource) -> "ToKeys":
     return keys
 
 
-def by_index(informer: "Informer[Any]", index: str, values: Callable[[Any], Iterable[str]]) -> "ToKeys":
+def by_index(informer: Informer[Any], index: str, values: Callable[[Any], Iterable[str]]) -> ToKeys:
     """Keys of ``informer``'s objects whose ``index`` holds one of ``values(changed object)``.
 
     For references that point at the changed object: machines by the name of a node, pods by a claim.
     """
 
-    def keys(change: "Change[Any]") -> frozenset[Key]:
+    def keys(change: Change[Any]) -> frozenset[Key]:
         found: set[Key] = set()
         for side in (change.before(), change.after()):
             for value in values(side) if side is not None else ():
@@ -53,26 +52,26 @@ def by_index(informer: "Informer[Any]", index: str, values: Callable[[Any], Iter
     return keys
 
 
-def referenced(refers: Callable[[Any], Iterable[Key]]) -> "ToKeys":
+def referenced(refers: Callable[[Any], Iterable[Key]]) -> ToKeys:
     """Keys that the changed object names itself, before and after."""
 
-    def keys(change: "Change[Any]") -> frozenset[Key]:
+    def keys(change: Change[Any]) -> frozenset[Key]:
         sides = (change.before(), change.after())
         return frozenset(key for side in sides if side is not None for key in refers(side))
 
     return keys
 
 
-def only(matters: "Callable[[Change[Any]], bool]", to_keys: "ToKeys" = own_key) -> "ToKeys":
+def only(matters: Callable[[Change[Any]], bool], to_keys: ToKeys = own_key) -> ToKeys:
     """``to_keys`` for the changes that ``matters`` lets through, none for the others."""
 
-    def keys(change: "Change[Any]") -> Iterable[Key]:
+    def keys(change: Change[Any]) -> Iterable[Key]:
         return to_keys(change) if matters(change) else ()
 
     return keys
 
 
-def spec_or_life(change: "Change[Any]") -> bool:
+def spec_or_life(change: Change[Any]) -> bool:
     """Whether the change is more than one of status: creation, end, deletion begun, generation, labels."""
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid:

@@ -16,6 +16,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kubewright.base.errors import After, Backoff, OnChange, Retry
+from kubewright.kube.informer import Statistics
+from kubewright.kube.informers import Informers
 from kubewright.runtime.queue import QueueStatistics
 from kubewright.runtime.result import Result
 
@@ -77,8 +79,16 @@ class Metrics:
         return _ControllerNumbers(self._waited, self._took, self._results, name)
 
     def gauge(self, name: str, help_text: str, labels: tuple[str, ...], read: "ReadGauge") -> None:
-        """A family of gauges that ``read`` fills at each scrape with (label values, value)."""
-        self._gauges.readings[name] = (help_text, labels, read)
+        """A family of gauges that ``read`` fills at each scrape with (label values, value).
+
+        Naming a family again adds another reader to it.
+        """
+        self._gauges.families.setdefault(name, (help_text, labels, []))[2].append(read)
+
+    def informers(self, informers: Informers) -> None:
+        """Take the caches of one cluster in; they are read at each scrape."""
+        for name, help_text, of in _INFORMER_GAUGES:
+            self.gauge(name, help_text, ("cluster", "resource"), _reader(informers, of))
 
     def requested(self, client: str, method: str, resource: str, code: int) -> None:
         """A request to an API server ended with ``code``, or with none (0)."""
@@ -141,6 +151,21 @@ _QUEUE_COUNTERS: tuple[tuple[str, str, Callable[[QueueStatistics], float]], ...]
 )
 
 
+_INFORMER_GAUGES: tuple[tuple[str, str, Callable[[Statistics], float]], ...] = (
+    ("informer_objects", "Objects in a cache", lambda seen: seen.objects),
+    ("informer_bytes", "Bytes of these objects", lambda seen: seen.bytes),
+    ("informer_synced", "1 once the first list is complete", lambda seen: seen.synced),
+    ("reflector_lists", "Lists begun since the start", lambda seen: seen.lists),
+    ("reflector_watches", "Watches begun since the start", lambda seen: seen.watches),
+    ("reflector_failures", "Failures in a row", lambda seen: seen.failures),
+)
+
+
+def _reader(informers: Informers, of: Callable[[Statistics], float]) -> "ReadGauge":
+    cluster = informers.client.name
+    return lambda: [((cluster, seen.resource), of(seen)) for seen in informers.statistics()]
+
+
 class _Queues(Collector):
     """Reads every queue at the moment of a scrape."""
 
@@ -167,11 +192,11 @@ class _Gauges(Collector):
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self.readings: dict[str, tuple[str, tuple[str, ...], ReadGauge]] = {}
+        self.families: dict[str, tuple[str, tuple[str, ...], list[ReadGauge]]] = {}
 
     def collect(self) -> Iterator[Metric]:
-        for name, (help_text, labels, read) in self.readings.items():
+        for name, (help_text, labels, reads) in self.families.items():
             gauge = GaugeMetricFamily(self._prefix + name, help_text, labels=labels)
-            for values, value in read():
+            for values, value in (entry for read in reads for entry in read()):
                 gauge.add_metric(values, value)
             yield gauge

@@ -6,17 +6,20 @@ Theory.      A key is in up to three sets. *Dirty*: somebody asked for a look th
              line. So an add that comes during a reconciliation leads to another one after it, a
              thousand adds lead to one, and the reconciler sees every change without hurry.
              A key has one delay, the earliest anybody asked for: a later one adds nothing, since
-             whoever looks at the earlier moment asks for the next.
+             whoever looks at the earlier moment asks for the next. A *patient* add stands as if it
+             had come ``PATIENCE`` adds later: after a start, ten thousand first looks let a person's
+             change pass, and still nobody starves.
 Invariants.  No key is handed out while it runs. No add is lost before ``close``. Keys leave in the
-             order they came. No delay ends early (beyond the loop's own resolution). One timer
-             for all delays: nothing polls, and on a virtual loop the order is repeatable.
+             order they came, patient ones apart. No delay ends early (beyond the loop's own
+             resolution). One timer for all delays: nothing polls, and on a virtual loop the order is
+             repeatable.
 Called by    ``controller``. All methods but ``get`` and ``drained`` return at once.
 """
 
 import asyncio
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kubewright.base import limits
 from kubewright.base.clock import Clock
@@ -25,6 +28,10 @@ from kubewright.wire.gvk import Key
 
 _RESOLUTION = 1e-6
 """Delays closer than this are over: the event loop itself is no finer."""
+
+
+PATIENCE = 1_000
+"""How many later adds may overtake a patient one."""
 
 
 class QueueFull(KubewrightError):
@@ -75,8 +82,15 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    since: float
+    """Since or until when (monotonic seconds), why, and where in the line."""
+
+    at: float
     why: str
+    rank: int = 0
+
+
+_END = (-1, None)
+"""The entry of the line that tells workers to go home."""
 
 
 class Queue:
@@ -86,7 +100,7 @@ class Queue:
         self._clock = clock
         self._curve = curve or Curve()
         self._limit = limit
-        self._line: asyncio.Queue[Key | None] = asyncio.Queue()
+        self._line: asyncio.PriorityQueue[tuple[int, Key | None]] = asyncio.PriorityQueue()
         self._dirty: dict[Key, _Place] = {}
         self._running: dict[Key, float] = {}
         self._delayed: dict[Key, _Place] = {}
@@ -99,22 +113,30 @@ class Queue:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def add(self, key: Key, why: str = "") -> None:
+    def add(self, key: Key, why: str = "", *, patient: bool = False) -> None:
         """Ask for a look at ``key`` as soon as its turn comes. Ignored once the queue is closed.
+
+        ``patient``: others may go first.
 
         Raises:
             QueueFull: the key is new and the queue holds its limit.
         """
         if self._closed:
             return
-        if key in self._dirty:
+        self._sequence += 1
+        rank = 2 * (self._sequence + PATIENCE) + 1 if patient else 2 * self._sequence  # unique
+        if (place := self._dirty.get(key)) is None:
+            self._admit(key)
+            self._adds += 1
+            place = _Place(self._clock.monotonic(), why, rank)
+        else:
             self._merged += 1
-            return
-        self._admit(key)
-        self._adds += 1
-        self._dirty[key] = _Place(self._clock.monotonic(), why)
+            if place.rank <= rank:
+                return
+            place = replace(place, rank=rank)  # its old entry in the line is void now
+        self._dirty[key] = place
         if key not in self._running:
-            self._line.put_nowait(key)
+            self._line.put_nowait((place.rank, key))
 
     def add_after(self, key: Key, seconds: float, why: str = "") -> None:
         """Ask for a look in ``seconds``; of several such wishes for a key the earliest counts."""
@@ -122,7 +144,7 @@ class Queue:
             self.add(key, why)
             return
         at = self._clock.monotonic() + seconds
-        if self._closed or ((known := self._delayed.get(key)) and known.since <= at):
+        if self._closed or ((known := self._delayed.get(key)) and known.at <= at):
             return
         if known is None:
             self._admit(key)
@@ -147,25 +169,32 @@ class Queue:
 
     async def get(self) -> Wake | None:
         """The next key in line; None once the queue is closed. Each key needs its ``done``."""
-        key = await self._line.get()
-        if key is None or self._closed:
-            self._line.put_nowait(None)
-            return None
-        now, place = self._clock.monotonic(), self._dirty.pop(key)
+        while True:
+            rank, key = await self._line.get()
+            if key is None or self._closed:
+                self._line.put_nowait(_END)
+                return None
+            place = self._dirty.get(key)
+            if place is not None and place.rank == rank:
+                break
+        now = self._clock.monotonic()
+        del self._dirty[key]
         self._running[key] = now
         self._idle.clear()
-        return Wake(key, place.why, now - place.since)
+        return Wake(key, place.why, now - place.at)
 
     def done(self, key: Key) -> None:
         """The worker that took ``key`` is finished with it, well or not."""
         del self._running[key]
-        if key in self._dirty and not self._closed:
-            self._line.put_nowait(key)
+        if (place := self._dirty.get(key)) is not None:
+            self._line.put_nowait((place.rank, key))
         if not self._running:
             self._idle.set()
 
     def close(self) -> None:
         """Take and hand out nothing more. What waits is dropped: the next start looks at everything."""
+        if self._closed:
+            return
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -173,7 +202,7 @@ class Queue:
         self._dirty.clear()
         self._delayed.clear()
         self._alarms.clear()
-        self._line.put_nowait(None)
+        self._line.put_nowait(_END)
 
     async def drained(self) -> None:
         """Wait until no key runs; after ``close`` that is for good. The caller sets the deadline."""
@@ -208,7 +237,7 @@ class Queue:
         heapq.heapify(self._alarms)
 
     def _rings(self, key: Key, at: float) -> bool:
-        return (place := self._delayed.get(key)) is not None and place.since == at
+        return (place := self._delayed.get(key)) is not None and place.at == at
 
     def _arm(self) -> None:
         """Let the one timer ring at the earliest delay."""

@@ -17,7 +17,14 @@ from kubewright.wire import naming
 from kubewright.wire.errors import BadRequest
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
-_OBJECT_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": ABSENT, "Gt": GREATER, "Lt": LESS}
+_OBJECT_OPERATORS = {
+    "In": IN,
+    "NotIn": NOT_IN,
+    "Exists": EXISTS,
+    "DoesNotExist": ABSENT,
+    "Gt": GREATER,
+    "Lt": LESS,
+}
 _COMPARISONS = {"=": IN, "==": IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 
@@ -71,7 +78,9 @@ class Selector:
 
     def value_of(self, key: str) -> str | None:
         """The one value that ``key`` must have, when a requirement says so."""
-        wanted = (r.values[0] for r in self.requirements if r.key == key and r.operator == IN and len(r.values) == 1)
+        wanted = (
+            r.values[0] for r in self.requirements if r.key == key and r.operator == IN and len(r.values) == 1
+        )
         return next(wanted, None)
 
     def __bool__(self) -> bool:

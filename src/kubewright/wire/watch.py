@@ -17,7 +17,9 @@ ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOO
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation (value ``"true"``) of the bookmark that ends the initial events of a watch-list."""
 
-_HEAD = {kind: f'{{"type":"{kind}","object":'.encode() for kind in (ADDED, MODIFIED, DELETED, BOOKMARK, ERROR)}
+_HEAD = {
+    kind: f'{{"type":"{kind}","object":'.encode() for kind in (ADDED, MODIFIED, DELETED, BOOKMARK, ERROR)
+}
 
 
 class Malformed(ValueError):

@@ -51,15 +51,17 @@ class World:
         self.writes: Counter[str] = Counter()
         self._universe = universe
         self._running: list[asyncio.Future[None]] = []
+        self._starting = asyncio.Lock()
 
     async def start(self) -> None:
-        if not self._running:
-            await self._universe.start()
-            informers = Informers(self.client)
-            self._running = [
-                asyncio.ensure_future(informers.run()),
-                asyncio.ensure_future(self.sim.run(informers)),
-            ]
+        async with self._starting:
+            if not self._running:
+                await self._universe.start()
+                informers = Informers(self.client)
+                self._running = [
+                    asyncio.ensure_future(informers.run()),
+                    asyncio.ensure_future(self.sim.run(informers)),
+                ]
 
     async def close(self) -> None:
         failed = [task for task in self._running if task.done()]

@@ -192,6 +192,16 @@ def new_names(of: Seen) -> tuple[str, ...]:
             False,
             id="a set that was made again has other names",
         ),
+        pytest.param(
+            lambda s: replace(
+                s,
+                machine_set=structs.replace(
+                    s.machine_set, metadata=structs.replace(s.machine_set.metadata, generation=2)
+                ),
+            ),
+            False,
+            id="a pool that was scaled to nothing and back does not use its old names",
+        ),
     ],
 )
 def test_names_are_a_function_of_what_was_seen(other: Callable[[Seen], Seen], same: bool) -> None:

@@ -129,6 +129,18 @@ async def test_a_broken_key_stops_nobody_else():
     assert script.times(B) == pytest.approx(list(range(10)), abs=1e-3)
 
 
+async def test_looks_that_never_wait_let_others_have_their_turn():
+    script, turns = Scripted(), []
+    controller = Controller("test", script, LoopClock(), workers=1)
+    for number in range(100):
+        controller.enqueue(Key("ns", str(number)))
+    async with running(controller):
+        while len(script.looks) < 100:
+            turns.append(len(script.looks))
+            await asyncio.sleep(0)
+    assert len(turns) > 50
+
+
 async def test_only_defects_have_a_traceback_in_the_log():
     structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:
@@ -172,7 +184,9 @@ async def test_close_lets_the_running_finish_and_starts_nothing_more():
 async def test_a_watched_change_wakes_the_mapped_keys():
     listeners = []
     informer = SimpleNamespace(
-        kind=SimpleNamespace(resource=SimpleNamespace(kind="Node")), subscribe=listeners.append
+        kind=SimpleNamespace(resource=SimpleNamespace(kind="Node")),
+        subscribe=listeners.append,
+        synced=True,
     )
     script = Scripted()
     controller = (

@@ -58,17 +58,15 @@ async def test_secrets_never_reach_the_log(lines):
     assert line["nested"] == {"kubeconfig": "(hidden)", "ok": [1, "(hidden)"]}
 
 
-async def test_a_traceback_for_people_shows_no_local_values(lines):
+async def test_a_traceback_shows_code_but_no_values(lines):
     configure(LoopClock(), stream=lines.stream)
+    hidden = "".join(reversed("terces"))
     try:
-        secret_local = "do not show"
-        raise ValueError(len(secret_local))
+        raise ValueError(len(hidden))
     except ValueError:
         structlog.get_logger().exception("defect")
-    assert "ValueError: 11" in lines.stream.getvalue()
-    assert "secret_local" not in lines.stream.getvalue().replace('secret_local = "do not show"', "").replace(
-        "len(secret_local)", ""
-    )
+    assert "ValueError: 6" in lines.stream.getvalue()
+    assert "secret" not in lines.stream.getvalue()
 
 
 def test_an_unknown_level_is_refused():

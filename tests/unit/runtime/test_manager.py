@@ -1,22 +1,30 @@
 """The manager: order of start and stop, what it says while it waits, and how it ends."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 import structlog
 
-from kubewright.api.core import Lease
+from kubewright.api.core import NODE, Lease
 from kubewright.base import limits
 from kubewright.base.clock import LoopClock
+from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.leader import Elector, LostLease
 from kubewright.runtime.manager import Manager, NotSynced, Phase, Settings
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Response
 
 A = Key("ns", "a")
+MISSING = (
+    "the server does not serve machines.machine.sapcloud.io; is its CRD installed?; nodes: no answer yet"
+)
 
 
 class Caches:
@@ -37,7 +45,13 @@ class Caches:
         remaining = self.after - asyncio.get_running_loop().time()
         await asyncio.sleep(max(0.0, min(timeout, remaining)))
         if remaining > timeout:
-            raise TimedOut("machines.machine.sapcloud.io not listed: NotFound")
+            raise TimedOut("not listed")
+
+    def statistics(self):
+        trouble = "NotFound: the server could not find the requested resource"
+        machines = SimpleNamespace(resource="machines.machine.sapcloud.io", synced=False, trouble=trouble)
+        nodes = SimpleNamespace(resource="nodes", synced=False, trouble="")
+        return [machines, nodes, SimpleNamespace(resource="pods", synced=True, trouble="")]
 
 
 class Slow:
@@ -99,19 +113,41 @@ async def run_for(seconds, manager):
 
 async def test_nothing_is_reconciled_before_the_caches_are_full():
     caches, work = Caches(after=25), Slow()
+    structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:
-        structlog.reset_defaults()
-        with structlog.testing.capture_logs() as lines:
-            await run_for(60, Manager(LoopClock(), [controller(work)], [caches]))
+        await run_for(60, Manager(LoopClock(), [controller(work)], [caches]))
     assert work.story[0] == ("began", 25)
     waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
-    assert waiting == ["machines.machine.sapcloud.io not listed: NotFound"] * 2
+    assert waiting == [MISSING] * 2
     assert not caches.running
+
+
+async def test_a_kind_that_is_not_installed_is_named_and_waited_for():
+    served = []
+
+    async def handle(request):
+        if not served:
+            return Response(404)
+        if request.param("watch"):
+            await asyncio.Event().wait()
+        return Response(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
+
+    structlog.reset_defaults()
+    clock = LoopClock()
+    informers = Informers(Client(InProcess(handle), clock))
+    informers.get(NODE)
+    asyncio.get_running_loop().call_later(25, served.append, True)
+    with structlog.testing.capture_logs() as lines:
+        manager = Manager(clock, [], [informers])
+        await run_for(60, manager)
+    waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
+    assert waiting == ["the server does not serve nodes; is its CRD installed?"] * 2
+    assert manager.working.is_set()
 
 
 async def test_caches_that_never_fill_can_be_an_error():
     manager = Manager(LoopClock(), [], [Caches(after=1e6)], settings=Settings(sync_seconds=30))
-    with pytest.raises(NotSynced, match="not ready after 30 s: machines"):
+    with pytest.raises(NotSynced, match="not ready after 30 s: the server does not serve machines"):
         await manager.run(asyncio.Event())
     assert now() == 30
 

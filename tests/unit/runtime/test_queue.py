@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.base.clock import LoopClock
-from kubewright.runtime.queue import Curve, Queue, QueueFull
+from kubewright.runtime.queue import PATIENCE, Curve, Queue, QueueFull
 from kubewright.wire.gvk import Key
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("", "c")
@@ -58,6 +58,25 @@ async def test_a_key_that_adds_itself_goes_to_the_back(queue):
     queue.add((await take(queue)).key)
     queue.done(A)
     assert [(await take(queue)).key for _ in range(2)] == [B, A]
+
+
+async def test_a_patient_key_lets_others_pass_but_not_for_ever(queue):
+    queue.add(A, patient=True)
+    for number in range(PATIENCE + 2):
+        queue.add(Key("", str(number)))
+    order = [(await take(queue)).key for _ in range(PATIENCE + 2)]
+    assert order.index(A) == PATIENCE
+
+
+async def test_a_patient_key_that_somebody_wants_now_moves_forward_and_runs_once(queue):
+    queue.add(A, patient=True)
+    queue.add(B, patient=True)
+    queue.add(B, "now")
+    assert [(await take(queue)).key for _ in range(2)] == [B, A]
+    for key in (A, B):
+        queue.done(key)
+    queue.add(C)
+    assert (await take(queue)).key == C
 
 
 async def test_of_several_delays_the_earliest_counts(queue, looptime):
@@ -170,7 +189,7 @@ class Observed:
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["add", "after", "retry", "pass"]),
+        st.sampled_from(["add", "patient", "after", "retry", "pass"]),
         st.sampled_from([A, B, C]),
         st.integers(0, 8),
     ),
@@ -207,8 +226,8 @@ async def _history(actions, workers, work_times):
     for verb, key, seconds in actions:
         now = loop.time()
         match verb:
-            case "add":
-                queue.add(key)
+            case "add" | "patient":
+                queue.add(key, patient=verb == "patient")
                 wishes.append((key, now, now))
             case "after":
                 queue.add_after(key, seconds)

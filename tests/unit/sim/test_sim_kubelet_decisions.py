@@ -142,6 +142,11 @@ DECISIONS = [
         replace(REST, node=view(Ready="Unknown")), Next(Act.REPORT), id="it corrects what others say of it"
     ),
     pytest.param(
+        replace(REST, node=view(Ready="Unknown"), guest=Guest("m1", renew_at=60, write_from=51)),
+        Next(None, 51),
+        id="it does not quarrel without pause",
+    ),
+    pytest.param(
         replace(REST, node=view(Terminating="True")),
         Next(None, 60),
         id="conditions of others are not its business",

@@ -97,7 +97,9 @@ def _group(name: str, served: Iterable[str]) -> dict[str, Any]:
 
 def subresources_of(kind: ServedKind) -> list[str]:
     """The names of a kind's subresources, sorted."""
-    return sorted({*kind.subresources, *(("status",) if kind.has_status else ()), *(("scale",) if kind.scale else ())})
+    return sorted(
+        {*kind.subresources, *(("status",) if kind.has_status else ()), *(("scale",) if kind.scale else ())}
+    )
 
 
 def subresource(kind: ServedKind, name: str) -> Subresource:

@@ -1,10 +1,10 @@
 """URL paths of resources, taken apart. Sans-IO; knows the grammar, not the kinds.
 
-    /api/v1/…                       the core group
-    /apis/GROUP/VERSION/…           all others
-        PLURAL[/NAME[/PART]]                             cluster scope, or all namespaces
-        namespaces/NAMESPACE/PLURAL[/NAME[/PART]]        one namespace
-        namespaces[/NAME[/status|finalize]]              namespaces themselves
+/api/v1/…                       the core group
+/apis/GROUP/VERSION/…           all others
+    PLURAL[/NAME[/PART]]                             cluster scope, or all namespaces
+    namespaces/NAMESPACE/PLURAL[/NAME[/PART]]        one namespace
+    namespaces[/NAME[/status|finalize]]              namespaces themselves
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,11 @@ def parse(path: str) -> ResourcePath | None:
 
 def _in_group(group: str, version: str, parts: list[str]) -> ResourcePath | None:
     namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 2 and (len(parts) > 3 or parts[2] not in ("status", "finalize")):
+    if (
+        parts[0] == "namespaces"
+        and len(parts) > 2
+        and (len(parts) > 3 or parts[2] not in ("status", "finalize"))
+    ):
         namespace, parts = parts[1], parts[2:]
     if len(parts) > 3 or not all(parts) or (parts[0] == "namespaces" and namespace):
         return None

@@ -10,8 +10,9 @@ Continues    in ``custom_definition`` (is a definition sound?) and ``custom_stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kubewright.apiserver.registry import custom_scale
 from kubewright.apiserver.registry.custom_jsonpath import first, parse
-from kubewright.apiserver.registry.kind import Column, Object, Scale, ServedKind
+from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.gvk import Resource
 
@@ -27,6 +28,7 @@ def kinds(crd: Object) -> list[ServedKind]:
 def _kind(crd: Object, version: Version) -> ServedKind:
     spec, names = crd["spec"], crd["spec"]["names"]
     subresources = version.get("subresources") or {}
+    scale = _scale(subresources.get("scale"))
     resource = Resource(
         spec["group"], version["name"], names["plural"], names["kind"],
         spec["scope"] == "Namespaced", tuple(names.get("shortNames") or ()),
@@ -40,10 +42,15 @@ def _kind(crd: Object, version: Version) -> ServedKind:
         categories=tuple(names.get("categories") or ()),
         columns=tuple(_column(given) for given in version.get("additionalPrinterColumns") or ()),
         has_status="status" in subresources,
-        scale=_scale(subresources.get("scale")),
+        scale=scale,
         custom=True,
+        check=custom_scale.check(scale) if scale else _no_causes,
         fields=_selectable(version.get("selectableFields") or ()),
     )
+
+
+def _no_causes(_new: Object, _old: Object | None) -> list[Cause]:
+    return []
 
 
 def storage_version(crd: Object) -> str:

@@ -18,31 +18,39 @@ from kubewright.apiserver.schema.structure import forbidden, invalid, unsupporte
 
 Spec = Mapping[str, Any]
 
+_PRESERVE_WORDS = (
+    "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+)
+_APPROVED = "api-approved.kubernetes.io"
+_APPROVAL_PAGE = "https://github.com/kubernetes/enhancements/pull/1111"
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
-    "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _MIXED = f"may have mixed case, but should otherwise match: {_LABEL_WORDS}"
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _DOMAIN_WORDS = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 
 
 def prepare(new: Object, _old: Object | None) -> Object:
     """Names that follow from the kind; no conversion unless one is asked for."""
-    spec = new.get("spec")
-    names = spec.get("names") if isinstance(spec, dict) else None
-    if not names or not names.get("kind"):
+    spec = new.get("spec") or {}
+    names = spec.get("names") or {}
+    if not names.get("kind"):
         return new
     filled = {**names}
     filled["singular"] = names.get("singular") or names["kind"].lower()
     filled["listKind"] = names.get("listKind") or f"{names['kind']}List"
-    return {**new, "spec": {**spec, "names": filled, "conversion": spec.get("conversion") or {"strategy": "None"}}}
+    return {
+        **new,
+        "spec": {**spec, "names": filled, "conversion": spec.get("conversion") or {"strategy": "None"}},
+    }
 
 
 def rule(new: Object, old: Object | None) -> Iterator[Cause]:
@@ -68,14 +76,22 @@ def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
         yield invalid("spec.group", group, _DOMAIN_WORDS)
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
+    yield from _protected(new, group)
     scope = spec.get("scope") or ""
     if not scope:
         yield Cause("FieldValueRequired", "spec.scope", "Required value")
     elif scope not in ("Cluster", "Namespaced"):
         yield unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
     if spec.get("preserveUnknownFields"):
-        words = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        yield invalid("spec.preserveUnknownFields", True, words)
+        yield invalid("spec.preserveUnknownFields", True, _PRESERVE_WORDS)
+
+
+def _protected(new: Object, group: str) -> Iterator[Cause]:
+    """Kubernetes' own groups want a word from the community."""
+    annotations = (new.get("metadata") or {}).get("annotations") or {}
+    if group.endswith((".k8s.io", ".kubernetes.io")) and _APPROVED not in annotations:
+        words = f'protected groups must have approval annotation "{_APPROVED}", see {_APPROVAL_PAGE}'
+        yield Cause("FieldValueRequired", f"metadata.annotations[{_APPROVED}]", f"Required value: {words}")
 
 
 def _names(names: Spec) -> Iterator[Cause]:
@@ -120,8 +136,8 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
         if schema is None:
             yield Cause("FieldValueRequired", where, "Required value")
             continue
-        wrong = list(violations(schema, "spec.validation.openAPIV3Schema" if one else where))
-        yield from wrong or _defaults(schema, where)
+        where = "spec.validation.openAPIV3Schema" if one else where
+        yield from list(violations(schema, where)) or _defaults(schema, where)
     for field, check in VIEWS.items():
         together = bool(versions) and shared(versions, field)
         for index, version in enumerate(versions[:1] if together else versions):
@@ -131,7 +147,7 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
 
 def _defaults(schema: Spec, path: str) -> Iterator[Cause]:
     """Every default must itself be a good value of its place, without unknown fields."""
-    if "default" in schema:
+    if schema.get("default") is not None:
         for cause in Structural.of_value(schema).validate(schema["default"]):
             where = ".".join(part for part in (f"{path}.default", cause.field) if part)
             yield Cause(cause.reason, where, cause.message)
@@ -161,5 +177,3 @@ def _unchanged(new: Spec, old: Spec) -> Iterator[Cause]:
     for path in ("plural", "kind"):
         if after.get(path) != before.get(path):
             yield invalid(f"spec.names.{path}", after.get(path), "field is immutable")
-
-

@@ -28,8 +28,13 @@ _FILTER = re.compile(
     r"""\[\s*\?\(\s*@((?:[^\s=!<>)'"]|\\.)*)\s*(?:(==|!=|<=|>=|<|>)\s*('[^']*'|"[^"]*"|[^\s)]+)\s*)?\)\s*\]"""
 )
 _COMPARE = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def field(name: str) -> Step:
@@ -44,7 +49,9 @@ def deep(name: str) -> Step:
     """Every value of that name anywhere below; without a name everything below."""
 
     def step(value: Any) -> Iterator[Any]:
-        inner: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        inner: Iterable[Any] = (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
         if not name:
             yield value
         elif isinstance(value, dict) and name in value:
@@ -108,6 +115,11 @@ def _item(match: re.Match[str]) -> Step:
     return chosen(slice(index, index + 1 or None))
 
 
+def _filter(match: re.Match[str]) -> Step:
+    literal = _literal(match[3]) if match[3] else None
+    return where(parse(match[1] or "."), _COMPARE.get(match[2]), literal)
+
+
 _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step]], ...] = (
     (_ALL, lambda _: every),
     (_DEEP, lambda match: deep(_name(match[1] or ""))),
@@ -115,7 +127,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step]], ...] = (
     (_QUOTED, lambda match: field(_name(match[1] or match[2] or ""))),
     (_INDEX, _item),
     (_SLICE, lambda match: chosen(slice(*(_number(part or "") for part in match.groups())))),
-    (_FILTER, lambda match: where(parse(match[1] or "."), _COMPARE.get(match[2]), match[3] and _literal(match[3]))),
+    (_FILTER, _filter),
 )
 
 

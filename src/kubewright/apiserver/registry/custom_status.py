@@ -67,7 +67,11 @@ def _conditions(old: list[Any], wanted: list[dict[str, str]], now: datetime) -> 
     if before.get("Established", {}).get("status") == "True":
         wanted = [wanted[0], before["Established"]]
     return [
-        {"lastTransitionTime": rfc3339(now), **_time_of(before.get(condition["type"]), condition), **condition}
+        {
+            "lastTransitionTime": rfc3339(now),
+            **_time_of(before.get(condition["type"]), condition),
+            **condition,
+        }
         for condition in wanted
     ]
 
@@ -79,13 +83,17 @@ def _time_of(before: Names | None, condition: Names) -> dict[str, str]:
 
 def _clashes(crd: Object, others: Iterable[Object]) -> Iterator[tuple[str, str]]:
     """Names that another definition of the group holds: which field, which name."""
-    taken_resources: set[str] = set()
-    taken_kinds: set[str] = set()
+    taken_resources: set[Any] = set()
+    taken_kinds: set[Any] = set()
     for other in others:
         same = other["metadata"]["name"] == crd["metadata"]["name"]
         if not same and other["spec"]["group"] == crd["spec"]["group"]:
             accepted = (other.get("status") or {}).get("acceptedNames") or {}
-            taken_resources |= {accepted.get("plural"), accepted.get("singular"), *(accepted.get("shortNames") or ())}
+            taken_resources |= {
+                accepted.get("plural"),
+                accepted.get("singular"),
+                *(accepted.get("shortNames") or ()),
+            }
             taken_kinds |= {accepted.get("kind"), accepted.get("listKind")}
     names = crd["spec"]["names"]
     wanted = [("Plural", names["plural"]), ("Singular", names.get("singular"))]

@@ -4,10 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry.custom_jsonpath import parse
 from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.structure import invalid, required
-from kubewright.base.errors import InvalidInput
 
 Spec = Mapping[str, Any]
 Check = Callable[[Spec, str], Iterator[Cause]]
@@ -15,6 +13,10 @@ Check = Callable[[Spec, str], Iterator[Cause]]
 _SIMPLE = "must be a simple json path starting with ."
 _TYPES = "must be one of boolean,date,integer,number,string"
 _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_SELECTABLE = (
+    "must point to a field of type string, boolean or integer. "
+    "Enum string fields and strings with formats are allowed."
+)
 _PATH = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*)+")
 
 
@@ -32,16 +34,8 @@ def columns(version: Spec, place: str) -> Iterator[Cause]:
             yield invalid(f"{where}.format", column["format"], f"must be one of {','.join(_FORMATS)}")
         if not path:
             yield Cause("FieldValueRequired", f"{where}.JSONPath", "Required value")
-        elif not path.startswith(".") or not _readable(path):
+        elif not path.startswith("."):
             yield invalid(f"{where}.JSONPath", path, _SIMPLE)
-
-
-def _readable(path: str) -> bool:
-    try:
-        parse(path)
-    except InvalidInput:
-        return False
-    return True
 
 
 def subresources(version: Spec, place: str) -> Iterator[Cause]:
@@ -49,10 +43,14 @@ def subresources(version: Spec, place: str) -> Iterator[Cause]:
     scale = (version.get("subresources") or {}).get("scale")
     if scale is None:
         return
-    sides = {
+    sides: Mapping[str, tuple[str | tuple[str, ...], str, bool]] = {
         "specReplicasPath": (".spec.", "should be a json path under .spec", True),
         "statusReplicasPath": (".status.", "should be a json path under .status", True),
-        "labelSelectorPath": ((".spec.", ".status."), "should be a json path under either .spec or .status", False),
+        "labelSelectorPath": (
+            (".spec.", ".status."),
+            "should be a json path under either .spec or .status",
+            False,
+        ),
     }
     for field, (prefix, words, needed) in sides.items():
         path, where = scale.get(field) or "", f"{place}.scale.{field}"
@@ -87,13 +85,11 @@ def _selected(schema: Spec, path: str, where: str) -> Iterator[Cause]:
         yield invalid(where, path, "must not point to fields in metadata")
         return
     for name in path[1:].split("."):
-        schema = (schema.get("properties") or {}).get(name)
-        if schema is None:
-            yield invalid(where, path, "is an invalid path: does not refer to a valid field")
-            return
-    if schema.get("type") not in ("string", "boolean", "integer"):
-        words = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
-        yield invalid(where, path, words)
+        schema = (schema.get("properties") or {}).get(name) or {}
+    if not schema:
+        yield invalid(where, path, "is an invalid path: does not refer to a valid field")
+    elif schema.get("type") not in ("string", "boolean", "integer"):
+        yield invalid(where, path, _SELECTABLE)
 
 
 VIEWS: Mapping[str, Check] = {

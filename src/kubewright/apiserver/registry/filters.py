@@ -6,12 +6,12 @@ Theory.      Labels and the key stand in a record's header, so most filters deco
 
 from dataclasses import dataclass
 
-from kubewright.wire import selectors
-from kubewright.wire.errors import BadRequest
-from kubewright.wire.selectors import EVERYTHING, Selector
 from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.kind import ServedKind
 from kubewright.apiserver.store import Record
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest
+from kubewright.wire.selectors import EVERYTHING, Selector
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
@@ -58,5 +58,7 @@ def parse(kind: ServedKind, labels: str, fields: str) -> Filter:
         if requirement.key not in (_NAME, _NAMESPACE) and requirement.key not in known:
             if known or kind.custom:
                 raise BadRequest(f"field label not supported: {requirement.key}")
-            raise BadRequest(f'"{requirement.key}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"')
+            raise BadRequest(
+                f'"{requirement.key}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
+            )
     return Filter(kind, selectors.parse(labels), wanted)

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from kubewright.wire.errors import ApiError, BadRequest, Invalid
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.target import IGNORE, STRICT, Options, Target
+from kubewright.wire.errors import ApiError, BadRequest, Invalid
 
 
 def taken(
@@ -33,7 +33,9 @@ def taken(
         raise _unreadable(kind, obj, error, patched)
     kept = kind.schema.prune(obj)
     if (kept is not obj or doubled) and options.validation != IGNORE:
-        unknown = [f'unknown field "{path}"' for path in kind.schema.unknown_fields(obj)] if kept is not obj else []
+        unknown = (
+            [f'unknown field "{path}"' for path in kind.schema.unknown_fields(obj)] if kept is not obj else []
+        )
         said = [*unknown, *(f'duplicate field "{path}"' for path in doubled)]
         if said and options.validation == STRICT:
             raise _unreadable(kind, obj, f"strict decoding error: {', '.join(said)}", patched)
@@ -58,7 +60,9 @@ def identified(kind: ServedKind, sent: Any) -> Object:
     """
     resource = kind.resource
     if not isinstance(sent, dict):
-        raise BadRequest(f"the object provided is unrecognized (must be of type {resource.kind}): it is no object")
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {resource.kind}): it is no object"
+        )
     version, name = sent.get("apiVersion"), sent.get("kind")
     if version == resource.api_version and name == resource.kind:
         return sent
@@ -81,7 +85,11 @@ def placed(target: Target, obj: Object) -> None:
     """
     metadata = obj["metadata"]
     if metadata.get("namespace") not in (None, "", target.namespace):
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     name = metadata.get("name", "")
     if target.name and name != target.name:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+        raise BadRequest(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )

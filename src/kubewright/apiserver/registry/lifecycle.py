@@ -10,8 +10,8 @@ Theory.      A delete either removes, or marks. A marked object (deletionTimesta
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.base.clock import parse_rfc3339, rfc3339
 
 FOREGROUND_FINALIZER, ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
 
@@ -48,7 +48,11 @@ def held(kind: ServedKind, obj: Object) -> bool:
 def finished(kind: ServedKind, obj: Object) -> bool:
     """Whether a marked object has nothing left to wait for."""
     metadata = obj["metadata"]
-    return "deletionTimestamp" in metadata and not metadata.get("deletionGracePeriodSeconds") and not held(kind, obj)
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not held(kind, obj)
+    )
 
 
 def delete(kind: ServedKind, obj: Object, wish: Wish, now: datetime) -> Remove | Mark:
@@ -86,7 +90,10 @@ def _grace(kind: ServedKind, obj: Object, wish: Wish) -> int:
 
 def _marked(kind: ServedKind, obj: Object, now: datetime, grace: int) -> Object:
     metadata = obj["metadata"]
-    stamps = {"deletionTimestamp": rfc3339(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    stamps = {
+        "deletionTimestamp": rfc3339(now + timedelta(seconds=grace)),
+        "deletionGracePeriodSeconds": grace,
+    }
     generation = {"generation": metadata["generation"] + 1} if metadata.get("generation") else {}
     marked = {**obj, "metadata": {**metadata, **generation, **stamps}}
     if "finalize" in kind.subresources:

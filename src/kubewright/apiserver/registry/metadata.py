@@ -10,13 +10,20 @@ Source       kube-apiserver's sentences and field paths, observed on v1.36.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.wire import naming
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
+from kubewright.wire import naming
 
 ANNOTATION_BYTES = 256 * 1024
 """Most bytes of keys and values of all annotations of an object together."""
 
-IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 _STANDARD_FINALIZERS = frozenset((_FOREGROUND, _ORPHAN, "kubernetes"))
 
@@ -30,7 +37,13 @@ _NAME_RULES: Mapping[str, Callable[[str], list[str]]] = {
 def born(obj: Object, *, name: str, namespace: str, uid: str, now: str, generation: bool) -> Object:
     """The object as it begins: what only the server may say is said by the server."""
     given = dict(obj["metadata"])
-    for owned in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation", "selfLink"):
+    for owned in (
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "generation",
+        "selfLink",
+    ):
         given.pop(owned, None)
     place = {"name": name, **({"namespace": namespace} if namespace else {})}
     stamps = {"uid": uid, "creationTimestamp": now, **({"generation": 1} if generation else {})}
@@ -59,7 +72,9 @@ def causes_new(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause]:
         for said in (name_rule(prefix.rstrip("-") or prefix) if prefix else ())
     ]
     if not (name := metadata.get("name", "")):
-        causes.append(Cause("FieldValueRequired", "metadata.name", "Required value: name or generateName is required"))
+        causes.append(
+            Cause("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")
+        )
     else:
         causes += [_invalid("name", name, said) for said in name_rule(name)]
     return [*causes, *_causes_content(kind, metadata), *_causes_finalizers(kind, metadata)]
@@ -78,7 +93,9 @@ def causes_changed(kind: ServedKind, new: Mapping[str, Any], old: Mapping[str, A
     for name in IMMUTABLE:
         if new.get(name) != old.get(name):
             causes.append(_invalid(name, new.get(name), "field is immutable"))
-    changed = {name: value for name, value in new.items() if old.get(name) is not value and old.get(name) != value}
+    changed = {
+        name: value for name, value in new.items() if old.get(name) is not value and old.get(name) != value
+    }
     causes += _causes_content(kind, changed)
     return causes + _causes_finalizers(kind, changed)
 
@@ -102,8 +119,12 @@ def _causes_owners(owners: Any) -> list[Cause]:
     for owner in owners:
         rules = (("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
                  ("name", "must not be empty"), ("uid", "must not be empty"))  # fmt: skip
-        causes += [_invalid(f"ownerReferences.{name}", "", said) for name, said in rules if not owner.get(name)]
-    leaders = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller") is True]
+        causes += [
+            _invalid(f"ownerReferences.{name}", "", said) for name, said in rules if not owner.get(name)
+        ]
+    leaders = [
+        f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller") is True
+    ]
     if len(leaders) > 1:
         found = f'Found "true" in references for {leaders[0]} and {leaders[1]}'
         message = f"Only one reference can have Controller set to true. {found}"
@@ -120,8 +141,8 @@ def _causes_finalizers(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Ca
             said = ["name is neither a standard finalizer name nor is it fully qualified"]
         causes += [_invalid(f"finalizers[{index}]", finalizer, each) for each in said]
     if _FOREGROUND in finalizers and _ORPHAN in finalizers:
-        said = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
-        causes.append(Cause("FieldValueInvalid", "metadata.finalizers", f"Invalid value: {said}"))
+        message = f"Invalid value: finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
+        causes.append(Cause("FieldValueInvalid", "metadata.finalizers", message))
     return causes
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
-from kubewright.wire.errors import ApiError, BadRequest
-from kubewright.wire.watch import ADDED, DELETED, MODIFIED
 from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.filters import Filter
 from kubewright.apiserver.registry.kind import ServedKind
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Change, Compacted, Record, Store, Watcher
+from kubewright.wire.errors import ApiError, BadRequest
+from kubewright.wire.watch import ADDED, DELETED, MODIFIED
 
 _TOKEN = "meta.k8s.io/v1"
 _STALE = (
@@ -118,17 +118,21 @@ class Reading:
     def _snapshot(self, target: Target, version: int, after: str, wanted: Wanted) -> Iterator[Record]:
         place = (target.collection, target.prefix, after)
         if version == self._store.version:
-            return self._store.list(*place)
+            return self._store.scan(*place)
         if version > self._store.version:
             raise refusals.too_large_version(version, self._store.version)
         try:
-            return self._store.list_at(version, *place)
+            return self._store.scan_at(version, *place)
         except Compacted:
             if wanted.following:
                 raise Expired(_token(-1, after)) from None
-            raise refusals.expired(f"The resourceVersion for the provided list is too old: {version}") from None
+            raise refusals.expired(
+                f"The resourceVersion for the provided list is too old: {version}"
+            ) from None
 
-    def _page(self, records: Iterator[Record], target: Target, matches: Filter, version: int, limit: int) -> Page:
+    def _page(
+        self, records: Iterator[Record], target: Target, matches: Filter, version: int, limit: int
+    ) -> Page:
         if (name := matches.name) is not None and target.prefix:
             records = (record for record in records if record.key == target.prefix + name)
         found = records if matches.everything else filter(matches, records)

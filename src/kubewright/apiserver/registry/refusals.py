@@ -6,6 +6,7 @@ Every function makes an error, none raises: ``raise not_found(...)`` keeps the f
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kubewright.apiserver.registry.kind import Cause
 from kubewright.wire.errors import (
     AlreadyExists,
     ApiError,
@@ -18,7 +19,6 @@ from kubewright.wire.errors import (
     NotFound,
 )
 from kubewright.wire.gvk import Resource
-from kubewright.apiserver.registry.kind import Cause
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 

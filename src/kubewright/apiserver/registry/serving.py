@@ -8,16 +8,18 @@ Called by    ``writing`` at each write, ``server`` at start.
 
 import orjson
 
-from kubewright.base.clock import Clock, rfc3339
-from kubewright.wire.errors import MethodNotAllowed
-from kubewright.wire.gvk import Resource
 from kubewright.apiserver.registry import custom, custom_status
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.store import Store
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.wire.errors import MethodNotAllowed
+from kubewright.wire.gvk import Resource
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer of a definition whose instances are still there."""
+
+_TERMINATING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
 def is_crd(kind: ServedKind) -> bool:
@@ -52,7 +54,7 @@ class Serving:
             "status": "True",
             "lastTransitionTime": rfc3339(self._clock.now()),
             "reason": "InstanceDeletionPending",
-            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            "message": _TERMINATING,
         }
         status = crd.get("status") or {}
         others = [each for each in status.get("conditions", []) if each.get("type") != "Terminating"]
@@ -66,7 +68,7 @@ class Serving:
         """A definition with its conditions and accepted names; any other object as it is."""
         if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
             return crd
-        others = [orjson.loads(record.data) for record in self._store.list(str(CRDS))]
+        others = [orjson.loads(record.data) for record in self._store.scan(str(CRDS))]
         return custom_status.established(crd, others, self._clock.now())
 
     def written(self, kind: ServedKind, obj: Object) -> None:

@@ -14,15 +14,15 @@ from typing import Any
 
 import orjson
 
-from kubewright.base.clock import Clock, new_uid, rfc3339
-from kubewright.base.names import ALPHABET
-from kubewright.wire.errors import AlreadyExists, BadRequest
 from kubewright.apiserver.registry import codec, intake, lifecycle, metadata, refusals
 from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
 from kubewright.apiserver.registry.namespaces import Namespaces
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.store import Record, Store, record_of
+from kubewright.base.clock import Clock, new_uid, rfc3339
+from kubewright.base.names import ALPHABET
+from kubewright.wire.errors import AlreadyExists, BadRequest
 
 GENERATED_SUFFIX, GENERATED_PREFIX = 5, 58
 """Letters of a generated suffix, and what is kept of the prefix before it."""
@@ -38,6 +38,7 @@ class Written:
     """The outcome of a write: the object's bytes, and whether it is new, or gone for good."""
 
     data: bytes
+    uid: str = ""
     created: bool = False
     gone: bool = False
 
@@ -51,7 +52,9 @@ class Writing:
         self._namespaces = Namespaces(store)
         self._serving = Serving(store, catalog, clock)
 
-    async def create(self, target: Target, sent: Any, options: Options, *, doubled: Sequence[str] = ()) -> Written:
+    async def create(
+        self, target: Target, sent: Any, options: Options, *, doubled: Sequence[str] = ()
+    ) -> Written:
         """Make an object.
 
         Raises:
@@ -66,7 +69,9 @@ class Writing:
         self._serving.admit(kind)
         obj = self._born(target, obj)
         name = obj["metadata"]["name"]
-        causes = metadata.causes_new(kind, obj["metadata"]) + kind.schema.validate(obj) + kind.check(obj, None)
+        causes = (
+            metadata.causes_new(kind, obj["metadata"]) + kind.schema.validate(obj) + kind.check(obj, None)
+        )
         if causes:
             raise refusals.invalid(kind.resource, name, causes)
         obj = self._serving.established(kind, obj)
@@ -85,7 +90,7 @@ class Writing:
         doubled: Sequence[str] = (),
         patched: bool = False,
     ) -> Written:
-        """Change an object by ``edit``, wholly or (``part``: ``status``) its status only.
+        """Change an object by ``edit``: wholly, or what ``part`` (status, finalize, binding) is about.
 
         Raises:
             NotFound, Conflict, Invalid, BadRequest; and whatever ``edit`` raises.
@@ -99,12 +104,12 @@ class Writing:
         new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
         intake.placed(target, new)
         self._expect(target, new, old)
-        new = self._merged(kind, metadata.carried(new, old), old, part)
+        new = _writable(kind, metadata.carried(new, old), old, part)
         new = _generation(kind, kind.prepare(new, old), old)
         if self._unchanged(kind, new, record):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"]) + kind.schema.validate(new)
-        if causes := causes + kind.check(new, old):
+        if causes := causes + (kind.check(new, old) if part != "binding" else []):
             raise refusals.invalid(kind.resource, target.name, causes)
         new = self._serving.established(kind, new)
         if lifecycle.finished(kind, new):
@@ -128,6 +133,14 @@ class Writing:
         if self._unchanged(kind, decision.obj, record):
             return Written(codec.in_version(kind, record))
         return Written(await self._put(target, decision.obj, record, options))
+
+    def expect(self, target: Target, wish: lifecycle.Wish) -> None:
+        """The preconditions of a delete hold now.
+
+        Raises:
+            NotFound, Conflict
+        """
+        _preconditions(target, self._latest(target), wish)
 
     def _latest(self, target: Target) -> Record:
         record = self._store.latest(target.collection, target.key)
@@ -179,15 +192,6 @@ class Writing:
             said = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}"
             raise refusals.conflict(resource, target.name, said)
 
-    def _merged(self, kind: ServedKind, new: Object, old: Object, part: str) -> Object:
-        """What this endpoint may write of ``new``, over ``old``."""
-        if part == "status":
-            return _only_status(kind, new, old)
-        if kind.has_status and new.get("status") is not old.get("status"):
-            kept = {key: value for key, value in new.items() if key != "status"}
-            return {**kept, "status": old["status"]} if "status" in old else kept
-        return new
-
     def _unchanged(self, kind: ServedKind, new: Object, record: Record) -> bool:
         data = codec.stored(kind, new, record.version)
         if data == record.data:
@@ -206,15 +210,21 @@ class Writing:
         await commit
         return codec.in_version(target.kind, record)
 
-    async def _remove(self, target: Target, record: Record, options: Options, final: Object | None = None) -> Written:
+    async def _remove(
+        self, target: Target, record: Record, options: Options, final: Object | None = None
+    ) -> Written:
         """Take the object out. Watchers see its last stored state; the answer has the final one."""
         last = codec.restamped(record, self._store.next_version())
-        data = codec.encode(target.kind, final, record.version) if final else codec.in_version(target.kind, record)
+        data = (
+            codec.encode(target.kind, final, record.version)
+            if final
+            else codec.in_version(target.kind, record)
+        )
         if not options.dry_run:
             commit = self._store.remove(last, record)
             self._serving.removed(target.kind, target.name)
             await commit
-        return Written(data, gone=True)
+        return Written(data, record.uid, gone=True)
 
 
 _VERSION = "metadata.resourceVersion"
@@ -234,14 +244,41 @@ def _preconditions(target: Target, record: Record, wish: lifecycle.Wish) -> None
 _RECREATED = "The object might have been deleted and then recreated"
 
 
+def _writable(kind: ServedKind, new: Object, old: Object, part: str) -> Object:
+    """What this part of the API may write of ``new``, over ``old``."""
+    if part == "status":
+        return _only_status(kind, new, old)
+    if part == "finalize":
+        return _with_finalizers(old, new)
+    if part == "binding":
+        return new
+    if "finalize" in kind.subresources:
+        new = _with_finalizers(new, old)
+    if kind.has_status and new.get("status") is not old.get("status"):
+        kept = {key: value for key, value in new.items() if key != "status"}
+        return {**kept, "status": old["status"]} if "status" in old else kept
+    return new
+
+
+def _with_finalizers(obj: Object, source: Object) -> Object:
+    """A namespace with the spec's finalizers of another state of it."""
+    finalizers = (source.get("spec") or {}).get("finalizers", [])
+    spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "finalizers"}
+    if finalizers == (obj.get("spec") or {}).get("finalizers", []):
+        return obj
+    return {**obj, "spec": {**spec, **({"finalizers": finalizers} if finalizers else {})}}
+
+
 def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
-    """Old with the new status; built-in kinds take labels and annotations from here too (kubelets do that)."""
+    """Old with the new status. Built-in kinds take labels and annotations here too: kubelets write both."""
     result = {key: value for key, value in old.items() if key != "status"}
     if "status" in new:
         result["status"] = new["status"]
     if not kind.custom:
-        told = {name: new["metadata"].get(name) for name in ("labels", "annotations")}
-        result["metadata"] = {**old["metadata"], **told}
+        theirs = ("labels", "annotations")
+        kept = {name: value for name, value in old["metadata"].items() if name not in theirs}
+        told = {name: new["metadata"][name] for name in theirs if name in new["metadata"]}
+        result["metadata"] = {**kept, **told}
     return result
 
 

@@ -18,7 +18,7 @@ import orjson
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.schema import decode, facts
 from kubewright.apiserver.schema.compiled import Compiled
-from kubewright.apiserver.schema.formats import CHECKS
+from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.normal import normal
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
@@ -27,11 +27,31 @@ _STATUS = "Status"
 """Definitions with this ending are written by machines: what they leave out, Go fills with zeros."""
 
 
+Table = Mapping[str, Mapping[str, str]]
+
+GROUPS: Mapping[str, str] = {
+    "core": "",
+    "apps": "apps",
+    "authentication": "authentication.k8s.io",
+    "authorization": "authorization.k8s.io",
+    "autoscaling": "autoscaling",
+    "batch": "batch",
+    "coordination": "coordination.k8s.io",
+    "discovery": "discovery.k8s.io",
+    "events": "events.k8s.io",
+    "policy": "policy",
+    "rbac": "rbac.authorization.k8s.io",
+    "scheduling": "scheduling.k8s.io",
+    "storage": "storage.k8s.io",
+    "apiextensions": "apiextensions.k8s.io",
+}
+"""The packages that definitions are named after, and the API groups they belong to."""
+
+
 @cache
-def _lines() -> Mapping[str, Mapping[str, str]]:
-    found: Mapping[str, Mapping[str, str]] = orjson.loads(
-        files("kubewright.apiserver.schema").joinpath("builtin.json").read_bytes()
-    )
+def table(file: str) -> Table:
+    """A data file of this package: definition, field, line. The empty field is the whole definition."""
+    found: Table = orjson.loads(files(__package__).joinpath(file).read_bytes())
     return found
 
 
@@ -42,12 +62,31 @@ def definition(name: str) -> OpenApi:
     Raises:
         KeyError: there is no such definition.
     """
-    schema = read_definition(_lines()[name])
+    schema = read_definition(table("builtin.json")[name])
     for field, values in facts.ENUMS.get(name, {}).items():
         schema["properties"][field]["enum"] = list(values)
     for field, value in facts.DEFAULTS.get(name, {}).items():
         schema["properties"][field]["default"] = value
     return schema
+
+
+def described(name: str) -> OpenApi:
+    """The definition with our sentences, for ``kubectl explain``."""
+    schema, words = definition(name), table("descriptions.json")
+    own = words.get(name, {})
+    common = words["*"] if {"kind", "metadata"} <= schema["properties"].keys() else {}
+    whole = {"description": own[""]} if "" in own else {}
+    fields = {
+        field: ({"description": said} | inner) if (said := own.get(field) or common.get(field)) else inner
+        for field, inner in schema["properties"].items()
+    }
+    return whole | schema | {"properties": fields}
+
+
+def envelope() -> OpenApi:
+    """The fields that every object has, described."""
+    properties = described("core.v1.ConfigMap")["properties"]
+    return {name: properties[name] for name in ("apiVersion", "kind", "metadata")}
 
 
 _NODES: dict[str, Node] = {}
@@ -113,9 +152,7 @@ class BuiltinSchema(Compiled):
         """In draft 4, as in Go, ``3.0`` is no integer."""
         defs = {name: _checked(name, strict=strict) for name in closure(self.name)}
         schema = {"$ref": f"#/$defs/{self.name}", "$defs": defs}
-        return jsonschema_rs.Draft4Validator(
-            schema, validate_formats=True, ignore_unknown_formats=True, formats=dict(CHECKS)
-        )
+        return jsonschema_rs.Draft4Validator(schema, pattern_options=PATTERNS, **OPTIONS)
 
     def decode_error(self, obj: Object) -> str | None:
         if self.strict.is_valid(obj):
@@ -126,4 +163,4 @@ class BuiltinSchema(Compiled):
         return {"$ref": REF + self.name}
 
     def components(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: definition(name) for name in closure(self.name)}
+        return {name: described(name) for name in closure(self.name)}

@@ -27,16 +27,19 @@ def field_path(parts: Iterable[str | int]) -> str:
     return path
 
 
+_JSON_TYPES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+}
+
+
 def json_type(value: Any) -> str:
     """The name that OpenAPI has for the type of a value."""
-    match value:
-        case None: return "null"
-        case bool(): return "boolean"
-        case int(): return "integer"
-        case float(): return "number"
-        case str(): return "string"
-        case list(): return "array"
-        case _: return "object"  # fmt: skip
+    return _JSON_TYPES.get(type(value), "object")
 
 
 def quoted(value: Any) -> str:
@@ -91,8 +94,15 @@ def _bound(words: str) -> Words:
 
 
 def _whole(words: str) -> Words:
-    """Rules about a whole subtree stand at no field."""
-    return lambda path, value, kind: Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": "{path}" {words}')
+    """Rules about a whole subtree stand at no field. ``{}`` in the words is what came of the parts."""
+    return lambda path, _value, kind: Cause(
+        "FieldValueInvalid", "<nil>", f'Invalid value: "": "{path}" {words.format(_found(kind))}'
+    )
+
+
+def _found(kind: Kind) -> str:
+    valid = sum(not errors for errors in getattr(kind, "context", ()))
+    return f"Found {valid} valid alternatives" if valid else "Found none valid"
 
 
 _WORDS: Mapping[str, Words] = {
@@ -105,7 +115,7 @@ _WORDS: Mapping[str, Words] = {
     "minLength": _bound("should be at least {} chars long"),
     "minItems": _count("should have at least {} items"),
     "minProperties": _count("should have at least {} properties"),
-    "maxProperties": _count("should have at most {} properties"),
+    "maxProperties": _too_many,
     "minimum": _bound("should be greater than or equal to {}"),
     "maximum": _bound("should be less than or equal to {}"),
     "exclusiveMinimum": _bound("should be greater than {}"),
@@ -115,19 +125,27 @@ _WORDS: Mapping[str, Words] = {
     ),
     "pattern": lambda path, value, kind: _invalid(path, quoted(value), f"should match '{kind.pattern}'"),
     "anyOf": _whole("must validate at least one schema (anyOf)"),
-    "oneOf": _whole("must validate one and only one schema (oneOf)"),
+    "oneOf": _whole("must validate one and only one schema (oneOf). {}"),
     "not": _whole("must not validate the schema (not)"),
 }
 
 
 def causes(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[Cause]:
-    """A cause for each error, in the validator's order; unknown fields are no errors here."""
+    """A cause for each error, in the validator's order; unknown fields are no errors here.
+
+    Where no alternative fits, the reasons against the first one follow.
+    """
     for error in errors:
         name = error.kind.name
         if name == "additionalProperties":
             continue
         path = field_path(error.instance_path)
+        alternatives = getattr(error.kind, "context", ())
         if (words := _WORDS.get(name)) is not None:
             yield words(path, error.instance, error.kind)
         else:
-            yield Cause("FieldValueInvalid", path, f"Invalid value: {quoted(error.instance)}: {error.message}")
+            yield Cause(
+                "FieldValueInvalid", path, f"Invalid value: {quoted(error.instance)}: {error.message}"
+            )
+        if alternatives and all(alternatives):
+            yield from causes(alternatives[0])

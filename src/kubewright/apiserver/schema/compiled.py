@@ -16,7 +16,6 @@ from jsonschema_rs import ValidationError
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import walk
 from kubewright.apiserver.schema.causes import causes
-from kubewright.apiserver.schema.lists import duplicates
 from kubewright.apiserver.schema.node import Node
 
 
@@ -49,9 +48,7 @@ class Compiled:
         raise NotImplementedError
 
     def validate(self, obj: Object) -> list[Cause]:
-        if self.strict.is_valid(obj):
-            return list(duplicates(self.node, obj))
-        return [*causes(self.loose.iter_errors(obj)), *duplicates(self.node, obj)]
+        return [] if self.strict.is_valid(obj) else list(causes(self.loose.iter_errors(obj)))
 
     def unknown_fields(self, obj: Object) -> list[str]:
         return [] if self.strict.is_valid(obj) else list(walk.unknown_fields(self.node, obj))

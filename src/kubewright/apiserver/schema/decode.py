@@ -17,7 +17,9 @@ from kubewright.apiserver.schema.normal import QUANTITY
 from kubewright.base.clock import parse_rfc3339
 
 _QUANTITY = re.compile(QUANTITY)
-_QUANTITY_WORDS = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_QUANTITY_WORDS = (
+    r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -64,7 +66,7 @@ def _mismatch(node: Node, value: Any) -> str | None:
         case "number", _:
             return None if isinstance(value, int | float) and value is not True else _unmarshal(value)
         case "string", form:
-            return _text_error(value, form) if isinstance(value, str) else _unmarshal(value)
+            return _text_error(value, form, node.go) if isinstance(value, str) else _unmarshal(value)
         case "boolean", _:
             return None if isinstance(value, bool) else _unmarshal(value)
         case "array", _:
@@ -85,19 +87,20 @@ def _is_quantity(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _text_error(value: str, form: str) -> str | None:
+def _text_error(value: str, form: str, go: str) -> str | None:
     if form == "date-time":
-        return _time_error(value)
+        return _time_error(value, ".000000" if go == "v1.MicroTime" else "")
     if form == "byte" and not is_base64(value):
         return f"illegal base64 data at input byte {_good_bytes(value)}"
     return None
 
 
-def _time_error(value: str) -> str | None:
+def _time_error(value: str, fraction: str) -> str | None:
     try:
         parse_rfc3339(value)
     except ValueError:
-        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+        layout = f"2006-01-02T15:04:05{fraction}Z07:00"
+        return f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
     return None
 
 
@@ -106,13 +109,14 @@ def _good_bytes(value: str) -> int:
     return len(good[0]) if good else 0
 
 
+_FOUND = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
+
+
 def _unmarshal(value: Any, *, number: bool = False) -> str:
-    match value:
-        case bool(): found = "bool"
-        case int() | float(): found = f"number {value}" if number else "number"
-        case str(): found = "string"
-        case list(): found = "array"
-        case _: found = "object"  # fmt: skip
+    """Where a number was expected, Go shows the number that does not fit."""
+    found = _FOUND.get(type(value), "object")
+    if number and found == "number":
+        found = f"number {value}"
     return f"json: cannot unmarshal {found} into {{place}}"
 
 

@@ -12,16 +12,17 @@ from typing import Any
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL = ("Always", "IfNotPresent", "Never")
 _RESTART = ("Always", "OnFailure", "Never")
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 ENUMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "core.v1.Container": {"imagePullPolicy": _PULL, "terminationMessagePolicy": ("File", "FallbackToLogsOnError")},
+    "core.v1.Container": {
+        "imagePullPolicy": _PULL,
+        "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+    },
     "core.v1.ContainerPort": {"protocol": _PROTOCOLS},
     "core.v1.PodSpec": {
         "restartPolicy": _RESTART,
         "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
     },
-    "core.v1.Taint": {"effect": ("NoSchedule", "PreferNoSchedule", "NoExecute")},
     "core.v1.ServiceSpec": {
         "type": ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
         "sessionAffinity": ("ClientIP", "None"),
@@ -33,7 +34,6 @@ ENUMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "apps.v1.StatefulSetUpdateStrategy": {"type": ("OnDelete", "RollingUpdate")},
     "batch.v1.CronJobSpec": {"concurrencyPolicy": ("Allow", "Forbid", "Replace")},
     "discovery.v1.EndpointSlice": {"addressType": ("FQDN", "IPv4", "IPv6")},
-    "meta.v1.LabelSelectorRequirement": {"operator": _OPERATORS},
     "policy.v1.PodDisruptionBudgetSpec": {"unhealthyPodEvictionPolicy": ("AlwaysAllow", "IfHealthyBudget")},
     "scheduling.v1.PriorityClass": {"preemptionPolicy": ("Never", "PreemptLowerPriority")},
 }
@@ -45,7 +45,27 @@ _CONTAINER = {
 }
 _MODE: Mapping[str, Any] = {"defaultMode": 420}
 
+_SPEC: Mapping[str, Any] = {"spec": {}}
+"""In Go a struct is never absent, so what is required inside of it is asked for."""
+
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **dict.fromkeys(
+        (
+            "apps.v1.DaemonSet",
+            "apps.v1.Deployment",
+            "apps.v1.ReplicaSet",
+            "apps.v1.StatefulSet",
+            "batch.v1.CronJob",
+            "batch.v1.Job",
+            "batch.v1.JobTemplateSpec",
+            "core.v1.PersistentVolume",
+            "core.v1.PersistentVolumeClaim",
+            "core.v1.Pod",
+            "core.v1.PodTemplateSpec",
+            "core.v1.Service",
+        ),
+        _SPEC,
+    ),
     "core.v1.Container": _CONTAINER,
     "core.v1.EphemeralContainer": _CONTAINER,
     "core.v1.ContainerPort": {"protocol": "TCP"},
@@ -80,17 +100,22 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "revisionHistoryLimit": 10,
         "progressDeadlineSeconds": 600,
         "strategy": {},
+        "template": {},
     },
-    "apps.v1.ReplicaSetSpec": {"replicas": 1},
+    "apps.v1.ReplicaSetSpec": {"replicas": 1, "template": {}},
     "apps.v1.StatefulSetSpec": {
         "replicas": 1,
         "revisionHistoryLimit": 10,
         "podManagementPolicy": "OrderedReady",
+        "template": {},
         "updateStrategy": {},
         "persistentVolumeClaimRetentionPolicy": {},
     },
-    "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
-    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10, "updateStrategy": {}},
+    "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    },
+    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10, "updateStrategy": {}, "template": {}},
     "apps.v1.DeploymentStrategy": {"type": "RollingUpdate"},
     "apps.v1.DaemonSetUpdateStrategy": {"type": "RollingUpdate"},
     "apps.v1.StatefulSetUpdateStrategy": {"type": "RollingUpdate"},
@@ -117,10 +142,16 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 LENIENT = frozenset(
     (
-        "AttachedVolume", "ContainerState", "ContainerStateTerminated", "CustomResourceDefinitionCondition",
-        "DaemonEndpoint", "DaemonSetCondition", "DeploymentCondition", "Event", "EventSeries", "JobCondition",
-        "NamespaceCondition", "NodeAddress", "NodeCondition", "NodeSystemInfo", "PersistentVolumeClaimCondition",
-        "PodCondition", "ReplicaSetCondition", "StatefulSetCondition", "Scale", "Condition", "OwnerReference",
+        "AttachedVolume", "Condition", "ConfigMapNodeConfigSource", "ContainerState",
+        "ContainerStateTerminated", "CustomResourceColumnDefinition", "CustomResourceConversion",
+        "CustomResourceDefinitionCondition", "CustomResourceDefinitionNames", "CustomResourceDefinitionSpec",
+        "CustomResourceDefinitionVersion", "CustomResourceSubresourceScale", "DaemonEndpoint",
+        "DaemonSetCondition", "DeploymentCondition", "Event", "EventSeries", "JobCondition",
+        "LabelSelectorRequirement", "NamespaceCondition", "NodeAddress", "NodeCondition", "NodeSystemInfo",
+        "OwnerReference", "PersistentVolumeClaimCondition", "PodCondition", "PolicyRule",
+        "ReplicaSetCondition", "Scale", "SelectableField", "StatefulSetCondition", "Subject", "Taint",
+        "VolumeAttachmentSource",
     )
 )  # fmt: skip
-"""Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, and some checked elsewhere."""
+"""Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, which machines
+write, and those that ``registry.builtin.check`` speaks about in other words."""

@@ -44,5 +44,7 @@ def _key(node: Node, item: Any) -> Any:
     if node.list_type == "set" or not isinstance(item, dict) or node.items is None:
         return item
     fields = node.items.fields
-    defaults = {key: fields[key].default for key in node.list_keys if key in fields and fields[key].has_default}
+    defaults = {
+        key: fields[key].default for key in node.list_keys if key in fields and fields[key].has_default
+    }
     return {key: item.get(key, defaults.get(key)) for key in node.list_keys if key in item or key in defaults}

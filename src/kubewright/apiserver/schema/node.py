@@ -117,6 +117,8 @@ def _extensions(node: Node, schema: OpenApi) -> None:
     node.nullable = bool(schema.get("nullable"))
     node.int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     node.default = schema.get("default", MISSING)
+    if node.default is None and not node.nullable:
+        node.default = MISSING
     node.list_type = schema.get("x-kubernetes-list-type", "")
     node.list_keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
     node.merge_key = schema.get("x-kubernetes-patch-merge-key")

@@ -21,10 +21,12 @@ _COPIED = (
 _NUMBERS: Mapping[str, tuple[float, float]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
+    "float": (-3.4028234663852886e38, 3.4028234663852886e38),
 }
 _LEAVES = ["string", "number", "boolean", "null"]
+_VALUES = [*_LEAVES[:-1], "array", "object"]
 _META: Json = {"type": "object"}
-"""What an embedded object's metadata must be; its insides are decoded elsewhere."""
+_STRICT_META: Json = {"$ref": "#/$defs/meta.v1.ObjectMeta"}
 QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 
 
@@ -34,6 +36,8 @@ def normal(schema: OpenApi, *, strict: bool) -> Json:
         return {"$ref": "#/$defs/" + ref.rpartition("/")[2]}
     out: Json = {key: schema[key] for key in _COPIED if key in schema}
     _types(out, schema)
+    if strict and "type" not in out and not schema.get("nullable"):
+        out["type"] = _VALUES
     _ranges(out, schema)
     for key in ("allOf", "anyOf", "oneOf"):
         if key in schema and not _only_types(key, schema):
@@ -85,6 +89,7 @@ def _insides(out: Json, schema: OpenApi, *, strict: bool) -> None:
     elif strict and schema.get("type") == "object" and not schema.get("x-kubernetes-preserve-unknown-fields"):
         out["additionalProperties"] = {"type": _LEAVES} if values is True else False
     if schema.get("x-kubernetes-embedded-resource"):
-        envelope: Json = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": dict(_META)}
+        meta = dict(_STRICT_META if strict else _META)
+        envelope: Json = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
         out["properties"] = out.get("properties", {}) | envelope
         out["required"] = sorted({*out.get("required", ()), "apiVersion", "kind"})

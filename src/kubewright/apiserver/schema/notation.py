@@ -2,16 +2,17 @@
 
 Theory.      The file holds facts about types: one definition per Go struct, one line per field::
 
-                 "replicas":   "int32"
-                 "template":   "core.v1.PodTemplateSpec required"
-                 "containers": "[core.v1.Container] required by(name) patch(merge) key(name)"
-                 "data":       "{bytes}"
+                 "replicas":   "1 *int32"
+                 "template":   "3 core.v1.PodTemplateSpec required"
+                 "containers": "2 [core.v1.Container] required by(name) patch(merge) key(name)"
+                 "data":       "2 {bytes}"
 
-             A type is a scalar, another definition, a list ``[…]`` or a map ``{…}``. Words follow:
-             ``required``; ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and
+             First comes the field's number in protobuf, ``2.1`` inside of an inlined struct. A type
+             is a scalar, another definition, a list ``[…]`` or a map ``{…}``; a star says that Go
+             has a pointer there, so that zero and nothing differ. Words follow: ``required``; ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and
              ``key(…)``, for strategic merge patches; ``atomic``; ``=<json>``, a default.
              The entry with the empty name holds the words of the whole definition.
-Called by    ``builtin``; written by ``tools/builtin_schemas.py``.
+Called by    ``builtin``, ``protobuf``; written by ``tools/builtin_schemas.py``.
 """
 
 import re
@@ -23,6 +24,7 @@ import orjson
 OpenApi = dict[str, Any]
 Define = Callable[[OpenApi, str], None]
 
+_ANYTHING: OpenApi = {"x-kubernetes-preserve-unknown-fields": True}
 _SCALARS: Mapping[str, OpenApi] = {
     "string": {"type": "string"},
     "bool": {"type": "boolean"},
@@ -36,7 +38,10 @@ _SCALARS: Mapping[str, OpenApi] = {
     "int-or-string": {"x-kubernetes-int-or-string": True, "format": "int-or-string"},
     "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    "any": {"x-kubernetes-preserve-unknown-fields": True},
+    "json": _ANYTHING,
+    "schema-or-array": _ANYTHING,
+    "schema-or-bool": _ANYTHING,
+    "schema-or-strings": _ANYTHING,
 }
 _WORD = re.compile(r"(required|set|atomic|by|patch|key|=)(?:\(([^)]*)\))?(.*)")
 REF = "#/components/schemas/"
@@ -84,11 +89,12 @@ def read_definition(lines: Mapping[str, str]) -> OpenApi:
     schema: OpenApi = {"type": "object", "properties": {}}
     required = []
     for name, line in lines.items():
-        head, *words = line.split(" ")
+        number, *words = line.split(" ")
         if not name:
-            read_words([head, *words], schema)
+            read_words([number, *words], schema)
             continue
-        schema["properties"][name] = read_words(words, read_type(head))
+        head, *words = words
+        schema["properties"][name] = read_words(words, read_type(head.removeprefix("*")))
         if "required" in words:
             required.append(name)
     return schema | ({"required": required} if required else {})

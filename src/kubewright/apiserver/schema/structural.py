@@ -12,10 +12,11 @@ from typing import Any
 
 import jsonschema_rs
 
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import builtin, decode
 from kubewright.apiserver.schema.compiled import Compiled
-from kubewright.apiserver.schema.formats import CHECKS
+from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
+from kubewright.apiserver.schema.lists import duplicates
 from kubewright.apiserver.schema.node import OBJECT_META, Node, build
 from kubewright.apiserver.schema.normal import normal
 
@@ -56,17 +57,17 @@ class Structural(Compiled):
     def _validator(self, *, strict: bool) -> jsonschema_rs.Draft202012Validator:
         root = normal(self.source, strict=strict)
         if self.envelope:
-            self._add_envelope(root, strict=strict)
-        return jsonschema_rs.Draft202012Validator(
-            root, validate_formats=True, ignore_unknown_formats=True, formats=dict(CHECKS)
-        )
-
-    def _add_envelope(self, root: dict[str, Any], *, strict: bool) -> None:
-        known: dict[str, Any] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+            meta = {"$ref": f"#/$defs/{_META}"} if strict else {"type": "object"}
+            known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
+            root["properties"] = root.get("properties", {}) | known
         if strict:
-            known["metadata"] = {"$ref": f"#/$defs/{_META}"}
-            root["$defs"] = {name: normal(builtin.definition(name), strict=True) for name in builtin.closure(_META)}
-        root["properties"] = root.get("properties", {}) | known
+            root["$defs"] = {
+                name: normal(builtin.definition(name), strict=True) for name in builtin.closure(_META)
+            }
+        return jsonschema_rs.Draft202012Validator(root, pattern_options=PATTERNS, **OPTIONS)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return [*super().validate(obj), *duplicates(self.node, obj)]
 
     def decode_error(self, obj: Object) -> str | None:
         metadata = obj.get("metadata")
@@ -75,9 +76,8 @@ class Structural(Compiled):
         return decode.first_error(builtin.node_of(_META), metadata)
 
     def openapi(self) -> Mapping[str, Any]:
-        envelope = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": OBJECT_META}}
-        properties = {**envelope, **self.source.get("properties", {}), "metadata": envelope["metadata"]}
+        properties = {**self.source.get("properties", {}), **builtin.envelope()}
         return {**self.source, "properties": properties}
 
     def components(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: builtin.definition(name) for name in builtin.closure(_META)}
+        return {name: builtin.described(name) for name in builtin.closure(_META)}

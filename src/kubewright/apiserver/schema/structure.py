@@ -6,12 +6,12 @@ Theory.      Structural means: every field's type is said once, outside of ``any
 Called by    ``registry.custom_definition``.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.causes import quoted
+from kubewright.apiserver.schema.formats import is_pattern
 
 OpenApi = Mapping[str, Any]
 
@@ -38,7 +38,9 @@ def forbidden(path: str, words: str) -> Cause:
 
 def unsupported(path: str, value: Any, supported: tuple[str, ...]) -> Cause:
     known = ", ".join(f'"{word}"' for word in supported)
-    return Cause("FieldValueNotSupported", path, f"Unsupported value: {quoted(value)}: supported values: {known}")
+    return Cause(
+        "FieldValueNotSupported", path, f"Unsupported value: {quoted(value)}: supported values: {known}"
+    )
 
 
 def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
@@ -51,7 +53,9 @@ def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
         return
     meta = schema.get("properties", {}).get("metadata", {})
     if meta.keys() - {"type", "properties", "description"} or meta.get("properties", {}).keys() - _META_NAMES:
-        words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        words = (
+            "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        )
         yield forbidden(f"{path}.properties[metadata]", words)
     yield from _violations(schema, path)
 
@@ -93,17 +97,9 @@ def _own(schema: OpenApi, path: str) -> Iterator[Cause]:
         yield forbidden(f"{path}.additionalProperties", words)
     if isinstance(schema.get("items"), list):
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
-    if (pattern := schema.get("pattern")) is not None and (wrong := _pattern_error(pattern)):
-        words = f"must be a valid regular expression, but isn't: {wrong}"
+    if (pattern := schema.get("pattern")) is not None and not is_pattern(pattern):
+        words = "must be a valid regular expression, but isn't: error parsing regexp"
         yield invalid(f"{path}.pattern", pattern, words)
-
-
-def _pattern_error(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return str(error)
-    return ""
 
 
 def _type(schema: OpenApi, path: str) -> Iterator[Cause]:
@@ -141,12 +137,12 @@ def _list_rules(schema: OpenApi, path: str) -> Iterator[Cause]:
         yield unsupported(f"{path}.{_LIST}", kind, ("atomic", "set", "map"))
     if schema.get("type") != "array":
         yield invalid(f"{path}.type", schema.get("type", ""), f"must be array if {_LIST} is specified")
+    items = items if isinstance(items, Mapping) else {}
     if kind == "map":
-        yield from _list_map(schema, items if isinstance(items, Mapping) else {}, path)
-    if kind == "set" and isinstance(items, Mapping) and items.get("type") == "object":
-        if items.get(_MAP) != "atomic":
-            words = f"must be atomic as item of a list with {_LIST}=set"
-            yield invalid(f"{path}.items.{_MAP}", items.get(_MAP), words)
+        yield from _list_map(schema, items, path)
+    if kind == "set" and items.get("type") == "object" and items.get(_MAP) != "atomic":
+        words = f"must be atomic as item of a list with {_LIST}=set"
+        yield invalid(f"{path}.items.{_MAP}", items.get(_MAP), words)
 
 
 def _list_map(schema: OpenApi, items: OpenApi, path: str) -> Iterator[Cause]:

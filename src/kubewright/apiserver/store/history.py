@@ -10,8 +10,8 @@ Invariants.  Bounded in number and in bytes. What was forgotten is known per col
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from kubewright.base.limits import HISTORY_BYTES, WATCH_HISTORY
 from kubewright.apiserver.store.records import Change, Record
+from kubewright.base.limits import HISTORY_BYTES, WATCH_HISTORY
 
 
 class Compacted(Exception):

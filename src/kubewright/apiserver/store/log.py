@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from kubewright.apiserver.store.records import Change
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import LOG_PAGES
-from kubewright.apiserver.store.records import Change
 
 FORMAT = 1
 """Number of the data format that this code writes, and the only one it reads."""
@@ -145,7 +145,9 @@ def _locked(folder: Path) -> _Lock:
     except OSError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
-        raise InvalidInput(f"the data folder {folder} is in use by another kubewright (process {holder})") from None
+        raise InvalidInput(
+            f"the data folder {folder} is in use by another kubewright (process {holder})"
+        ) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return _Lock(descriptor)

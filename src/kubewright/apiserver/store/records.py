@@ -44,8 +44,12 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return self.new.version
 
 
-def record_of(resource: str, key: str, version: int, data: bytes, obj: Mapping[str, Any] | None = None) -> Record:
+def record_of(
+    resource: str, key: str, version: int, data: bytes, obj: Mapping[str, Any] | None = None
+) -> Record:
     """A record from its bytes; ``obj`` is what they decode to, when the caller has it already."""
     metadata = (orjson.loads(data) if obj is None else obj)["metadata"]
     labels = metadata.get("labels") or NO_LABELS
-    return Record(resource, key, version, metadata.get("uid", ""), labels, "deletionTimestamp" in metadata, data)
+    return Record(
+        resource, key, version, metadata.get("uid", ""), labels, "deletionTimestamp" in metadata, data
+    )

@@ -75,14 +75,14 @@ class Store:
     def get(self, resource: str, key: str) -> Record | None:
         return self._collection(resource).records.get(key)
 
-    def list(self, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
+    def scan(self, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
         """The records whose keys begin with ``prefix`` and are greater than ``after``, in order."""
         collection = self._collection(resource)
         keys = collection.under(prefix)
         first = bisect_left(keys, after + "\0") if after else 0
         return (collection.records[key] for key in keys[first:])
 
-    def list_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
+    def scan_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
         """The same as of an older version.
 
         Raises:
@@ -90,9 +90,9 @@ class Store:
         """
         changed = self._history.before(resource, version)
         if not changed:
-            return self.list(resource, prefix, after)
+            return self.scan(resource, prefix, after)
         was = {key: record for key, record in changed.items() if key.startswith(prefix) and key > after}
-        now = {record.key: record for record in self.list(resource, prefix, after)}
+        now = {record.key: record for record in self.scan(resource, prefix, after)}
         states = {**now, **was}
         return (record for key in sorted(states) if (record := states[key]) is not None)
 
@@ -197,7 +197,7 @@ class Store:
             return
         try:
             self._log.commit([change for change, _ in batch])
-        except Exception as error:  # whatever the disk says, the answer is the same: stop
+        except Exception as error:  # noqa: BLE001 -- whatever the disk says, the answer is to stop
             self._fail(error, [committed for _, committed in batch])
             return
         for change, committed in batch:
@@ -235,5 +235,5 @@ class Store:
             return
         try:
             self._log.checkpoint()
-        except Exception as error:  # the same disk, the same answer as for a commit
+        except Exception as error:  # noqa: BLE001 -- the same disk, the same answer as for a commit
             self._fail(error, [])

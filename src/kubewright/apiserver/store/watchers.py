@@ -9,8 +9,8 @@ Invariants.  Offering never waits and never fails. ``take`` hands out every chan
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from kubewright.base.limits import WATCH_BACKLOG
 from kubewright.apiserver.store.records import Change
+from kubewright.base.limits import WATCH_BACKLOG
 
 
 class Watcher:

@@ -10,6 +10,8 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.view import View, view
 from kubewright.compose.embedded import Embedded
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
 from kubewright.wire.gvk import Key
 
 WORKERS = Key("default", "workers")
@@ -45,11 +47,18 @@ class World:
     most: int = 0
     fewest_running: int = field(default=1_000_000)
 
+    @property
+    def cloud(self) -> Cloud:
+        """The simulated cloud, as its operators see it."""
+        driver = self.embedded.driver
+        assert isinstance(driver, SimDriver), "the demo runs on the simulated cloud"
+        return driver.cloud
+
     async def look(self) -> View:
         """What is there now."""
         client = self.embedded.client
         machines = await client.list(MACHINE, WORKERS.namespace)
-        return view(machines, await client.list(NODE), self.embedded.vm_count())
+        return view(machines, await client.list(NODE), len(self.cloud.vms))
 
     async def create(self) -> None:
         await self.embedded.client.create(MACHINE_DEPLOYMENT, deployment(3, "sim-small"))
@@ -58,7 +67,8 @@ class World:
         """Pull the plug of one VM: nobody is told, its kubelet falls silent."""
         row = (await self.look()).rows[0]
         self.victim = row.name
-        self.embedded.kill(row.provider_id)
+        if (vm := self.cloud.named(row.name)) is not None:
+            self.cloud.kill(vm.id)
 
     async def scale(self) -> None:
         await self.embedded.client.patch(MACHINE_DEPLOYMENT, WORKERS, {"spec": {"replicas": 5}})

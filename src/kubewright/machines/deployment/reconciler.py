@@ -36,8 +36,10 @@ from kubewright.machines.machineset.observe import read_selector
 from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.reconciler import BY_UID
 from kubewright.machines.machineset.status import INVALID
+from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -133,10 +135,24 @@ class MachineDeployments:
         self._told[seen.key] = told
 
 
-def wire(deployments: MachineDeployments, clock: Clock) -> Controller:
-    """The controller of MachineDeployments, listening to deployments, sets and facts about machines."""
+def wire(
+    parts: Parts, settings: DeploymentSettings | None = None, *, census: Census | None = None
+) -> Controller:
+    """The controller of MachineDeployments; with ``census``, one that shares what is known of machines."""
+    deployments = MachineDeployments(
+        parts.control, parts.control_caches, parts.recorder, parts.clock, settings, census=census
+    )
+    return controller_of(deployments, parts.clock, parts.metrics)
+
+
+def controller_of(
+    deployments: MachineDeployments, clock: Clock, metrics: Metrics | None = None
+) -> Controller:
+    """Workers for a reconciler, listening to deployments, sets and facts about machines."""
     settings = deployments.settings
-    controller = Controller("machinedeployment", deployments, clock, workers=settings.workers)
+    controller = Controller(
+        "machinedeployment", deployments, clock, workers=settings.workers, metrics=metrics
+    )
     controller.watches(deployments.deployments, _own_change)
     controller.watches(deployments.sets, lambda change: _of_set(deployments.deployments, change))
 

@@ -20,7 +20,6 @@ from kubewright.machines.machine import userdata
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.look import Looker, Notes
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Adorn,
@@ -39,6 +38,7 @@ from kubewright.machines.machine.steps import (
     SyncNode,
     Verb,
 )
+from kubewright.machines.parts import Parts
 from kubewright.nodes.drain import run as drains
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.result import Result

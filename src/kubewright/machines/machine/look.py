@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
-
 from kubewright.api.core import NODE, POD, SECRET, VOLUME_ATTACHMENT, Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machine.steps import Verb
+from kubewright.machines.parts import Parts
 from kubewright.nodes import health
 from kubewright.nodes.drain import plan as drains
 from kubewright.wire.gvk import Key

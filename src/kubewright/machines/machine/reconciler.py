@@ -6,18 +6,18 @@ Called by    ``runtime.controller``; put together by ``machines.wiring``.
 from collections.abc import Callable, Iterable
 
 import structlog
-from kubewright.kube.informer import Change
 
 from kubewright.api.core import Node
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import Clock
+from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Caches, Looker
-from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machine.steps import Plan
+from kubewright.machines.parts import Parts
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result

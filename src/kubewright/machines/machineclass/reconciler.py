@@ -6,17 +6,16 @@ Called by    ``runtime.controller``; the wiring is at the end. Continues in ``de
 from collections.abc import Iterable
 from typing import TypeVar
 
-from kubewright.kube.informer import Change
-
 from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, Machine, MachineClass
 from kubewright.api.meta import KubeObject
 from kubewright.kube.client import Client
+from kubewright.kube.informer import Change
 from kubewright.machines.machine.look import Caches, secret_keys
-from kubewright.machines.machine.parts import Parts
 from kubewright.machines.machineclass.decide import finalizers
+from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key

@@ -109,16 +109,15 @@ def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
         ask = seen.doubts[: seen.missing]
         return Plan((Create(ask),), DOUBT_PAUSE, f"{len(seen.doubts)} creations are in doubt")
     number = min(seen.missing, settings.burst)
-    meta = seen.machine_set.metadata
     taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
-    step = Create(new_names(meta.name, meta.uid, (m.uid for m in seen.members), taken, number))
+    step = Create(new_names(seen.machine_set.metadata, (m.uid for m in seen.members), taken, number))
     because = f"{len(seen.alive)} of {seen.machine_set.spec.replicas} machines"
     return Plan((step,), AGAIN if seen.missing > number else None, because)
 
 
 def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
     """Delete what is too many, what has failed, and what the autoscaler chose (mcm.md §6.4)."""
-    surplus = in_line(seen.alive, mcm_ranking(seen.time))[: max(0, -seen.missing)]
+    surplus = in_line(seen.alive, mcm_ranking(seen.time))[: -seen.missing] if seen.missing < 0 else []
     failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.time)]
     chosen = [member for member in seen.alive if _chosen(seen, member)]
     victims = list({member.uid: member for member in (*surplus, *chosen, *failed)}.values())

@@ -26,8 +26,10 @@ from kubewright.machines.machineset.outcome import Outcome
 from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.status import INVALID, set_status, until_available
+from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -126,10 +128,20 @@ def _first(errors: list[KubewrightError]) -> Exception:
     return errors[0] if len(errors) == 1 else ExceptionGroup("machines of a set", errors[:SHOWN_ERRORS])
 
 
-def wire(machine_sets: MachineSets, clock: Clock) -> Controller:
-    """The controller of MachineSets, listening to sets and to facts about machines."""
+def wire(
+    parts: Parts, settings: MachineSetSettings | None = None, *, census: Census | None = None
+) -> Controller:
+    """The controller of MachineSets; with ``census``, one that shares what is known of machines."""
+    machine_sets = MachineSets(
+        parts.control, parts.control_caches, parts.recorder, parts.clock, settings, census=census
+    )
+    return controller_of(machine_sets, parts.clock, parts.metrics)
+
+
+def controller_of(machine_sets: MachineSets, clock: Clock, metrics: Metrics | None = None) -> Controller:
+    """Workers for a reconciler, listening to sets and to facts about machines."""
     settings = machine_sets.settings
-    controller = Controller("machineset", machine_sets, clock, workers=settings.workers)
+    controller = Controller("machineset", machine_sets, clock, workers=settings.workers, metrics=metrics)
     controller.watches(machine_sets.sets, _when_it_matters)
 
     def told(before: Member | None, after: Member | None) -> None:

@@ -27,7 +27,11 @@ class Act(Enum):
 
 @dataclass(slots=True)
 class Guest:
-    """A kubelet's memory; everything else is read from the VM and the Node each time."""
+    """A kubelet's memory; everything else is read from the VM and the Node each time.
+
+    ``write_from``  earliest next correction of the Node: somebody who keeps writing the opposite must
+                    not make us write without end. ``not_before``: earliest next act at all.
+    """
 
     node_name: str
     node_uid: str = ""
@@ -35,6 +39,7 @@ class Guest:
     leased: bool = False
     renew_at: float = 0.0
     heartbeat_at: float = float("inf")
+    write_from: float = 0.0
     not_before: float = 0.0
     failures: int = 0
 
@@ -110,7 +115,7 @@ def _report_at(seen: Situation) -> float:
     assert seen.node is not None
     known = seen.node.known
     news = any(known.get(kind) != status for kind, status in seen.wanted.items())
-    return seen.now if news else seen.guest.heartbeat_at
+    return max(seen.now, seen.guest.write_from) if news else seen.guest.heartbeat_at
 
 
 def _renew_at(seen: Situation) -> float:
@@ -118,7 +123,8 @@ def _renew_at(seen: Situation) -> float:
 
 
 def _clear_at(seen: Situation) -> float:
-    return seen.now if seen.node is not None and seen.node.note == RESTART else _NEVER
+    asked = seen.node is not None and seen.node.note == RESTART
+    return max(seen.now, seen.guest.write_from) if asked else _NEVER
 
 
 DUTIES: Sequence[tuple[Act, Callable[[Situation], float]]] = (

@@ -35,6 +35,8 @@ from kubewright.wire.http import STRATEGIC_PATCH
 log = structlog.get_logger(__name__)
 LONGEST_PAUSE = 30.0
 """Seconds between attempts of a kubelet that keeps failing."""
+CORRECTION_PAUSE = 1.0
+"""Seconds between two corrections of one Node."""
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt."""
 
@@ -131,6 +133,9 @@ class Kubelets:
             again = None
             try:
                 again = await self._visit(vm_id)
+            except Exception:  # one odd node or a bug of ours must not silence all others
+                log.exception("a visit to a simulated VM failed", vm=vm_id)
+                again = self._clock.monotonic() + LONGEST_PAUSE
             finally:
                 self._visits.done(vm_id, again)
 
@@ -197,6 +202,7 @@ class Kubelets:
             case Act.REPORT:
                 await self._report(vm, guest, situation)
             case Act.CLEAR:
+                guest.write_from = situation.now + CORRECTION_PAUSE
                 clear = {"metadata": {"annotations": {FAULT_ANNOTATION: None}}}
                 await self._client.patch(NODE, Key("", vm.node_name), clear)
             case _:
@@ -225,6 +231,7 @@ class Kubelets:
 
     async def _report(self, vm: Vm, guest: Guest, situation: Situation) -> None:
         """Post all our conditions; those that others write are merged by type and stay."""
+        guest.write_from = situation.now + CORRECTION_PAUSE
         before = () if situation.node is None else situation.node.conditions
         body = {
             "status": {"conditions": registration.conditions(situation.wanted, before, self._clock.now())}

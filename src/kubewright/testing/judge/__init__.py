@@ -1,10 +1,9 @@
 """A real Kubernetes as judge: what our server imitates and our controllers must live with.
 
-``binaries``      where the programs are on this machine
-``certificates``  a private authority, and the identities it signs
-``commands``      the flags of each program
-``process``       one program: started, watched, stopped by its own id
-``cluster``       ``Judge``: all of them together, as an async context manager
+``binaries``  where the programs are on this machine
+``commands``  the flags of each program
+``process``   one program: started, watched, stopped by its own id
+``cluster``   ``Judge``: all of them together, as an async context manager
 
     async with Judge(find(), SystemClock()) as judge:
         judge.url, judge.kubeconfig            # cluster-admin

@@ -8,8 +8,6 @@ Called by    the fixtures of tests/conftest.py, the benchmark.
 Continues    in ``commands`` (flags), ``process`` (starting and stopping).
 """
 
-import base64
-import json
 import os
 import shutil
 import ssl
@@ -17,18 +15,19 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
 
+from kubewright.apiserver.http import pki
+from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import Clock
 from kubewright.testing.judge import commands
 from kubewright.testing.judge.binaries import Binaries
-from kubewright.testing.judge.certificates import Authority, Identity, service_account_key
-from kubewright.testing.judge.commands import Options, Ports
+from kubewright.testing.judge.commands import Line, Options, Ports
 from kubewright.testing.judge.process import NotReady, Program, free_ports
 
-ADMINS = "system:masters"
+MANAGER = ("system:kube-controller-manager", "system:masters")
 READY_SECONDS = 60.0
 PROBE = aiohttp.ClientTimeout(total=2.0)
 STARTS = 3
@@ -47,7 +46,7 @@ class Judge:
         self.url = ""
         self._clock = clock
         self._options = options or Options()
-        self._authority = Authority(clock.now())
+        self._pki = pki.in_memory(clock)
         self._programs: list[Program] = []
 
     @property
@@ -61,7 +60,7 @@ class Judge:
 
     def kubeconfig_for(self, user: str, *groups: str) -> bytes:
         """A kubeconfig with a fresh client certificate for ``user``."""
-        return _kubeconfig(self.url, self._authority.pem, user, self._authority.client(user, *groups))
+        return render(self.url, self._pki.authority, self._pki.issue(user, *groups))
 
     async def start(self) -> Self:
         """Start everything and wait until it answers; ``stop`` must follow.
@@ -102,39 +101,30 @@ class Judge:
         self._write_identities()
         async with AsyncExitStack() as stack:
             http = await stack.enter_async_context(aiohttp.ClientSession(timeout=PROBE))
-            probe = _Probe(http, self._tls())
+            probe = _Probe(http, self._pki.client_context())
             await self._run(commands.etcd, ports, probe, f"http://127.0.0.1:{ports.etcd}/readyz")
             await self._run(commands.apiserver, ports, probe, f"{self.url}/readyz")
             await self._run(
                 commands.controller_manager, ports, probe, f"https://127.0.0.1:{ports.manager}/healthz"
             )
 
-    async def _run(self, command: Any, ports: Ports, probe: "_Probe", ready: str) -> None:
+    async def _run(self, command: Line, ports: Ports, probe: "_Probe", ready: str) -> None:
         words = command(self.binaries, self.folder, ports, self._options)
         program = Program(words, self.folder / f"{command.__name__}.log", self._clock)
         self._programs.append(program)
         await program.wait_until(lambda: probe.answers(ready), READY_SECONDS)
 
     def _write_identities(self) -> None:
-        server = self._authority.server("kubernetes", "kubernetes.default.svc")
-        admin = self._authority.client("kubernetes-admin", ADMINS)
+        server = self._pki.server
         files = {
-            "ca.crt": self._authority.pem,
+            "ca.crt": self._pki.authority,
             "server.crt": server.certificate,
             "server.key": server.key,
-            "admin.crt": admin.certificate,
-            "admin.key": admin.key,
-            "accounts.key": service_account_key(),
-            "admin.kubeconfig": _kubeconfig(self.url, self._authority.pem, "kubernetes-admin", admin),
-            "manager.kubeconfig": self.kubeconfig_for("system:kube-controller-manager", ADMINS),
+            "admin.kubeconfig": render(self.url, self._pki.authority, self._pki.admin),
+            "manager.kubeconfig": self.kubeconfig_for(*MANAGER),
         }
         for name, content in files.items():
             _write_private(self.folder / name, content)
-
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=self._authority.pem.decode())
-        context.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
-        return context
 
 
 class _Probe:
@@ -161,23 +151,3 @@ def _write_private(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-def _kubeconfig(url: str, authority: bytes, user: str, identity: Identity) -> bytes:
-    """A kubeconfig, as JSON (which is YAML), that needs no other file."""
-
-    def inline(data: bytes) -> str:
-        return base64.b64encode(data).decode()
-
-    who = {"client-certificate-data": inline(identity.certificate), "client-key-data": inline(identity.key)}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {"name": "judge", "cluster": {"server": url, "certificate-authority-data": inline(authority)}}
-        ],
-        "users": [{"name": user, "user": who}],
-        "contexts": [{"name": "judge", "context": {"cluster": "judge", "user": user}}],
-        "current-context": "judge",
-    }
-    return json.dumps(config, indent=1).encode()

@@ -6,6 +6,7 @@ Theory.      Everything listens on 127.0.0.1 only. Admission is the release's de
 Called by    ``cluster``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,9 @@ class Ports:
     manager: int
 
 
+Line = Callable[[Binaries, Path, Ports, Options], Command]
+
+
 def etcd(binaries: Binaries, folder: Path, ports: Ports, options: Options) -> Command:
     client, peer = f"http://127.0.0.1:{ports.etcd}", f"http://127.0.0.1:{ports.etcd_peer}"
     command: Command = [
@@ -80,8 +84,8 @@ def apiserver(binaries: Binaries, folder: Path, ports: Ports, options: Options) 
         f"--tls-cert-file={folder / 'server.crt'}",
         f"--tls-private-key-file={folder / 'server.key'}",
         f"--client-ca-file={folder / 'ca.crt'}",
-        f"--service-account-key-file={folder / 'accounts.key'}",
-        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        f"--service-account-key-file={folder / 'server.crt'}",
+        f"--service-account-signing-key-file={folder / 'server.key'}",
         "--service-account-issuer=https://kubernetes.default.svc",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--authorization-mode=Node,RBAC",
@@ -109,5 +113,5 @@ def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: 
         f"--kube-api-qps={options.rates[0]}",
         f"--kube-api-burst={options.rates[1]}",
         f"--root-ca-file={folder / 'ca.crt'}",
-        f"--service-account-private-key-file={folder / 'accounts.key'}",
+        f"--service-account-private-key-file={folder / 'server.key'}",
     ]

@@ -3,7 +3,8 @@
 Theory.      The process is an ordinary child, not tied to an event loop, so that a fixture of a
              whole test session can hold it while every test has a loop of its own. Waiting is
              polling with a deadline; a program that ends early fails the wait at once, with
-             the last lines of what it wrote.
+             the last lines of what it wrote. A keeper, a shell that waits for the end of a pipe,
+             ends the program when we die without stopping it, however that happens.
 Invariants.  Only processes that were started here are signalled, each by its id.
 Called by    ``cluster``.
 """
@@ -20,6 +21,8 @@ from kubewright.base.errors import KubewrightError
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10.0
 LOG_LINES = 15
+KEEPER = ("/bin/sh", "-c", 'read -r _; kill -KILL "$0"')
+"""Waits until our end of its standard input is closed, then ends the process whose id is ``$0``."""
 
 
 class NotReady(KubewrightError):
@@ -41,6 +44,7 @@ class Program:
                 stderr=subprocess.STDOUT,
                 cwd=log.parent,
             )
+        self._keeper = subprocess.Popen([*KEEPER, str(self._child.pid)], stdin=subprocess.PIPE)
 
     @property
     def pid(self) -> int:
@@ -70,9 +74,13 @@ class Program:
             deadline = self._clock.monotonic() + seconds
             while self.is_running() and self._clock.monotonic() < deadline:
                 await self._clock.sleep(POLL_SECONDS)
+        self._keeper.kill()  # first: once the program is gone, its id may belong to somebody else
         if self.is_running():
             self._child.kill()
-        await asyncio.to_thread(self._child.wait)
+        for ended in (self._keeper, self._child):
+            await asyncio.to_thread(ended.wait)
+        if self._keeper.stdin:
+            self._keeper.stdin.close()
 
     def last_lines(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []

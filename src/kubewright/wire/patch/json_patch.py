@@ -16,7 +16,14 @@ from kubewright.wire.errors import BadRequest, Invalid, TooLarge
 MOST_OPERATIONS = 10_000
 """Operations that one patch may have: kube-apiserver's bound."""
 
-_NEEDS = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from", "remove": "path"}
+_NEEDS = {
+    "add": "value",
+    "replace": "value",
+    "test": "value",
+    "move": "from",
+    "copy": "from",
+    "remove": "path",
+}
 
 
 def apply(document: Any, operations: Any) -> Any:
@@ -46,7 +53,7 @@ def apply(document: Any, operations: Any) -> Any:
 def _check(index: int, operation: Any) -> None:
     if not isinstance(operation, Mapping):
         raise BadRequest(f"error decoding patch: operation {index} is no object")
-    needed = _NEEDS.get(operation.get("op") if isinstance(operation.get("op"), str) else "")
+    needed = _NEEDS.get(str(operation.get("op")))
     if needed is None:
         raise BadRequest(f"error decoding patch: operation {index} has no known op: {operation.get('op')!r}")
     for name in ("path", needed):

@@ -41,7 +41,7 @@ def _map(old: Mapping[str, Any], patch: Mapping[str, Any], path: Path, keys: Mer
         case None | "merge":
             return _merged(old, patch, path, keys)
         case "replace":
-            return _clean({name: value for name, value in patch.items() if name != _PATCH})
+            return _cleaned(patch)
         case "delete":
             return {}
         case unknown:
@@ -162,8 +162,12 @@ def _list(value: Any) -> list[Any]:
 def _clean(value: Any) -> Any:
     """The value without directives and nulls, as it is stored where there was nothing to merge with."""
     if isinstance(value, Mapping):
-        kept = {name: each for name, each in value.items() if not _is_directive(name) and each is not None}
-        return {name: _clean(each) for name, each in kept.items()}
+        return _cleaned(value)
     if isinstance(value, list):
         return [_clean(each) for each in value]
     return value
+
+
+def _cleaned(value: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: each for name, each in value.items() if not _is_directive(name) and each is not None}
+    return {name: _clean(each) for name, each in kept.items()}

@@ -37,8 +37,13 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "delete": ("dryRun", "gracePeriodSeconds", "propagationPolicy"),
     "deletecollection": (*_LIST, "dryRun", "gracePeriodSeconds", "propagationPolicy"),
 }
-_TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds": "integer", "watch": "boolean",
-          "force": "boolean"}  # fmt: skip
+_TYPES: Mapping[str, str] = {
+    "force": "boolean",
+    "gracePeriodSeconds": "integer",
+    "limit": "integer",
+    "timeoutSeconds": "integer",
+    "watch": "boolean",
+}
 
 
 def paths(kinds: tuple[ServedKind, ...], root: str = V3) -> dict[str, Json]:
@@ -64,7 +69,9 @@ def _paths(kind: ServedKind, root: str) -> Iterator[tuple[str, Json]]:
 
 def _item(kind: ServedKind, verbs: Mapping[str, tuple[str, str]], root: str) -> Json:
     return {
-        method: _operation(kind, action, root) for verb, (method, action) in verbs.items() if verb in kind.verbs
+        method: _operation(kind, action, root)
+        for verb, (method, action) in verbs.items()
+        if verb in kind.verbs
     }
 
 

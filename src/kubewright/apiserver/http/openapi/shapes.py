@@ -15,7 +15,10 @@ from kubewright.wire.gvk import Resource
 Json = dict[str, Any]
 V3, V2 = "#/components/schemas/", "#/definitions/"
 
-_PREFIXES = {"meta": "io.k8s.apimachinery.pkg.apis.", "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis."}
+_PREFIXES = {
+    "meta": "io.k8s.apimachinery.pkg.apis.",
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.",
+}
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _LEAVES: Mapping[str, str] = {"quantity": _QUANTITY, "int-or-string": _INT_OR_STRING}

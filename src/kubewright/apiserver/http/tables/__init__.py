@@ -57,7 +57,11 @@ def columns_of(kind: ServedKind) -> tuple[Column, ...]:
 
 
 def _definition(column: Column) -> dict[str, Any]:
-    path = f"Custom resource definition column (in JSONPath format): {column.json_path}" if column.json_path else ""
+    path = (
+        f"Custom resource definition column (in JSONPath format): {column.json_path}"
+        if column.json_path
+        else ""
+    )
     return {
         "name": column.name,
         "type": column.type,

@@ -4,7 +4,7 @@ A value that does not fit the column's type prints as nothing, never as an error
 decides over objects, columns only show them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -16,13 +16,15 @@ from kubewright.apiserver.registry.custom_jsonpath import Path, first, parse
 from kubewright.apiserver.registry.kind import Column, Object
 from kubewright.base.errors import InvalidInput
 
+Cell = Callable[[Any, datetime], Any]
 _UNSIGNED = (int, float)
 
 
 def custom_cell(column: Column, obj: Object, now: datetime) -> Any:
     """The cell of a column that is defined by ``json_path``."""
     value = first(_path(column.json_path), obj)
-    return None if value is None else _CELLS.get(column.type, _text)(value, now)
+    cell: Cell = _CELLS.get(column.type, _text)
+    return None if value is None else cell(value, now)
 
 
 @lru_cache(maxsize=1024)
@@ -31,7 +33,11 @@ def _path(text: str) -> Path:
     try:
         return parse(text)
     except InvalidInput:
-        return (lambda _value: iter(()),)
+        return (_nothing,)
+
+
+def _nothing(_value: Any) -> Iterator[Any]:
+    return iter(())
 
 
 def _text(value: Any, _now: datetime) -> str:
@@ -56,7 +62,7 @@ def _date(value: Any, now: datetime) -> str | None:
     return since(value, now) if isinstance(value, str) else None
 
 
-_CELLS: Mapping[str, Callable[[Any, datetime], Any]] = {
+_CELLS: Mapping[str, Cell] = {
     "string": _text,
     "integer": _integer,
     "number": _number,

@@ -77,7 +77,12 @@ def format_selector(given: Mapping[str, Any]) -> str:
     parts = [(name, f"{name}={value}") for name, value in (given.get("matchLabels") or {}).items()]
     for rule in given.get("matchExpressions") or ():
         form = _REQUIREMENTS.get(rule.get("operator"), "{}")
-        parts.append((rule.get("key", ""), form.format(rule.get("key", ""), ",".join(sorted(rule.get("values") or ())))))
+        parts.append(
+            (
+                rule.get("key", ""),
+                form.format(rule.get("key", ""), ",".join(sorted(rule.get("values") or ()))),
+            )
+        )
     return ",".join(words for _, words in sorted(parts))
 
 

@@ -12,15 +12,26 @@ from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.events import to_core
 from kubewright.apiserver.registry.builtin.rules import (
-    Rule, at_least, config_keys, duplicate, frozen, immutable, invalid, present, required, sealed, set_once,
+    Rule,
+    at_least,
+    config_keys,
+    duplicate,
+    forbidden,
+    frozen,
+    immutable,
+    invalid,
+    present,
+    required,
+    sealed,
+    set_once,
     unsupported,
 )  # fmt: skip
 from kubewright.apiserver.registry.kind import Cause, Object
 
 _SOURCELESS = frozenset(
     (
-        "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
-        "storageClassName", "volumeAttributesClassName", "volumeMode",
+        "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity",
+        "persistentVolumeReclaimPolicy", "storageClassName", "volumeAttributesClassName", "volumeMode",
     )
 )  # fmt: skip
 """The fields of a PersistentVolume's spec that do not say where the volume is."""
@@ -35,9 +46,15 @@ def _taints(new: Object, _old: Object | None) -> Iterator[Cause]:
     """One taint per key and effect. kube-apiserver calls the place ``metadata.taints``."""
     seen = set()
     for index, taint in enumerate(at(new, "spec.taints", ())):
-        pair = (taint.get("key"), taint.get("effect"))
+        where, pair = f"metadata.taints[{index}]", (taint.get("key"), taint.get("effect"))
+        if not pair[0]:
+            yield required(f"{where}.key")
+        if not pair[1]:
+            yield required(f"{where}.effect")
+        elif pair[1] not in _EFFECTS:
+            yield unsupported(f"{where}.effect", pair[1], _EFFECTS)
         if pair in seen:
-            yield duplicate(f"metadata.taints[{index}]", taint, "taints must be unique by key and effect pair")
+            yield duplicate(where, taint, "taints must be unique by key and effect pair")
         seen.add(pair)
 
 
@@ -50,8 +67,14 @@ def _event(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def _new_event(new: Object, old: Object | None) -> Iterator[Cause]:
-    if old is None and not new.get("eventTime"):
+    """Events of the new API say more from the start, and never something else later."""
+    if old is not None:
+        yield from _SAID(to_core(new), to_core(old))
+        return
+    if not new.get("eventTime"):
         yield required("eventTime")
+    if new.get("type") not in ("Normal", "Warning"):
+        yield invalid("type", new.get("type", ""), f"has invalid value: {new.get('type', '')}")
 
 
 def _budget(new: Object, _old: Object | None) -> Iterator[Cause]:
@@ -65,6 +88,11 @@ def _role_ref(new: Object, old: Object | None) -> Iterator[Cause]:
     kinds = ("ClusterRole",) if new.get("kind") == "ClusterRoleBinding" else ("Role", "ClusterRole")
     if ref.get("kind") not in kinds:
         yield unsupported("roleRef.kind", ref.get("kind", ""), kinds)
+    for index, subject in enumerate(new.get("subjects") or ()):
+        if subject.get("kind") not in _SUBJECTS:
+            yield unsupported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS)
+        if not subject.get("name"):
+            yield required(f"subjects[{index}].name")
     if old is not None and ref != old.get("roleRef"):
         yield invalid("roleRef", ref, "cannot change roleRef")
 
@@ -87,10 +115,9 @@ def _volume(new: Object, old: Object | None) -> Iterator[Cause]:
     if not source:
         yield required("spec", "must specify a volume type")
     if source != before:
-        yield Cause(
-            "FieldValueForbidden", "spec.persistentvolumesource",
-            "Forbidden: spec.persistentvolumesource is immutable after creation",
-        )  # fmt: skip
+        yield forbidden(
+            "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
+        )
 
 
 def _source(volume: Object) -> Mapping[str, object]:
@@ -103,8 +130,7 @@ def _claim(new: Object, old: Object | None) -> Iterator[Cause]:
     if not at(new, "spec.resources.requests.storage"):
         yield required("spec.resources[storage]")
     if old is not None and _claim_core(new) != _claim_core(old):
-        words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-        yield Cause("FieldValueForbidden", "spec", f"Forbidden: {words}")
+        yield forbidden("spec", _CLAIM_WORDS)
 
 
 def _claim_core(claim: Object) -> Mapping[str, object]:
@@ -113,8 +139,8 @@ def _claim_core(claim: Object) -> Mapping[str, object]:
 
 
 def _attachment(new: Object, _old: Object | None) -> Iterator[Cause]:
-    source = at(new, "spec.source", {})
-    if ("persistentVolumeName" in source) == ("inlineVolumeSpec" in source):
+    source = at(new, "spec.source")
+    if source is not None and ("persistentVolumeName" in source) == ("inlineVolumeSpec" in source):
         words = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         yield required("spec.source", words)
 
@@ -125,8 +151,12 @@ def _service_ports(new: Object, _old: Object | None) -> Iterator[Cause]:
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         yield required("spec.ports")
     for index, port in enumerate(ports):
-        if not 1 <= port.get("port", 0) <= 65535:
-            yield invalid(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
+        for field in ("port", "targetPort"):
+            number = port.get(field, 0)
+            if isinstance(number, int) and not 1 <= number <= 65535:
+                yield invalid(
+                    f"spec.ports[{index}].{field}", number, "must be between 1 and 65535, inclusive"
+                )
         if len(ports) > 1 and not port.get("name"):
             yield required(f"spec.ports[{index}].name")
 
@@ -134,7 +164,14 @@ def _service_ports(new: Object, _old: Object | None) -> Iterator[Cause]:
 _ROLLING = "spec.strategy.rollingUpdate"
 _SURGE = (f"{_ROLLING}.maxSurge", f"{_ROLLING}.maxUnavailable")
 _PDB = ("spec.minAvailable", "spec.maxUnavailable")
-_NODE = "node updates may not change {} except from \"\" to valid"
+_CLAIM_WORDS = (
+    "spec is immutable after creation except resources.requests "
+    "and volumeAttributesClassName for bound claims"
+)
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+_SAID = immutable("involvedObject", "reason", "message", "type", "action", "reportingComponent")
+_NODE = 'node updates may not change {} except from "" to valid'
 _COUNTS = ("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")
 _TASK = ("OnFailure", "Never")
 
@@ -142,26 +179,30 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "core.v1.ConfigMap": (config_keys("data", "binaryData"), _data_twice, sealed("data", "binaryData")),
     "core.v1.Secret": (config_keys("data"), immutable("type"), sealed("data")),
     "core.v1.Event": (_event,),
-    "events.v1.Event": (_new_event, _event, immutable("note", "reason", "type", "action", "regarding")),
+    "events.v1.Event": (_new_event, _event),
     "core.v1.Node": (
         _taints,
         set_once("spec.providerID", _NODE.format("providerID")),
         set_once("spec.podCIDRs", _NODE.format("podCIDR"), ()),
     ),
     "core.v1.Pod": (workload.pod,),
-    "core.v1.PersistentVolume": (present("spec.capacity", "spec.accessModes"), _volume, immutable("spec.volumeMode")),
+    "core.v1.PersistentVolume": (
+        present("spec.capacity", "spec.accessModes"), _volume, immutable("spec.volumeMode"),
+    ),
     "core.v1.PersistentVolumeClaim": (_claim,),
     "core.v1.Service": (_service_ports,),
     "apps.v1.ControllerRevision": (immutable("data"), at_least(0, "revision")),
     "apps.v1.DaemonSet": (
-        workload.selector("daemonset"), workload.template(), at_least(0, *_COUNTS[1:]), immutable("spec.selector"),
+        workload.selector("daemonset"), workload.template(), at_least(0, *_COUNTS[1:]),
+        immutable("spec.selector"),
     ),
     "apps.v1.Deployment": (
         at_least(0, *_COUNTS), workload.selector("deployment"), workload.template(), workload.strategy,
         workload.amounts(*_SURGE, bounded=_SURGE[1:]), workload.progress, immutable("spec.selector"),
     ),
     "apps.v1.ReplicaSet": (
-        at_least(0, *_COUNTS[:2]), workload.selector("replicaset"), workload.template(), immutable("spec.selector"),
+        at_least(0, *_COUNTS[:2]), workload.selector("replicaset"), workload.template(),
+        immutable("spec.selector"),
     ),
     "apps.v1.StatefulSet": (
         at_least(0, *_COUNTS), workload.selector("statefulset"), workload.template(), workload.stateful_set,
@@ -180,7 +221,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "storage.v1.StorageClass": (
         frozen("parameters", "provisioner", "reclaimPolicy", words="updates to this field are forbidden."),
     ),
-    "storage.v1.VolumeAttachment": (present("spec.attacher", "spec.nodeName"), _attachment, immutable("spec")),
+    "storage.v1.VolumeAttachment": (_attachment, immutable("spec")),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),
 }  # fmt: skip
 

@@ -10,7 +10,19 @@ from dataclasses import replace
 
 from kubewright.apiserver.registry.builtin import node_cells, other_cells, pod_cells
 from kubewright.apiserver.registry.builtin.cells import (
-    NONE, Cell, access_modes, age, count, field, labels, names, number, ratio, selector, text, unless_deleting,
+    NONE,
+    Cell,
+    access_modes,
+    age,
+    count,
+    field,
+    labels,
+    names,
+    number,
+    ratio,
+    selector,
+    text,
+    unless_deleting,
 )  # fmt: skip
 from kubewright.apiserver.registry.builtin.events import to_core
 from kubewright.apiserver.registry.kind import Column
@@ -130,7 +142,9 @@ _CRON_JOB = (
     _column("Timezone", field("spec.timeZone", NONE)),
     _bool("Suspend", lambda obj, now: str(field("spec.suspend", False)(obj, now))),
     _int("Active", count("status.active")),
-    _column("Last Schedule", lambda obj, now: age("status.lastScheduleTime")(obj, now).replace("<unknown>", NONE)),
+    _column(
+        "Last Schedule", lambda obj, now: age("status.lastScheduleTime")(obj, now).replace("<unknown>", NONE)
+    ),
     AGE,
     *_template("spec.jobTemplate.spec.template", "spec.jobTemplate.spec.selector"),
 )

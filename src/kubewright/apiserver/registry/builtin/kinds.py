@@ -8,23 +8,7 @@ Theory.      One row per kind, in the order of discovery. What a kind does beyon
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-GROUPS = {
-    "core": "",
-    "apps": "apps",
-    "authentication": "authentication.k8s.io",
-    "authorization": "authorization.k8s.io",
-    "autoscaling": "autoscaling",
-    "batch": "batch",
-    "coordination": "coordination.k8s.io",
-    "discovery": "discovery.k8s.io",
-    "events": "events.k8s.io",
-    "policy": "policy",
-    "rbac": "rbac.authorization.k8s.io",
-    "scheduling": "scheduling.k8s.io",
-    "storage": "storage.k8s.io",
-    "apiextensions": "apiextensions.k8s.io",
-}
-"""Definition prefixes of ``schema/builtin.json`` and the API groups they belong to."""
+from kubewright.apiserver.schema.builtin import GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +75,13 @@ ROWS: tuple[Row, ...] = (
     Row("authentication.v1.SelfSubjectReview", "selfsubjectreviews", namespaced=False, verbs=_CREATE),
     Row("authentication.v1.TokenReview", "tokenreviews", namespaced=False, verbs=_CREATE),
     Row("authorization.v1.LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE),
-    Row("authorization.v1.SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False, verbs=_CREATE),
-    Row("authorization.v1.SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False, verbs=_CREATE),
+    Row(
+        "authorization.v1.SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False,
+        verbs=_CREATE,
+    ),
+    Row(
+        "authorization.v1.SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False, verbs=_CREATE,
+    ),
     Row("authorization.v1.SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=_CREATE),
     Row("batch.v1.CronJob", "cronjobs", ("cj",), status=True, generation=True, categories=_ALL),
     Row("batch.v1.Job", "jobs", status=True, generation=True, categories=_ALL),

@@ -138,8 +138,8 @@ def restarts(pod: Object, now: datetime) -> str:
 
 
 def ip(pod: Object, _now: datetime) -> str:
-    first = next(iter(at(pod, "status.podIPs", ())), {})
-    return first.get("ip") or at(pod, "status.podIP", "") or NONE
+    first: Status = next(iter(at(pod, "status.podIPs", ())), {})
+    return str(first.get("ip") or at(pod, "status.podIP", "") or NONE)
 
 
 def readiness_gates(pod: Object, _now: datetime) -> str:

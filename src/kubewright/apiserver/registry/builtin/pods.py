@@ -53,7 +53,7 @@ def _volume(volume: Spec) -> Spec:
 
 
 def created(pod: Object) -> Object:
-    """A pod as it is first stored: admitted, pending, with tolerations for a node's short absence."""
+    """A pod as it is first stored: admitted and pending."""
     spec = spec_defaults(pod.get("spec") or {})
     account = spec.get("serviceAccountName") or "default"
     spec |= {
@@ -62,15 +62,22 @@ def created(pod: Object) -> Object:
         "priority": spec.get("priority", 0),
         "serviceAccount": account,
         "serviceAccountName": account,
-        "tolerations": _tolerations(spec.get("tolerations") or []),
     }
     return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
+
+
+def tolerant(pod: Object) -> Object:
+    """A pod that tolerates its node's short absence: added again whenever it is missing."""
+    spec = pod.get("spec") or {}
+    return {**pod, "spec": {**spec, "tolerations": _tolerations(spec.get("tolerations") or [])}}
 
 
 def _tolerations(given: list[Spec]) -> list[Spec]:
     """Two tolerations of five minutes are added, unless the pod says how long itself."""
     missing = [key for key in _TOLERATED if not any(_tolerates(toleration, key) for toleration in given)]
-    added = [{"key": k, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300} for k in missing]
+    added = [
+        {"key": k, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300} for k in missing
+    ]
     return [*given, *added]
 
 
@@ -79,7 +86,7 @@ def _tolerates(toleration: Spec, key: str) -> bool:
 
 
 def qos_class(spec: Spec) -> str:
-    """``Guaranteed`` when every container's requests equal its limits, ``BestEffort`` when none asks for anything."""
+    """``Guaranteed`` when all requests equal their limits, ``BestEffort`` when nobody asks for anything."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = [(at(c, "resources.requests", {}), at(c, "resources.limits", {})) for c in containers]
     if not any(_compute(part) for pair in asked for part in pair):
@@ -100,7 +107,8 @@ def in_template(*path: str) -> Callable[[Object], Object]:
     """A function that fills in the pod template at ``path``."""
 
     def fill(obj: Object) -> Object:
-        return _at_path(obj, (*path, "spec"), spec_defaults)
+        filled: Object = _at_path(obj, (*path, "spec"), spec_defaults)
+        return filled
 
     return fill
 

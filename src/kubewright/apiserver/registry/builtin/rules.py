@@ -37,12 +37,16 @@ def required(field: str, words: str = "") -> Cause:
 
 
 def duplicate(field: str, value: Any, words: str = "") -> Cause:
-    return Cause("FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}{f': {words}' if words else ''}")
+    return Cause(
+        "FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}{f': {words}' if words else ''}"
+    )
 
 
 def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> Cause:
     known = ", ".join(quoted(word) for word in supported)
-    return Cause("FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {known}")
+    return Cause(
+        "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {known}"
+    )
 
 
 def immutable(*paths: str, words: str = IMMUTABLE) -> Rule:

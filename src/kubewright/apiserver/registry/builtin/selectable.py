@@ -43,7 +43,9 @@ def new_event(event: Object) -> Mapping[str, str]:
     """The same under the names of events.k8s.io."""
     names = {"reportingComponent": "reportingController"}
     found = core_event(to_core(event))
-    return {names.get(name, name.replace("involvedObject", "regarding")): value for name, value in found.items()}
+    return {
+        names.get(name, name.replace("involvedObject", "regarding")): value for name, value in found.items()
+    }
 
 
 def pod(obj: Object) -> Mapping[str, str]:

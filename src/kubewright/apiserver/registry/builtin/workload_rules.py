@@ -5,7 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.builtin.rules import Rule, duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.registry.builtin.rules import (
+    Rule,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
 from kubewright.apiserver.registry.kind import Cause, Object
 
 Spec = dict[str, Any]
@@ -13,6 +20,12 @@ _PERCENT = re.compile(r"[0-9]+%")
 _PERCENT_WORDS = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
     "regex used for validation is '[0-9]+%')"
+)
+_LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_LABEL_WORDS = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _POD_WORDS = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -38,7 +51,7 @@ def pod(new: Object, old: Object | None) -> Iterator[Cause]:
 
 def pod_spec(spec: Spec, path: str) -> Iterator[Cause]:
     """Every container has a name of its own and an image."""
-    if not spec.get("containers"):
+    if spec.get("containers") == []:
         yield required(f"{path}.containers")
     seen: set[str] = set()
     for field in ("containers", "initContainers"):
@@ -97,14 +110,39 @@ def selector(kind: str) -> Rule:
 
     def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
         chosen, labels = at(new, "spec.selector"), at(new, "spec.template.metadata.labels")
-        if chosen is None:
-            return
-        if not chosen.get("matchLabels") and not chosen.get("matchExpressions"):
+        wrong = list(label_selector(chosen or {}, "spec.selector"))
+        yield from wrong
+        if wrong:
+            yield invalid("spec.selector", chosen, "invalid label selector")
+        elif chosen is not None and not chosen.get("matchLabels") and not chosen.get("matchExpressions"):
             yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
-        elif not matches(chosen, labels or {}):
-            yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        elif chosen is None or not matches(chosen, labels or {}):
+            yield invalid(
+                "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
+            )
 
     return rule
+
+
+def label_selector(chosen: Spec, path: str) -> Iterator[Cause]:
+    """Operators that exist, with values where they need them."""
+    for index, rule in enumerate(chosen.get("matchExpressions") or ()):
+        where, operator, values = (
+            f"{path}.matchExpressions[{index}]",
+            rule.get("operator"),
+            rule.get("values"),
+        )
+        if operator in ("In", "NotIn"):
+            if not values:
+                yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator not in ("Exists", "DoesNotExist"):
+            yield invalid(f"{where}.operator", operator or "", "not a valid selector operator")
+        elif values:
+            words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden(f"{where}.values", words)
+    for value in (chosen.get("matchLabels") or {}).values():
+        if not _LABEL.fullmatch(value):
+            yield invalid(f"{path}.matchLabels", value, _LABEL_WORDS)
 
 
 def matches(chosen: Spec, labels: dict[str, str]) -> bool:
@@ -116,10 +154,14 @@ def matches(chosen: Spec, labels: dict[str, str]) -> bool:
 def _holds(rule: Spec, labels: dict[str, str]) -> bool:
     key, values = rule.get("key", ""), rule.get("values") or ()
     match rule.get("operator"):
-        case "In": return labels.get(key) in values
-        case "NotIn": return labels.get(key) not in values
-        case "Exists": return key in labels
-        case "DoesNotExist": return key not in labels
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
     return False  # fmt: skip
 
 
@@ -146,8 +188,12 @@ def strategy(new: Object, _old: Object | None) -> Iterator[Cause]:
     rolling = at(new, path)
     if at(new, "spec.strategy.type") == "Recreate" and rolling is not None:
         yield forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
-    elif rolling and all(str(rolling.get(name)).rstrip("%") == "0" for name in ("maxSurge", "maxUnavailable")):
-        yield invalid(f"{path}.maxUnavailable", rolling["maxUnavailable"], "may not be 0 when `maxSurge` is 0")
+    elif rolling and all(
+        str(rolling.get(name)).rstrip("%") == "0" for name in ("maxSurge", "maxUnavailable")
+    ):
+        yield invalid(
+            f"{path}.maxUnavailable", rolling["maxUnavailable"], "may not be 0 when `maxSurge` is 0"
+        )
 
 
 def progress(new: Object, _old: Object | None) -> Iterator[Cause]:

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from kubewright.kube.informers import Informers
-
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics

@@ -1,0 +1,175 @@
+"""Answers written: objects, lists and events in the form that the client takes.
+
+Theory.      As JSON, stored bytes go out untouched: a list is its objects' bytes between commas.
+             The other forms (Table, metadata only, YAML) are views made from decoded objects.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+import yaml
+
+from kubewright.apiserver.http import tables
+from kubewright.apiserver.http.bodies import YAML
+from kubewright.apiserver.registry import codec
+from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.reading import Expired, Page
+from kubewright.wire import watch
+from kubewright.wire.errors import ApiError, NotAcceptable, to_status
+from kubewright.wire.http import JSON, Response
+
+PLAIN, TABLE, PARTIAL = "", "Table", "PartialObjectMetadata"
+_META = "meta.k8s.io/v1"
+_ANY = (JSON, "application/*", "*/*", "")
+_YAMLS = (YAML, "text/yaml", "application/x-yaml")
+_SHAPES = {"Table": TABLE, "PartialObjectMetadata": PARTIAL, "PartialObjectMetadataList": PARTIAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of an answer: its media type, and for JSON its shape."""
+
+    media: str = JSON
+    shape: str = PLAIN
+    include: str = tables.METADATA
+
+
+def form(accept: str, include: str = "") -> Form:
+    """The first form of an Accept header that we have.
+
+    Raises:
+        NotAcceptable: there is none.
+    """
+    if not accept or accept in (JSON, "*/*"):
+        return Form()
+    for choice in accept.split(","):
+        media, *words = (word.strip() for word in choice.split(";"))
+        given = dict(word.partition("=")[::2] for word in words)
+        if media in _YAMLS:
+            return Form(YAML)
+        if media not in _ANY or given.get("g", "meta.k8s.io") != "meta.k8s.io":
+            continue
+        if "as" not in given:
+            return Form()
+        if given["as"] in _SHAPES and given.get("v", "v1") == "v1":
+            return Form(JSON, _SHAPES[given["as"]], include or tables.METADATA)
+    raise NotAcceptable(
+        f"406: Not Acceptable\n\nAvailable representations: {JSON}, {YAML}, {JSON};stream=watch"
+    )
+
+
+def one(kind: ServedKind, data: bytes, wanted: Form, now: datetime, *, code: int = 200) -> Response:
+    """One object."""
+    if wanted == Form():
+        return Response(code, data)
+    if wanted.shape:
+        obj = orjson.loads(data)
+        version = obj["metadata"].get("resourceVersion", "")
+        data = orjson.dumps(_shaped(kind, obj, wanted, now, {"resourceVersion": version}))
+    return _in_media(data, wanted, code)
+
+
+def page(kind: ServedKind, found: Page, wanted: Form, now: datetime) -> Response:
+    """A list, or a page of one."""
+    metadata: dict[str, Any] = {"resourceVersion": str(found.version)}
+    if found.following:
+        metadata["continue"] = found.following
+    if found.remaining is not None:
+        metadata["remainingItemCount"] = found.remaining
+    if not wanted.shape:
+        items = [codec.in_version(kind, record) for record in found.records]
+        head = {"kind": kind.list_kind, "apiVersion": kind.resource.api_version, "metadata": metadata}
+        body = b'%b,"items":[%b]}' % (orjson.dumps(head)[:-1], b",".join(items))
+        return _in_media(body, wanted, 200)
+    objects = [codec.decode(kind, record) for record in found.records]
+    if wanted.shape == TABLE:
+        table = tables.render(kind, objects, now=now, include=wanted.include, list_meta=metadata)
+        return Response(200, orjson.dumps(table))
+    headers = [_metadata_of(obj) for obj in objects]
+    listed = {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": _META,
+        "metadata": metadata,
+        "items": headers,
+    }
+    return Response(200, orjson.dumps(listed))
+
+
+def event(kind: ServedKind, type_: str, data: bytes, wanted: Form, now: datetime, *, first: bool) -> bytes:
+    """One line of a watch. ``first`` says that a Table must name its columns."""
+    if wanted.shape:
+        obj = orjson.loads(data)
+        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        if wanted.shape == TABLE:
+            view = tables.render(kind, [obj], now=now, include=wanted.include, list_meta=meta, headers=first)
+        else:
+            view = _metadata_of(obj)
+        data = orjson.dumps(view)
+    return watch.encode(type_, data)
+
+
+def bookmark(kind: ServedKind, version: int, *, ends_initial: bool, wanted: Form) -> bytes:
+    """A line that says how far the watch has come."""
+    marks = {"annotations": {watch.INITIAL_EVENTS_END: "true"}} if ends_initial else {}
+    obj: Object = {
+        "kind": kind.resource.kind,
+        "apiVersion": kind.resource.api_version,
+        "metadata": {"resourceVersion": str(version), **marks},
+    }
+    if wanted.shape == PARTIAL:
+        obj = _metadata_of(obj)
+    elif wanted.shape == TABLE:
+        row = {"cells": [None] * len(tables.columns_of(kind)), "object": _metadata_of(obj)}
+        meta = {"resourceVersion": str(version)}
+        obj = {
+            "kind": "Table",
+            "apiVersion": _META,
+            "metadata": meta,
+            "columnDefinitions": None,
+            "rows": [row],
+        }
+    return watch.encode(watch.BOOKMARK, orjson.dumps(obj))
+
+
+def plain(value: Mapping[str, Any], wanted: Form, *, code: int = 200) -> Response:
+    """A value that is no stored object: a review, a scale, a Status of success."""
+    return _in_media(orjson.dumps(value), wanted, code)
+
+
+def warned(answer: Response, warnings: Sequence[str]) -> Response:
+    """The answer with a Warning header. One header line carries them all, as HTTP lists do."""
+    if not warnings:
+        return answer
+    lines = [f"299 - {orjson.dumps(text).decode()}" for text in dict.fromkeys(warnings)]
+    return replace(answer, headers={**answer.headers, "warning": ", ".join(lines)})
+
+
+def failure(error: ApiError) -> Response:
+    """The Status of an error, with the headers that go with it."""
+    status = to_status(error)
+    if isinstance(error, Expired):
+        status["metadata"] = {"continue": error.following}
+    headers = {} if error.retry_after is None else {"retry-after": str(max(1, round(error.retry_after)))}
+    return Response(error.code, orjson.dumps(status), headers=headers)
+
+
+def _shaped(kind: ServedKind, obj: Object, wanted: Form, now: datetime, meta: Mapping[str, str]) -> Object:
+    if wanted.shape == TABLE:
+        return tables.render(kind, [obj], now=now, include=wanted.include, list_meta=meta)
+    return _metadata_of(obj)
+
+
+def _metadata_of(obj: Object) -> Object:
+    return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": obj["metadata"]}
+
+
+def _in_media(body: bytes, wanted: Form, code: int) -> Response:
+    if wanted.media != YAML:
+        return Response(code, body)
+    text = yaml.dump(
+        orjson.loads(body), Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True
+    )
+    return Response(code, text.encode(), YAML)

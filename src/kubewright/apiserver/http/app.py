@@ -1,0 +1,87 @@
+"""One request in, one answer out: who may ask, what is meant, what went wrong.
+
+Theory.      Everything a client can cause is an ``ApiError`` and becomes a Status. What is left is
+             our own mistake: it is logged with its traceback and answered with 500, and the
+             server goes on.
+Invariants.  ``App`` is a ``Handler``: it knows no sockets. Every request is counted once.
+"""
+
+import logging
+
+from kubewright.apiserver.http import answers, authz, discovery, openapi, paths, status
+from kubewright.apiserver.http.parts import Parts
+from kubewright.apiserver.http.resources import Resources, verb_of
+from kubewright.apiserver.http.status import Call, Counts
+from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry.kind import Catalog
+from kubewright.apiserver.registry.parts.tokens import Tokens
+from kubewright.apiserver.registry.reading import Reading
+from kubewright.apiserver.registry.writing import Writing
+from kubewright.apiserver.store import Refused, Store
+from kubewright.base.clock import Clock
+from kubewright.wire.errors import ApiError, MethodNotAllowed, ServerError, Unavailable
+from kubewright.wire.http import Request, Response
+
+_log = logging.getLogger(__name__)
+
+_COUNTED_AS = {
+    "get": "GET", "list": "LIST", "watch": "WATCH", "create": "POST",
+    "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE",
+}  # fmt: skip
+
+
+class App:
+    """The server without a door: give requests to it, as ``listener`` and in-process clients do."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, writing: Writing, tokens: Tokens, clock: Clock
+    ) -> None:
+        self._store, self._catalog = store, catalog
+        reading = Reading(store)
+        self.counts = Counts()
+        self._resources = Resources(reading, writing, catalog, clock)
+        self._parts = Parts(store, writing, catalog, tokens, clock)
+
+    async def __call__(self, request: Request) -> Response:
+        path = paths.parse(request.path)
+        try:
+            answer = await self._answer(request, path)
+        except ApiError as error:
+            answer = answers.failure(error)
+        except Refused as refused:
+            answer = answers.failure(Unavailable(str(refused)))
+        except Exception:  # noqa: BLE001 -- our mistake, not the client's: say so, and keep serving
+            _log.exception("request failed", extra={"method": request.method, "path": request.path})
+            answer = answers.failure(ServerError("Internal error occurred: see the server's log"))
+        if path is not None:
+            verb = _COUNTED_AS.get(verb_of(request, path), request.method)
+            self.counts.add(Call(verb, path.group, path.plural, path.part, answer.status))
+        return answer
+
+    async def _answer(self, request: Request, path: paths.ResourcePath | None) -> Response:
+        found = None if path is None else self._catalog.find(path.group, path.version, path.plural)
+        if path is None or (found is None and request.method == "GET"):
+            authz.admit_path(request)
+            answer = self._unmapped(request)
+            if answer is None:
+                raise refusals.no_such_path()
+            return answer
+        target, verb = self._resources.target(path), verb_of(request, path)
+        if not verb:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        authz.admit(request.user, verb, path)
+        if self._parts.serves(target, path.part):
+            return await self._parts.serve(request, target, verb, path.part)
+        return await self._resources.serve(request, target, verb, path.part)
+
+    def _unmapped(self, request: Request) -> Response | None:
+        """Everything that is no resource; None when it is nothing at all."""
+        if request.method not in ("GET", "HEAD"):
+            return None
+        path, accept = request.path.rstrip("/") or "/", request.headers.get("accept", "")
+        if (answer := status.answer(path, self.counts, lambda: self._store.refusal)) is not None:
+            return answer
+        if path.startswith("/openapi/"):
+            known = request.headers.get("if-none-match", "")
+            return openapi.respond(self._catalog, path, accept, known, request.param("hash"))
+        return discovery.respond(self._catalog, path, accept)

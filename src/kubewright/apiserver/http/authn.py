@@ -1,0 +1,170 @@
+"""Who asks: a client certificate of ours, a bearer token, or nobody we know.
+
+Theory.      The first proof that is there decides, in this order: certificate, token, none. TLS has
+             checked a certificate's signature already; here its names are read (common name is the
+             user, organizations are the groups) and that it has not ended since the handshake.
+             A proof that is wrong is never the same as no proof.
+Invariants.  Tokens are kept and compared as digests, in a time that does not depend on how much of
+             one was right. No message says what was wrong with a proof, and none is ever logged.
+             Who has proved nothing sees health, version and discovery only.
+Source       DESIGN §5 (client certificate, token auth); the table of tokens is kube-apiserver's
+             ``--token-auth-file``: token, user, uid, groups.
+Called by    ``exchange``, for every request that comes over a socket.
+"""
+
+import csv
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from kubewright.apiserver.http.certificates import read_user
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.errors import BadRequest, Forbidden, Unauthorized
+from kubewright.wire.http import User
+
+AUTHENTICATED = "system:authenticated"
+MASTERS = "system:masters"
+ANONYMOUS = User()
+
+REMEMBERED = 1024
+"""Certificates whose names we remember: reading one takes as long as a small request."""
+
+_PUBLIC = re.compile(
+    r"/(healthz|livez|readyz)(/.*)?"
+    r"|/version/?"
+    r"|/api(/[^/]+)?/?"
+    r"|/apis(/[^/]+){0,2}/?"
+    r"|/openapi(/.*)?"
+)
+
+Verifier = Callable[[str], User | None]
+"""Tells whose token it is (a service account's, say); None when it is nobody's."""
+
+
+class Authenticator:
+    """Knows people by certificate and token.
+
+    ``tokens`` are fixed ones; ``verify`` is asked about all others.
+    """
+
+    def __init__(
+        self, clock: Clock, *, tokens: Mapping[str, User] | None = None, verify: Verifier | None = None
+    ) -> None:
+        self._clock = clock
+        self._tokens = [(_digest(token), user) for token, user in (tokens or {}).items()]
+        self._verify = verify
+        self._read: dict[bytes, tuple[User | None, datetime]] = {}
+
+    def user(self, certificate: bytes | None, authorization: str = "") -> User:
+        """Who asks; ``ANONYMOUS`` when nothing was shown.
+
+        Args:
+            certificate: the client's, in DER, from a handshake that has checked its signature.
+            authorization: the header of that name.
+
+        Raises:
+            Unauthorized: what was shown proves nothing.
+        """
+        if certificate:
+            return self._by_certificate(certificate)
+        if authorization:
+            return self._by_header(authorization)
+        return ANONYMOUS
+
+    def _by_certificate(self, der: bytes) -> User:
+        known = self._read.get(der)
+        if known is None:
+            if len(self._read) >= REMEMBERED:
+                self._read.clear()
+            user, expires = read_user(der)
+            known = self._read[der] = (user and _authenticated(user), expires)
+        user, expires = known
+        if user is None or self._clock.now() >= expires:
+            raise Unauthorized("Unauthorized")
+        return user
+
+    def _by_header(self, authorization: str) -> User:
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise Unauthorized("Unauthorized")
+        user = self._by_token(token) or (self._verify(token) if self._verify else None)
+        if user is None:
+            raise Unauthorized("Unauthorized")
+        return _authenticated(user)
+
+    def _by_token(self, token: str) -> User | None:
+        """Looks at every token, found or not."""
+        shown, found = _digest(token), None
+        for digest, user in self._tokens:
+            if hmac.compare_digest(shown, digest):
+                found = user
+        return found
+
+
+def admit(user: User, method: str, path: str) -> None:
+    """Let a request through that its asker may make at all.
+
+    Raises:
+        Unauthorized: nobody in particular asks for something that is not for everybody.
+    """
+    if AUTHENTICATED not in user.groups and not is_public(method, path):
+        raise Unauthorized("Unauthorized")
+
+
+def is_public(method: str, path: str) -> bool:
+    """Whether everybody may see this: health, version, discovery and the schema."""
+    return method in ("GET", "HEAD") and _PUBLIC.fullmatch(path) is not None
+
+
+def impersonated(user: User, headers: Mapping[str, str]) -> User:
+    """Whom an admin wants to be taken for (``kubectl --as``); mostly themselves.
+
+    Raises:
+        Forbidden: who is no admin cannot be somebody else.
+        BadRequest: groups are asked for, but no user.
+    """
+    name = headers.get("impersonate-user", "")
+    if not name:
+        if "impersonate-group" in headers:
+            raise BadRequest("requested groups without impersonating a user")
+        return user
+    if MASTERS not in user.groups:
+        said = f'User "{user.name}" cannot impersonate resource "users" in API group ""'
+        raise Forbidden(f'users "{name}" is forbidden: {said} at the cluster scope')
+    if name == ANONYMOUS.name:
+        return ANONYMOUS
+    groups = headers.get("impersonate-group", "")
+    return _authenticated(User(name, tuple(group.strip() for group in groups.split(",") if group.strip())))
+
+
+def read_tokens(text: str) -> dict[str, User]:
+    """The users of a table of tokens, one ``token,user,uid,"group1,group2"`` a line; uid and groups may miss.
+
+    Raises:
+        InvalidInput: a line is something else; the message has its number and not its content.
+    """
+    found: dict[str, User] = {}
+    for number, line in enumerate(csv.reader(text.splitlines()), start=1):
+        fields = [field.strip() for field in line]
+        if not any(fields) or fields[0].startswith("#"):
+            continue
+        if len(fields) < 2 or not fields[0] or not fields[1] or fields[0] in found:
+            wanted = 'token,user,uid,"group,group" with a token of its own'
+            raise InvalidInput(f"line {number} of the token file is not {wanted}")
+        groups = fields[3].split(",") if len(fields) > 3 else []
+        found[fields[0]] = User(fields[1], tuple(group.strip() for group in groups if group.strip()))
+    return found
+
+
+def _authenticated(user: User) -> User:
+    if AUTHENTICATED in user.groups:
+        return user
+    return User(user.name, (*user.groups, AUTHENTICATED))
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()

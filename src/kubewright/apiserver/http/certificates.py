@@ -1,0 +1,202 @@
+"""Certificates made and read: an authority of our own, and what it signs.
+
+Theory.      Kubernetes reads a client certificate so: the common name is the user, the organizations
+             are the groups. Keys are on the curve P-256, because those are made in well under a
+             millisecond and every client knows them.
+Invariants.  Nothing here touches a disk or asks for the time: ``now`` is an argument. Every moment
+             is in UTC; a certificate is valid from an hour before it was made, for clocks that differ.
+Called by    ``pki`` (what is made when, and where it is kept), ``authn`` (reading).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.http import User
+
+BACKDATED = timedelta(hours=1)
+LONGEST_NAME = 64
+"""X.520 allows no longer common name or organization."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Identity(...)"  # a key must not get into a log by way of a dataclass
+
+    @property
+    def pem(self) -> bytes:
+        """Both in one file, the certificate first, as TLS libraries take them."""
+        return self.certificate + self.key
+
+    @property
+    def expires(self) -> datetime:
+        """Until when the certificate is valid."""
+        return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
+
+    def names(self) -> frozenset[str]:
+        """The host names and addresses that the certificate vouches for."""
+        certificate = x509.load_pem_x509_certificate(self.certificate)
+        try:
+            found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return frozenset()
+        addresses = found.get_values_for_type(x509.IPAddress)
+        return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
+
+    @classmethod
+    def from_pem(cls, pem: bytes) -> "Identity":
+        """Read what ``pem`` gave.
+
+        Raises:
+            ValueError: it is no certificate with the key that belongs to it.
+        """
+        certificate = x509.load_pem_x509_certificate(pem)
+        key = serialization.load_pem_private_key(pem, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+            raise ValueError("the key is not the certificate's")
+        return cls(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def new_authority(name: str, now: datetime, lifetime: timedelta) -> Identity:
+    """An authority that vouches for itself; it may sign clients and servers but no other authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        _blank(subject, subject, key, now, now + lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return _signed(builder, key, key)
+
+
+def new_server(authority: Identity, names: Iterable[str], now: datetime, lifetime: timedelta) -> Identity:
+    """An identity for a server that is reached under ``names``: host names and addresses."""
+    known = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    return _issued(authority, User("kube-apiserver", ()), now, lifetime, known)
+
+
+def new_client(authority: Identity, user: User, now: datetime, lifetime: timedelta) -> Identity:
+    """An identity for a person or a program, which says its name and groups.
+
+    Raises:
+        InvalidInput: a name is empty or too long for a certificate.
+    """
+    for name in (user.name, *user.groups):
+        if not 0 < len(name) <= LONGEST_NAME:
+            raise InvalidInput(f"a certificate cannot carry the name {name!r}: it takes 1 to 64 characters")
+    return _issued(authority, user, now, lifetime)
+
+
+def vouches(authority: Identity, identity: Identity) -> bool:
+    """Whether ``authority`` has signed ``identity``."""
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    try:
+        x509.load_pem_x509_certificate(identity.certificate).verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def read_user(der: bytes) -> tuple[User | None, datetime]:
+    """Whom a client certificate names, and until when; None when it has no common name."""
+    certificate = x509.load_der_x509_certificate(der)
+    names = _texts(certificate.subject, NameOID.COMMON_NAME)
+    groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
+    user = User(names[-1], groups) if names and names[-1] else None
+    return user, certificate.not_valid_after_utc
+
+
+def _issued(
+    authority: Identity,
+    user: User,
+    now: datetime,
+    lifetime: timedelta,
+    names: x509.SubjectAlternativeName | None = None,
+) -> Identity:
+    """Signed by ``authority``: for a server when it has ``names``, else for a client."""
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    issuer_key = serialization.load_pem_private_key(authority.key, password=None)
+    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
+    subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
+    until = min(now + lifetime, issuer.not_valid_after_utc)  # nobody outlives who vouches for him
+    purpose = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
+    vouches = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    builder = (
+        _blank(subject, issuer.subject, key, now, until)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(vouches, critical=False)
+    )
+    if names is not None:
+        builder = builder.add_extension(names, critical=False)
+    return _signed(builder, key, issuer_key)
+
+
+def _blank(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, until: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(until)
+    )
+
+
+def _signed(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
+) -> Identity:
+    certificate = builder.sign(signer, hashes.SHA256())
+    return Identity(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    """An authority signs certificates and nothing else; the others sign handshakes and nothing else."""
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _texts(subject: x509.Name, oid: x509.ObjectIdentifier) -> Sequence[str]:
+    return [str(attribute.value) for attribute in subject.get_attributes_for_oid(oid)]

@@ -1,0 +1,247 @@
+"""One request over HTTP becomes a ``Request`` value, and the ``Response`` value an answer.
+
+Theory.      The handler knows values only; here is everything that is HTTP. The order is that of a
+             door: who is it, may they come in, what do they bring (no more than they may), then
+             the handler. Whatever goes wrong is answered with a Status; defects go to the log.
+Invariants.  Every wait has an end: for a body, for an answer, for a client that does not read.
+             A stream is always closed, whoever ends it: itself, the client by leaving, or we by
+             shutting down. When a client leaves, what it asked for is cancelled, as a deadline
+             does in process. The authorization header stops here.
+Called by    ``listener``. Who asks is found out in ``authn``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+
+import structlog
+from aiohttp import HttpVersion11, StreamReader, web
+
+from kubewright.apiserver.http import answers
+from kubewright.apiserver.http.authn import Authenticator, admit, impersonated
+from kubewright.apiserver.http.compression import deflated
+from kubewright.base.limits import BODY_BYTES, REQUEST_SECONDS
+from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooLarge, TooManyRequests
+from kubewright.wire.http import Handler, Request, Response
+
+log = structlog.get_logger("kubewright.apiserver.http")
+
+ANSWER_SECONDS = 60.0
+"""For the handler to begin its answer, as kube-apiserver's ``--request-timeout``."""
+
+STALLED_SECONDS = 30.0
+"""For a watcher that reads nothing while we have something for it; then it is cut off."""
+
+PIECE_BYTES = 256 * 1024
+"""Large answers go out in pieces: encrypting one holds up the loop for a tenth of a millisecond."""
+
+IN_FLIGHT = 400
+"""Ordinary requests at one time, as kube-apiserver's ``--max-requests-inflight``."""
+
+
+class Exchange:
+    """Turns HTTP into values and back, and knows what is under way."""
+
+    def __init__(self, handler: Handler, authenticator: Authenticator, *, compress: bool) -> None:
+        self._handler = handler
+        self._authenticator = authenticator
+        self._compress = compress
+        self._requests: set[asyncio.Task[object]] = set()
+        self._streams: set[asyncio.Task[object]] = set()
+        self._ending = False
+
+    async def serve(self, http: web.BaseRequest) -> web.StreamResponse:
+        """One request, from its headers to the last byte of its answer."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._requests.add(task)
+        try:
+            response = await self._answer(http)
+            if response.stream is None:
+                return await self._whole(http, response)
+        finally:
+            self._requests.discard(task)
+        self._streams.add(task)
+        try:
+            return await self._stream(http, response)
+        finally:
+            self._streams.discard(task)
+
+    async def end(self, grace: float) -> None:
+        """End every stream now, every other request when it is done or ``grace`` seconds are over."""
+        self._ending = True
+        streams = set(self._streams)
+        for task in streams:
+            task.cancel()
+        under_way = streams | self._requests
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=grace)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=grace)
+
+    async def _answer(self, http: web.BaseRequest) -> Response:
+        try:
+            if len(self._requests) > IN_FLIGHT:
+                raise TooManyRequests("Too many requests, please try again later.", retry_after=1)
+            request = await self._request(http)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._handler(request)
+        except ApiError as error:
+            return answers.failure(error)
+        except TimeoutError:
+            said = f"Timeout: request did not complete within the allotted {ANSWER_SECONDS:g} s"
+            return answers.failure(ServerError(said, code=504, reason="Timeout"))
+        except Exception:
+            log.exception("a request failed that should not have", method=http.method, path=http.path)
+            said = "Internal error occurred: this is a defect of the server, and its log says more"
+            return answers.failure(ServerError(said))
+
+    async def _request(self, http: web.BaseRequest) -> Request:
+        headers = _headers(http)
+        shown = http.get_extra_info("ssl_object")
+        certificate = shown.getpeercert(binary_form=True) if shown is not None else None
+        user = self._authenticator.user(certificate, headers.pop("authorization", ""))
+        user = impersonated(user, headers)
+        admit(user, http.method, http.path)
+        _refuse_upgrade(headers)
+        url = http.rel_url
+        query = tuple(url.query.items()) if url.raw_query_string else ()
+        return Request(http.method, url.path, query, headers, await _body(http, headers), user)
+
+    async def _whole(self, http: web.BaseRequest, response: Response) -> web.StreamResponse:
+        headers, body = _answer_headers(response), response.body
+        if self._compress:
+            body, more = await deflated(body, http.headers.get("accept-encoding", ""))
+            headers.update(more)
+        if len(body) <= PIECE_BYTES:
+            return web.Response(status=response.status, body=body, headers=headers)
+        out = web.StreamResponse(status=response.status, headers=headers)
+        out.content_length = len(body)
+        try:
+            await out.prepare(http)
+            for start in range(0, 0 if http.method == "HEAD" else len(body), PIECE_BYTES):
+                await _send(out, body[start : start + PIECE_BYTES])
+        except ConnectionError:
+            _abort(http)
+        return out
+
+    async def _stream(self, http: web.BaseRequest, response: Response) -> web.StreamResponse:
+        assert response.stream is not None
+        out = web.StreamResponse(status=response.status, headers=_answer_headers(response))
+        async with aclosing(response.stream) as chunks:
+            try:
+                await self._pump(http, chunks, out)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not self._ending or task is None:
+                    raise
+                task.uncancel()  # it was us: the stream ends like any other
+            except ConnectionError:
+                _abort(http)
+            except Exception:
+                log.exception("a stream failed that should not have", path=http.path)
+                _abort(http)
+        return out
+
+    async def _pump(
+        self, http: web.BaseRequest, chunks: AsyncIterator[bytes], out: web.StreamResponse
+    ) -> None:
+        """Each chunk goes out at once; the headers before the first, which may take long to come."""
+        await out.prepare(http)
+        if self._ending:
+            return
+        async for chunk in chunks:
+            await _send(out, chunk)
+
+
+async def _send(out: web.StreamResponse, chunk: bytes) -> None:
+    """Write, and wait until the client has read most of it.
+
+    Raises:
+        ConnectionError: the client is gone, or reads nothing.
+    """
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await out.write(chunk)
+    except TimeoutError:
+        raise ConnectionAbortedError("the client reads nothing") from None
+
+
+def _answer_headers(response: Response) -> dict[str, str]:
+    return {
+        "Content-Type": response.content_type,
+        "Cache-Control": "no-cache, private",
+        "Server": "kubewright",
+        **response.headers,
+    }
+
+
+def _headers(http: web.BaseRequest) -> dict[str, str]:
+    """With lower-case names; what came twice is joined by commas, what is not UTF-8 is made harmless."""
+    found: dict[str, str] = {}
+    for title, text in http.headers.items():
+        name = title.lower()
+        value = text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _refuse_upgrade(headers: Mapping[str, str]) -> None:
+    """SPDY and websockets are for exec, attach and port-forward, which need a kubelet.
+
+    Raises:
+        ApiError: 501, so that nobody waits for a connection that never changes.
+    """
+    wanted = headers.get("upgrade", "")
+    if wanted and "upgrade" in headers.get("connection", "").lower() and wanted.lower() != "h2c":
+        raise ApiError(
+            f"this server does not upgrade connections (to {wanted[:64]}): "
+            "there is no exec, attach, port-forward or watch by websocket",
+            code=501,
+            reason="NotImplemented",
+        )
+
+
+async def _body(http: web.BaseRequest, headers: Mapping[str, str]) -> bytes:
+    """The whole body; mostly it came with the headers and there is nothing to wait for.
+
+    Raises:
+        TooLarge, BadRequest
+    """
+    if not http.body_exists:
+        return b""
+    if (http.content_length or 0) > BODY_BYTES:
+        raise _too_large()
+    if http.content.is_eof():
+        return http.content.read_nowait()  # all of it is here, and it is less than a buffer
+    if headers.get("expect", "").lower() == "100-continue" and http.version >= HttpVersion11:
+        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    try:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            return await _arriving(http.content)
+    except TimeoutError:
+        raise BadRequest(f"the body did not arrive within {REQUEST_SECONDS:g} s") from None
+    except web.RequestPayloadError:
+        raise BadRequest("the body is not what its headers announce") from None
+
+
+async def _arriving(content: StreamReader) -> bytes:
+    pieces, size = [], 0
+    while piece := await content.readany():
+        pieces.append(piece)
+        size += len(piece)
+        if size > BODY_BYTES:
+            raise _too_large()
+    return b"".join(pieces)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"Request entity too large: limit is {BODY_BYTES}")
+
+
+def _abort(http: web.BaseRequest) -> None:
+    """Close without the mark of a whole answer, so that nobody takes half of one for it."""
+    if http.transport is not None:
+        http.transport.abort()

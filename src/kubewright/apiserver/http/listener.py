@@ -1,0 +1,171 @@
+"""The socket of the embedded server: TLS on loopback, and an end that comes when it is asked for.
+
+Theory.      aiohttp's server without its application layer: one handler, no routes, no middleware.
+             Closing goes outside in: no new connections, idle ones closed, watches ended as if
+             they were over, requests under way given a moment, then whatever is left is dropped.
+Invariants.  Beyond loopback only when told to; and there is no way to serve without authentication.
+             A stranger's noise (a handshake that fails, a request that is none) costs one debug line.
+Called by    the server at start-up. Continues in ``exchange``.
+"""
+
+import asyncio
+import errno
+from ipaddress import ip_address
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.exchange import Exchange
+from kubewright.apiserver.http.pki import Pki
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.http import Handler
+
+log = structlog.get_logger("kubewright.apiserver.http")
+
+LOOPBACK = "127.0.0.1"
+GRACE = 1.0
+"""Seconds that requests under way are given when the server closes."""
+
+HANDSHAKE_SECONDS = 10.0
+FAREWELL_SECONDS = 0.5
+"""For a client to answer the end of TLS; most do at once, some never."""
+
+IDLE_SECONDS = 300.0
+"""Longer than clients keep idle connections (Go: 90 s), so that it is they who close."""
+
+BACKLOG = 1024
+LINE_BYTES = 64 * 1024
+"""Longest request line: selectors and continue tokens are long."""
+
+HEADER_BYTES = 16 * 1024
+HEADERS = 128
+LINGER_SECONDS = 2.0
+"""How long the rest of a body that we refused is read, so that its sender sees the refusal."""
+
+
+class Listener:
+    """Serves ``handler`` over HTTPS between ``start`` and ``close``.
+
+    Args:
+        handler: the API server.
+        clock: tells when a certificate has ended.
+        pki: who we are, and whose clients we know.
+        host: an address; ``localhost`` is 127.0.0.1.
+        port: 0 takes a free one; ``port`` and ``url`` tell which.
+        authenticator: knows more than client certificates, if given.
+        beyond_loopback: allow a ``host`` that others can reach.
+        compress: large answers, for clients that ask; by default beyond loopback only, where it
+            saves more time than it costs.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        clock: Clock,
+        pki: Pki,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        authenticator: Authenticator | None = None,
+        beyond_loopback: bool = False,
+        compress: bool | None = None,
+    ) -> None:
+        self.host = LOOPBACK if host == "localhost" else host
+        self.port = port
+        local = is_loopback(self.host)
+        if not local and not beyond_loopback:
+            raise InvalidInput(
+                f"{host} can be reached from elsewhere; say explicitly that you want to listen there"
+            )
+        if not 0 <= port <= 65535:
+            raise InvalidInput(f"{port} is no port; ports go from 0 (any free one) to 65535")
+        self._pki = pki
+        knows = authenticator or Authenticator(clock)
+        self._exchange = Exchange(handler, knows, compress=not local if compress is None else compress)
+        self._web: web.Server | None = None
+        self._socket: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine find the server."""
+        host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.host, self.host)
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            InvalidInput: the address is taken, not ours, or not allowed to us.
+        """
+        self._web = web.Server(
+            self._exchange.serve,
+            handler_cancellation=True,
+            access_log=None,
+            logger=_Quiet(),
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=LINE_BYTES,
+            max_field_size=HEADER_BYTES,
+            max_headers=HEADERS,
+            auto_decompress=False,  # kube-apiserver takes no compressed bodies, and bombs are compressed
+        )
+        try:
+            self._socket = await asyncio.get_running_loop().create_server(
+                self._web,
+                self.host,
+                self.port,
+                ssl=self._pki.server_context(),
+                backlog=BACKLOG,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=FAREWELL_SECONDS,
+            )
+        except OSError as error:
+            raise InvalidInput(_why_not(error, self.host, self.port)) from None
+        self.port = int(self._socket.sockets[0].getsockname()[1])
+        log.debug("listening", url=self.url)
+
+    async def close(self) -> None:
+        """Stop listening and end what is under way; takes some two seconds at most. May be called twice."""
+        serving, self._web = self._web, None
+        listening, self._socket = self._socket, None
+        if serving is None:
+            return
+        if listening is not None:
+            listening.close()
+        serving.pre_shutdown()
+        await self._exchange.end(GRACE)
+        await serving.shutdown(FAREWELL_SECONDS)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address; names are not looked up, and are not trusted."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is taken; choose another with --port, or 0 for a free one"
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} is not allowed to you; choose one above 1023 with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine"
+    return f"cannot listen on {host}:{port}: {error.strerror or error}"
+
+
+class _Quiet:
+    """aiohttp's log, turned down: what it calls errors here are mistakes of strangers."""
+
+    def debug(self, message: str, *args: Any, **_more: Any) -> None:
+        log.debug("a connection went wrong", why=_filled(message, args))
+
+    info = warning = error = exception = debug
+
+
+def _filled(message: str, args: tuple[Any, ...]) -> str:
+    return message % args if args else message

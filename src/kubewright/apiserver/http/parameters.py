@@ -1,0 +1,194 @@
+"""Queries and option bodies, taken apart and checked as kube-apiserver checks them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.apiserver.http import bodies
+from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.reading import Wanted
+from kubewright.apiserver.registry.target import IGNORE, STRICT, WARN, Options
+from kubewright.wire.errors import BadRequest, Invalid
+from kubewright.wire.http import Request
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchWanted:
+    """``since`` is the version to begin after; None: now. ``initial`` asks for what is there first,
+    and ``marks_initial`` for the bookmark that ends it."""
+
+    since: int | None
+    initial: bool
+    marks_initial: bool
+    bookmarks: bool
+    timeout: float | None
+
+
+def options(request: Request, name: str) -> Options:
+    """Options of a create, update or patch; ``name`` is what errors call them (``CreateOptions``).
+
+    Raises:
+        Invalid: a value is none of those there are.
+    """
+    dry_run = [value for key, value in request.query if key == "dryRun"]
+    if any(value not in ("All", "") for value in dry_run):
+        raise _bad_dry_run(name, dry_run)
+    validation = request.param("fieldValidation") or WARN
+    if validation not in (IGNORE, WARN, STRICT):
+        said = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise _invalid(name, "FieldValueNotSupported", "fieldValidation", said)
+    return Options("All" in dry_run, validation)
+
+
+def delete_options(request: Request) -> tuple[Wish, Options]:
+    """What a delete asks for, from its body or its query.
+
+    Raises:
+        BadRequest, Invalid
+    """
+    if not request.body:
+        return deletion(request, {})
+    return deletion(
+        request, bodies.read(request.body, request.headers.get("content-type", ""), "DeleteOptions")
+    )
+
+
+def deletion(request: Request, sent: Any) -> tuple[Wish, Options]:
+    """The same from DeleteOptions that are read already (an Eviction brings its own)."""
+    if not isinstance(sent, Mapping) or sent.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise BadRequest("the body of a delete must be DeleteOptions")
+    dry_run = sent.get("dryRun") or [value for key, value in request.query if key == "dryRun" and value]
+    if dry_run not in ([], ["All"]):
+        raise _bad_dry_run("DeleteOptions", dry_run)
+    preconditions = sent.get("preconditions") or {}
+    if not isinstance(preconditions, Mapping):
+        raise BadRequest("preconditions must be an object")
+    wish = Wish(
+        uid=_text(preconditions, "uid"),
+        resource_version=_text(preconditions, "resourceVersion"),
+        grace=_grace(sent, request),
+        propagation=_propagation(sent, request),
+    )
+    return wish, Options(bool(dry_run))
+
+
+def list_options(request: Request) -> Wanted:
+    """Which part of a list is wanted.
+
+    Raises:
+        BadRequest, Invalid
+    """
+    limit, following = _integer(request, "limit") or 0, request.param("continue")
+    match, version = request.param("resourceVersionMatch"), _version(request.param("resourceVersion"))
+    if match not in ("", "Exact", "NotOlderThan"):
+        said = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        raise _invalid("ListOptions", "FieldValueNotSupported", "resourceVersionMatch", said)
+    if match and version is None:
+        raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if match == "Exact" and version == 0:
+        raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if following and version:
+        raise BadRequest("specifying resource version is not allowed when using continue")
+    return Wanted(
+        limit=max(limit, 0),
+        following=following,
+        exact=version if match == "Exact" else None,
+        at_least=0 if match == "Exact" else version or 0,
+    )
+
+
+def watch_options(request: Request) -> WatchWanted:
+    """How a watch begins and ends.
+
+    Raises:
+        BadRequest, Invalid
+    """
+    asked, match = request.param("sendInitialEvents"), request.param("resourceVersionMatch")
+    if asked and match != "NotOlderThan":
+        raise _forbidden_match("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if match and not asked:
+        raise _forbidden_match(
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        )
+    version = _version(request.param("resourceVersion"))
+    bookmarks = flag(request, "allowWatchBookmarks")
+    # Without a version, or with "0", a watch begins with what is there; so it always was.
+    initial = asked != "false" if asked else not version
+    timeout = _integer(request, "timeoutSeconds")
+    return WatchWanted(
+        since=None if initial or not version else version,
+        initial=initial,
+        marks_initial=initial and bool(asked) and bookmarks,
+        bookmarks=bookmarks,
+        timeout=float(timeout) if timeout else None,
+    )
+
+
+def flag(request: Request, name: str) -> bool:
+    """A boolean parameter: given and not ``0`` or ``false``."""
+    given = {key: value for key, value in request.query if key == name}
+    return bool(given) and given[name].lower() not in ("0", "false")
+
+
+def _integer(request: Request, name: str) -> int | None:
+    text = request.param(name)
+    if not text:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text) is None:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def _version(text: str) -> int | None:
+    if not text:
+        return None
+    if re.fullmatch(r"[0-9]{1,19}", text) is None:
+        said = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise BadRequest(f"invalid resource version: resourceVersion: {said}")
+    return int(text)
+
+
+def _grace(sent: Mapping[str, Any], request: Request) -> int | None:
+    value = sent.get("gracePeriodSeconds")
+    if value is None:
+        return _integer(request, "gracePeriodSeconds")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadRequest("gracePeriodSeconds must be an integer")
+    return value
+
+
+def _propagation(sent: Mapping[str, Any], request: Request) -> str:
+    policy = sent.get("propagationPolicy") or request.param("propagationPolicy")
+    orphan = sent.get("orphanDependents")
+    if isinstance(orphan, bool) and not policy:
+        return "Orphan" if orphan else "Background"
+    if policy and policy not in _POLICIES:
+        said = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        raise _invalid("DeleteOptions", "FieldValueNotSupported", "propagationPolicy", said)
+    return str(policy or "")
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name) or ""
+    if not isinstance(value, str):
+        raise BadRequest(f"preconditions.{name} must be a string")
+    return value
+
+
+def _bad_dry_run(name: str, given: Any) -> Invalid:
+    shown = ", ".join(f'"{value}"' for value in given) if isinstance(given, list) else given
+    said = f'Unsupported value: [{shown}]: supported values: "All"'
+    return _invalid(name, "FieldValueNotSupported", "dryRun", said)
+
+
+def _forbidden_match(said: str) -> Invalid:
+    return _invalid("ListOptions", "FieldValueForbidden", "resourceVersionMatch", f"Forbidden: {said}")
+
+
+def _invalid(name: str, reason: str, field: str, message: str) -> Invalid:
+    causes = [{"reason": reason, "message": message, "field": field}]
+    details = {"group": "meta.k8s.io", "kind": name, "causes": causes}
+    return Invalid(f'{name}.meta.k8s.io "" is invalid: {field}: {message}', details=details)

@@ -1,0 +1,153 @@
+"""Subresources that are kinds of their own, and reviews: from request to answer.
+
+Called by    ``app``, before ``resources``. Continues in ``registry.parts``, where the rules are.
+"""
+
+from typing import Any
+
+import orjson
+
+from kubewright.apiserver.http import answers, authz, bodies, parameters
+from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry.kind import Catalog, Object
+from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
+from kubewright.apiserver.registry.parts.tokens import Account, Tokens
+from kubewright.apiserver.registry.patching import edit_of
+from kubewright.apiserver.registry.target import Options, Target
+from kubewright.apiserver.registry.writing import Edit, Writing
+from kubewright.apiserver.store import Record, Store
+from kubewright.base.clock import Clock
+from kubewright.wire.errors import BadRequest, MethodNotAllowed
+from kubewright.wire.gvk import Resource
+from kubewright.wire.http import Request, Response
+
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+_SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+class Parts:
+    """Answers for everything that ``serves`` says yes to."""
+
+    def __init__(
+        self, store: Store, writing: Writing, catalog: Catalog, tokens: Tokens, clock: Clock
+    ) -> None:
+        self._store, self._writing, self._catalog = store, writing, catalog
+        self._tokens, self._clock = tokens, clock
+
+    def serves(self, target: Target, part: str) -> bool:
+        if part:
+            return part in ("scale", "eviction", "binding", "token")
+        return target.kind.resource.kind in reviews.REVIEWS and not target.kind.custom
+
+    async def serve(self, request: Request, target: Target, verb: str, part: str) -> Response:
+        """The answer.
+
+        Raises:
+            ApiError
+        """
+        if part == "scale":
+            return await self._scale(request, target, verb)
+        if verb != "create" or (part and not target.namespace):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        match part:
+            case "eviction":
+                return await self._evict(request, target)
+            case "binding":
+                return await self._bind(request, target)
+            case "token":
+                return self._token(request, target)
+        return self._review(request, target)
+
+    async def _scale(self, request: Request, target: Target, verb: str) -> Response:
+        kind = target.kind
+        if verb == "get":
+            return answers.plain(
+                scale.scale_of(kind, codec.decode(kind, self._there(target))), self._form(request)
+            )
+        if verb not in ("update", "patch"):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        options = parameters.options(request, "UpdateOptions")
+        change = self._scale_change(request, target, verb)
+        written = await self._writing.update(target, scale.scaling(kind, change), options)
+        return answers.plain(scale.scale_of(kind, orjson.loads(written.data)), self._form(request))
+
+    def _scale_change(self, request: Request, target: Target, verb: str) -> Edit:
+        content_type = request.headers.get("content-type", "")
+        if verb == "patch":
+            media = bodies.media_type(content_type)
+            patch = bodies.read_patch(request.body) if media.endswith("+json") else None
+            return edit_of(target.kind, media, patch)
+        sent = bodies.read(request.body, content_type, "Scale")
+        if isinstance(sent, dict) and sent.get("kind", "Scale") != "Scale":
+            raise BadRequest(f"the body must be a Scale, not a {sent['kind']}")
+        return lambda _before: sent
+
+    async def _evict(self, request: Request, target: Target) -> Response:
+        sent = self._body(request, "Eviction")
+        name = (sent.get("metadata") or {}).get("name") or target.name
+        if name != target.name:
+            raise BadRequest("name in URL does not match name in Eviction object")
+        wish, options = parameters.deletion(request, sent.get("deleteOptions") or {})
+        pod = codec.decode(target.kind, self._latest(target))
+        self._writing.expect(target, wish)
+        decision = eviction.decide(pod, eviction.budgets_for(pod, self._budgets(target)), self._clock.now())
+        if isinstance(decision, eviction.Spend):
+            await self._spend(decision.budget, pod, target, wish, options)
+        else:
+            await self._writing.delete(target, wish, options)
+        return answers.plain(_SUCCESS, self._form(request), code=201)
+
+    async def _spend(self, budget: Object, pod: Object, target: Target, wish: Wish, options: Options) -> None:
+        """Take the disruption from the budget and the pod from its node, staged in one turn."""
+        kind = self._catalog.find(BUDGETS.group, BUDGETS.version, BUDGETS.plural)
+        assert kind is not None
+        place = Target(kind, target.namespace, budget["metadata"]["name"])
+        await self._writing.update(place, lambda _old: budget, options, part="status")
+        await self._writing.delete(target, wish, options)
+
+    async def _bind(self, request: Request, target: Target) -> Response:
+        options = parameters.options(request, "CreateOptions")
+        edit = binding.binding(self._body(request, "Binding"), target.name, self._clock.now())
+        await self._writing.update(target, edit, options, part="binding")
+        return answers.plain(_SUCCESS, self._form(request), code=201)
+
+    def _token(self, request: Request, target: Target) -> Response:
+        sent = self._body(request, "TokenRequest")
+        account = Account(target.namespace, target.name, self._there(target).uid)
+        return answers.plain(self._tokens.answer(sent, account), self._form(request), code=201)
+
+    def _review(self, request: Request, target: Target) -> Response:
+        kind = target.kind.resource.kind
+        sent = self._body(request, kind)
+        sent = {**sent, "apiVersion": target.kind.resource.api_version, "kind": kind}
+        answer = reviews.review(kind, sent, request.user, authz.authenticated, self._tokens.user)
+        assert answer is not None
+        return answers.plain(answer, self._form(request), code=201)
+
+    def _budgets(self, target: Target) -> list[Object]:
+        """The namespace's budgets, with what evictions of this very turn have taken from them."""
+        committed = self._store.scan(str(BUDGETS), target.prefix)
+        latest = (self._store.latest(str(BUDGETS), record.key) for record in committed)
+        return [orjson.loads(record.data) for record in latest if record is not None]
+
+    def _there(self, target: Target) -> Record:
+        record = self._store.get(target.collection, target.key)
+        if record is None:
+            raise refusals.not_found(target.kind.resource, target.name)
+        return record
+
+    def _latest(self, target: Target) -> Record:
+        record = self._store.latest(target.collection, target.key)
+        if record is None:
+            raise refusals.not_found(target.kind.resource, target.name)
+        return record
+
+    def _body(self, request: Request, kind: str) -> dict[str, Any]:
+        sent = bodies.read(request.body, request.headers.get("content-type", ""), kind)
+        if not isinstance(sent, dict) or not isinstance(sent.get("metadata") or {}, dict):
+            raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): it is no object")
+        return sent
+
+    def _form(self, request: Request) -> answers.Form:
+        return answers.form(request.headers.get("accept", ""))

@@ -1,0 +1,146 @@
+"""Whom the embedded server trusts: a private authority, and the identities it has given out.
+
+Theory.      Made at the first start, kept in the data folder, used again ever after, so that a
+             kubeconfig that somebody copied goes on working. One file per identity holds the
+             certificate and its key: it is replaced as a whole, so there are no halves to repair.
+             At each start whatever ends within a year is made anew; so a running server may stay
+             up for a year and never meets its own expiry.
+Files.       In the folder, mode 0700: ``ca.pem``, ``server.pem``, ``admin.pem``, mode 0600.
+Invariants.  Every identity is signed by the authority that is there now. Keys never leave this
+             machine, and no client trusts the authority unless a kubeconfig says so.
+Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
+"""
+
+import ssl
+import tempfile
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+
+from kubewright.apiserver.http.certificates import Identity, new_authority, new_client, new_server, vouches
+from kubewright.apiserver.http.private_file import make_private_folder, write_private
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.http import User
+
+LIFETIME = timedelta(days=3650)
+"""Of the authority; what it signs lasts as long by default."""
+
+RENEWED_BEFORE = timedelta(days=365)
+
+NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+"""How the server may always be called; the last three are its names inside of a cluster."""
+
+ADMIN = User("kubewright-admin", ("system:masters",))
+"""The owner of the data folder; members of ``system:masters`` may do everything."""
+
+
+class Pki:
+    """The authority, the server's identity and the admin's.
+
+    ``authority`` is the certificate that clients must trust, PEM.
+    """
+
+    def __init__(self, authority: Identity, server: Identity, admin: Identity, clock: Clock) -> None:
+        self._authority = authority
+        self._clock = clock
+        self.authority = authority.certificate
+        self.server = server
+        self.admin = admin
+
+    def issue(self, user: str, *groups: str, lifetime: timedelta = LIFETIME) -> Identity:
+        """A client certificate for somebody else.
+
+        Raises:
+            InvalidInput: a name is empty or too long for a certificate.
+        """
+        return new_client(self._authority, User(user, groups), self._clock.now(), lifetime)
+
+    def server_context(self) -> ssl.SSLContext:
+        """TLS as the server speaks it: 1.2 and up; clients may show a certificate of ours.
+
+        One that we did not sign, or that has expired, fails in the handshake.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=self.authority.decode())
+        context.set_alpn_protocols(["http/1.1"])
+        context.num_tickets = 0  # no client of ours resumes; two tickets per handshake are not free
+        _load(context, self.server)
+        return context
+
+    def client_context(self, identity: Identity | None = None) -> ssl.SSLContext:
+        """TLS for a client in this process that trusts this server, and perhaps says who it is."""
+        context = ssl.create_default_context(cadata=self.authority.decode())
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if identity is not None:
+            _load(context, identity)
+        return context
+
+
+def in_memory(clock: Clock, hosts: Iterable[str] = ()) -> Pki:
+    """An authority that is gone with the process. ``hosts`` are further names of the server.
+
+    TLS itself goes by the real time, so the clock must not be far from it.
+    """
+    now = clock.now()
+    authority = new_authority("kubewright", now, LIFETIME)
+    server = new_server(authority, (*NAMES, *hosts), now, LIFETIME)
+    return Pki(authority, server, new_client(authority, ADMIN, now, LIFETIME), clock)
+
+
+def in_folder(folder: Path, clock: Clock, hosts: Iterable[str] = ()) -> Pki:
+    """The authority that lives in ``folder``; made if there is none, renewed where time runs out.
+
+    Raises:
+        InvalidInput: the folder cannot be used, or a file in it is not what it should be.
+    """
+    make_private_folder(folder)
+    now, names = clock.now(), (*NAMES, *hosts)
+
+    def lasting(identity: Identity) -> bool:
+        return identity.expires > now + RENEWED_BEFORE
+
+    def ours(identity: Identity) -> bool:
+        return lasting(identity) and vouches(authority, identity)
+
+    def called_so(identity: Identity) -> bool:
+        return ours(identity) and identity.names() >= set(names)
+
+    authority = _kept(folder / "ca.pem", lasting, lambda: new_authority("kubewright", now, LIFETIME))
+    server = _kept(folder / "server.pem", called_so, lambda: new_server(authority, names, now, LIFETIME))
+    admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
+    return Pki(authority, server, admin, clock)
+
+
+def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Identity]) -> Identity:
+    """The identity in ``path`` if there is a good one, else a new one, which is put there."""
+    found = _read(path)
+    if found is not None and good(found):
+        path.chmod(0o600)  # a copy or a backup may have opened it to others
+        return found
+    made = make()
+    write_private(path, made.pem)
+    return made
+
+
+def _read(path: Path) -> Identity | None:
+    try:
+        return Identity.from_pem(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise InvalidInput(
+            f"{path} is not a certificate with its key; put the file back, or delete it to get a new one"
+        ) from None
+
+
+def _load(context: ssl.SSLContext, identity: Identity) -> None:
+    """Give a context its identity. OpenSSL reads it from a file only, which nobody else can open."""
+    with tempfile.NamedTemporaryFile(prefix="kubewright-") as file:
+        file.write(identity.pem)
+        file.flush()
+        context.load_cert_chain(file.name)

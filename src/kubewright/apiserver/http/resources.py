@@ -1,0 +1,169 @@
+"""What the methods of HTTP mean for resources.
+
+Theory.      A path names a kind and perhaps an object and a part of it; the method and the presence
+             of a name choose the verb. Verbs on whole objects are here; parts that are kinds of
+             their own (scale, eviction, binding, token) are in ``parts``.
+Called by    ``app``. Continues in ``registry.reading`` and ``registry.writing``.
+"""
+
+from typing import Any
+
+from kubewright.apiserver.http import answers, bodies, parameters
+from kubewright.apiserver.http.paths import ResourcePath
+from kubewright.apiserver.http.watch import Watches
+from kubewright.apiserver.registry import filters, refusals
+from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.patching import edit_of
+from kubewright.apiserver.registry.reading import Page, Reading, Wanted
+from kubewright.apiserver.registry.target import Options, Target
+from kubewright.apiserver.registry.writing import Writing, Written
+from kubewright.base.clock import Clock
+from kubewright.wire.errors import ApiError, MethodNotAllowed
+from kubewright.wire.http import JSON, Request, Response
+
+_NOT_ALLOWED = "the server does not allow this method on the requested resource"
+_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+
+
+def verb_of(request: Request, path: ResourcePath) -> str:
+    """The Kubernetes verb of a request; empty when the method means nothing there."""
+    if path.part and request.method == "POST":
+        return "create"
+    verb = (_ONE if path.name else _ALL).get(request.method, "")
+    return "watch" if verb == "list" and parameters.flag(request, "watch") else verb
+
+
+class Resources:
+    """The verbs, from request to answer."""
+
+    def __init__(self, reading: Reading, writing: Writing, catalog: Catalog, clock: Clock) -> None:
+        self._reading, self._writing = reading, writing
+        self._watches = Watches(reading, clock)
+        self._catalog, self._clock = catalog, clock
+
+    def target(self, path: ResourcePath) -> Target:
+        """The kind and place that a path names.
+
+        Raises:
+            NotFound: no such kind is served, or not in this scope.
+        """
+        kind = self._catalog.find(path.group, path.version, path.plural)
+        if kind is None or (path.namespace and not kind.resource.namespaced):
+            raise refusals.no_such_path()
+        if path.part and path.part not in _parts_of(kind):
+            raise refusals.no_such_path()
+        return Target(kind, path.namespace, path.name)
+
+    async def serve(self, request: Request, target: Target, verb: str, part: str) -> Response:
+        """The answer to a verb on whole objects, or on their status.
+
+        Raises:
+            ApiError
+        """
+        kind = target.kind
+        allowed = verb in kind.verbs or (part and verb in ("get", "update", "patch"))
+        if not allowed or (kind.resource.namespaced and not target.namespace and verb == "create"):
+            raise MethodNotAllowed(_NOT_ALLOWED)
+        match verb:
+            case "get":
+                return self._one(request, kind, self._reading.get(target))
+            case "list":
+                return self._list(request, target)
+            case "watch":
+                return self._watch(request, target)
+            case "create":
+                return await self._create(request, target)
+            case "update":
+                return await self._update(request, target, part)
+            case "patch":
+                return await self._patch(request, target, part)
+            case "delete":
+                return await self._delete(request, target)
+        return await self._delete_all(request, target)
+
+    def _list(self, request: Request, target: Target) -> Response:
+        form = self._form(request)
+        found = self._reading.list(
+            target, self._filter(request, target.kind), parameters.list_options(request)
+        )
+        return answers.page(target.kind, found, form, self._clock.now())
+
+    def _watch(self, request: Request, target: Target) -> Response:
+        form, wanted = self._form(request), parameters.watch_options(request)
+        matches = self._filter(request, target.kind)
+        stream = self._watches.begin(target, matches, wanted, form)
+        return Response(200, content_type=f"{JSON};stream=watch", stream=stream)
+
+    async def _create(self, request: Request, target: Target) -> Response:
+        options = parameters.options(request, "CreateOptions")
+        sent, doubled = self._body(request, target.kind, options)
+        written = await self._writing.create(target, sent, options, doubled=doubled)
+        return self._written(request, target.kind, written, options)
+
+    async def _update(self, request: Request, target: Target, part: str) -> Response:
+        options = parameters.options(request, "UpdateOptions")
+        sent, doubled = self._body(request, target.kind, options)
+        written = await self._writing.update(target, lambda _old: sent, options, part=part, doubled=doubled)
+        return self._written(request, target.kind, written, options)
+
+    async def _patch(self, request: Request, target: Target, part: str) -> Response:
+        options = parameters.options(request, "PatchOptions")
+        media = bodies.media_type(request.headers.get("content-type", ""))
+        patch = bodies.read_patch(request.body) if media.endswith("+json") else None
+        edit = edit_of(target.kind, media, patch)
+        written = await self._writing.update(target, edit, options, part=part, patched=True)
+        return self._written(request, target.kind, written, options)
+
+    async def _delete(self, request: Request, target: Target) -> Response:
+        wish, options = parameters.delete_options(request)
+        written = await self._writing.delete(target, wish, options)
+        if not written.gone:
+            return self._one(request, target.kind, written.data)
+        return answers.plain(_deleted(target, written.uid), self._form(request))
+
+    async def _delete_all(self, request: Request, target: Target) -> Response:
+        wish, options = parameters.delete_options(request)
+        found = self._reading.list(target, self._filter(request, target.kind), Wanted())
+        for record in found.records:
+            namespace, _, name = record.key.rpartition("/")
+            await self._delete_one(Target(target.kind, namespace, name), wish, options)
+        page = Page(found.records, self._reading.version)
+        return answers.page(target.kind, page, self._form(request), self._clock.now())
+
+    async def _delete_one(self, target: Target, wish: Wish, options: Options) -> None:
+        try:
+            await self._writing.delete(target, wish, options)
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone, or no longer what the preconditions meant
+                raise
+
+    def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:
+        sent = bodies.read(request.body, request.headers.get("content-type", ""), kind.resource.kind)
+        return sent, [] if options.validation == "Ignore" else bodies.doubled(request.body, sent)
+
+    def _filter(self, request: Request, kind: ServedKind) -> filters.Filter:
+        return filters.parse(kind, request.param("labelSelector"), request.param("fieldSelector"))
+
+    def _form(self, request: Request) -> answers.Form:
+        return answers.form(request.headers.get("accept", ""), request.param("includeObject"))
+
+    def _one(self, request: Request, kind: ServedKind, data: bytes, code: int = 200) -> Response:
+        return answers.one(kind, data, self._form(request), self._clock.now(), code=code)
+
+    def _written(self, request: Request, kind: ServedKind, written: Written, options: Options) -> Response:
+        answer = self._one(request, kind, written.data, 201 if written.created else 200)
+        return answers.warned(answer, options.warnings)
+
+
+def _parts_of(kind: ServedKind) -> frozenset[str]:
+    found = {"status"} if kind.has_status else set()
+    return kind.subresources | found | ({"scale"} if kind.scale else set())
+
+
+def _deleted(target: Target, uid: str) -> Object:
+    resource = target.kind.resource
+    group = {"group": resource.group} if resource.group else {}
+    details = {"name": target.name, **group, "kind": resource.plural, "uid": uid}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

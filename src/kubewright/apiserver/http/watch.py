@@ -1,0 +1,146 @@
+"""The stream of a watch: what is there, then what changes, in chunks of whole lines.
+
+Theory.      The stream sleeps until its watcher has changes, then writes them in chunks. Once a
+             minute it writes a bookmark, so that the client's place keeps up with changes that it
+             does not see, and a resumed watch does not get 410.
+Invariants.  A stream ends: at the client's timeout, or at a random time between half an hour and a
+             whole one, or when the watcher is cut. However it ends, also when it was never begun
+             to be read, ``aclose`` gives the watcher back.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from itertools import islice
+from typing import Any
+
+from kubewright.apiserver.http import answers
+from kubewright.apiserver.http.answers import Form
+from kubewright.apiserver.http.parameters import WatchWanted
+from kubewright.apiserver.registry import codec
+from kubewright.apiserver.registry.filters import Filter
+from kubewright.apiserver.registry.reading import Page, Reading, Wanted, seen_as
+from kubewright.apiserver.registry.target import Target
+from kubewright.apiserver.store import Change, Watcher
+from kubewright.base.clock import Clock
+from kubewright.wire.watch import ADDED
+
+BOOKMARK_SECONDS = 60.0
+"""Time between bookmarks for a client that wants them."""
+
+SHORTEST_SECONDS = 1800.0
+"""A watch without a timeout lasts between this and twice this, as kube-apiserver's do."""
+
+CHUNK_LINES = 500
+"""Lines of one chunk at most, so that a long start does not stand in memory at once."""
+
+
+class Watches:
+    """Begins streams."""
+
+    def __init__(self, reading: Reading, clock: Clock) -> None:
+        self._reading, self._clock = reading, clock
+
+    def begin(
+        self, target: Target, matches: Filter, wanted: WatchWanted, form: Form
+    ) -> AsyncGenerator[bytes, None]:
+        """The stream, with its watcher in place: no change after this call is missed.
+
+        Raises:
+            Gone: the version to begin after is too old.
+        """
+        found = self._reading.list(target, matches, Wanted()) if wanted.initial else None
+        watcher = self._reading.watch(target, wanted.since)
+        view = _View(target, matches, form, self._clock)
+        return _Stream(self._reading, self._clock, watcher, view, wanted).beginning(found)
+
+
+class _View:
+    """What changes look like to this client."""
+
+    def __init__(self, target: Target, matches: Filter, form: Form, clock: Clock) -> None:
+        self._kind, self._matches, self._form, self._clock = target.kind, matches, form, clock
+        self._first = True
+
+    def there(self, page: Page) -> Iterator[bytes]:
+        for record in page.records:
+            yield self._line(ADDED, codec.in_version(self._kind, record))
+
+    def changed(self, changes: Iterator[Change]) -> Iterator[bytes]:
+        for change in changes:
+            if (seen := seen_as(self._matches, self._kind, change)) is not None:
+                yield self._line(*seen)
+
+    def bookmark(self, version: int, *, ends_initial: bool = False) -> bytes:
+        return answers.bookmark(self._kind, version, ends_initial=ends_initial, wanted=self._form)
+
+    def _line(self, type_: str, data: bytes) -> bytes:
+        line = answers.event(self._kind, type_, data, self._form, self._clock.now(), first=self._first)
+        self._first = False
+        return line
+
+
+class _Stream(AsyncGenerator[bytes, None]):
+    """An async generator written as a class: a plain one that was never begun cannot be closed."""
+
+    def __init__(
+        self, reading: Reading, clock: Clock, watcher: Watcher, view: _View, wanted: WatchWanted
+    ) -> None:
+        self._reading, self._clock, self._watcher, self._view = reading, clock, watcher, view
+        self._bookmarks, self._marks_initial = wanted.bookmarks, wanted.marks_initial
+        now = clock.monotonic()
+        self._ends = now + (wanted.timeout or SHORTEST_SECONDS * (1 + clock.random.random()))
+        self._marked = now
+        self._lines: Iterator[bytes] = iter(())
+
+    def beginning(self, found: Page | None) -> "_Stream":
+        if found is not None:
+            self._lines = self._initial(found)
+        return self
+
+    async def asend(self, _value: None) -> bytes:
+        try:
+            if (chunk := await self._next()) is not None:
+                return chunk
+        except BaseException:
+            await self.aclose()
+            raise
+        await self.aclose()
+        raise StopAsyncIteration
+
+    async def athrow(self, error: Any, *_rest: Any) -> bytes:
+        await self.aclose()
+        raise error
+
+    async def aclose(self) -> None:
+        self._reading.done(self._watcher)
+
+    async def _next(self) -> bytes | None:
+        """The next chunk; None at the end."""
+        while True:
+            if chunk := b"".join(islice(self._lines, CHUNK_LINES)):
+                return chunk
+            if changes := self._watcher.take():
+                self._lines = self._view.changed(iter(changes))
+                continue
+            now = self._clock.monotonic()
+            if self._watcher.closed or now >= self._ends:
+                return None
+            if self._bookmarks and now >= self._marked + BOOKMARK_SECONDS:
+                self._marked = now
+                return self._view.bookmark(self._reading.version)
+            await self._ready(
+                min(self._ends, self._marked + BOOKMARK_SECONDS if self._bookmarks else self._ends) - now
+            )
+
+    async def _ready(self, seconds: float) -> None:
+        try:
+            # Not less than a loop can tell apart: on virtual time a rest of 1e-10 s never passes.
+            async with asyncio.timeout(max(seconds, 0.001)):
+                await self._watcher.ready()
+        except TimeoutError:
+            pass  # the caller sees what it is time for
+
+    def _initial(self, found: Page) -> Iterator[bytes]:
+        yield from self._view.there(found)
+        if self._marks_initial:
+            yield self._view.bookmark(found.version, ends_initial=True)

@@ -1,0 +1,124 @@
+"""Evictions: a pod may go when the disruption budgets that speak for it allow it.
+
+Theory.      A budget's ``status.disruptionsAllowed`` is what may still go now. An eviction takes one
+             from it in the same turn of the loop in which it decides, so two evictions never take
+             the same one; ``disruptedPods`` tells the disruption controller which pod is on its
+             way, so that it does not count it twice. ``decide`` is pure.
+Source       Kubernetes' API-initiated eviction; sentences observed on v1.36.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubewright.apiserver.registry.kind import Object
+from kubewright.base.clock import rfc3339
+from kubewright.wire import selectors
+from kubewright.wire.errors import ApiError, Forbidden, TooManyRequests
+
+MOST_DISRUPTED = 2000
+"""Evictions that a budget may have on their way."""
+
+AGAIN_SECONDS = 10.0
+"""When to come back to a budget whose status is not yet computed."""
+
+_WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."
+_MORE_THAN_ONE = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """No budget stands in the way; delete the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """First write ``budget``, which has one disruption less."""
+
+    budget: Object
+
+
+def budgets_for(pod: Object, budgets: Sequence[Object]) -> list[Object]:
+    """The budgets of the pod's namespace that select it."""
+    labels = pod["metadata"].get("labels", {})
+    return [
+        b for b in budgets if selectors.from_object((b.get("spec") or {}).get("selector")).matches(labels)
+    ]
+
+
+def decide(pod: Object, budgets: Sequence[Object], now: datetime) -> Free | Spend:
+    """Whether a pod may be evicted, and what it costs. ``budgets`` are those that select it.
+
+    Raises:
+        TooManyRequests: not now.
+        Forbidden: a budget's status makes no sense.
+        ApiError: several budgets select the pod (500, as kube-apiserver).
+    """
+    if _needs_no_budget(pod) or not budgets:
+        return Free()
+    if len(budgets) > 1:
+        raise ApiError(_MORE_THAN_ONE, code=500, reason="")
+    budget = budgets[0]
+    spec, status = budget.get("spec") or {}, budget.get("status") or {}
+    if not _ready(pod) and _unready_may_go(spec, status):
+        return Free()
+    return Spend(_spent(budget, status, pod["metadata"]["name"], now))
+
+
+def _needs_no_budget(pod: Object) -> bool:
+    over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending")
+    return over or "deletionTimestamp" in pod["metadata"]
+
+
+def _unready_may_go(spec: Object, status: Object) -> bool:
+    if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    desired = status.get("desiredHealthy", 0)
+    return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
+
+
+def _ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _spent(budget: Object, status: Object, pod: str, now: datetime) -> Object:
+    name = budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        said = f"The disruption budget {name} is still being processed by the server."
+        raise _too_many(said, AGAIN_SECONDS)
+    allowed, disrupted = status.get("disruptionsAllowed", 0), status.get("disruptedPods") or {}
+    if allowed < 0 or len(disrupted) > MOST_DISRUPTED:
+        why = "pdb disruptions allowed is negative" if allowed < 0 else "DisruptedPods map too big"
+        raise Forbidden(f'poddisruptionbudgets.policy "{name}" is forbidden: {why}')
+    if allowed == 0:
+        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        raise _too_many(
+            f"The disruption budget {name} needs {needs} healthy pods and has {has} currently", None
+        )
+    left = {"disruptionsAllowed": allowed - 1, "disruptedPods": {**disrupted, pod: rfc3339(now)}}
+    conditions = {"conditions": _exhausted(status, budget, now)} if allowed == 1 else {}
+    return {**budget, "status": {**status, **left, **conditions}}
+
+
+def _exhausted(status: Object, budget: Object, now: datetime) -> list[dict[str, Any]]:
+    others = [each for each in status.get("conditions") or () if each.get("type") != "DisruptionAllowed"]
+    return [
+        *others,
+        {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "reason": "InsufficientPods",
+            "message": "",
+            "lastTransitionTime": rfc3339(now),
+            "observedGeneration": budget["metadata"].get("generation", 0),
+        },
+    ]
+
+
+def _too_many(said: str, retry_after: float | None) -> TooManyRequests:
+    causes = [{"reason": "DisruptionBudget", "message": said}]
+    return TooManyRequests(_WOULD_VIOLATE, details={"causes": causes}, retry_after=retry_after)

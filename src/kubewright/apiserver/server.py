@@ -1,0 +1,99 @@
+"""The embedded API server, in process.
+
+Theory.      ``ApiServer`` joins the store, the catalog and the app. ``handle`` is the whole API as
+             a function; a socket (``http.listener``) is one more caller. Background work is one
+             task: emptying collections whose definition is ending, expiring events.
+Invariants.  After ``start`` the initial namespaces exist and every stored definition is served.
+             After ``close`` everything acknowledged is on the disk and the folder is free.
+Called by    ``compose`` and every test that needs Kubernetes.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from pathlib import Path
+
+import orjson
+
+from kubewright.apiserver.http.app import App
+from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.http.status import Counts
+from kubewright.apiserver.registry.builtin import builtin_catalog
+from kubewright.apiserver.registry.endings import Endings
+from kubewright.apiserver.registry.kind import Catalog
+from kubewright.apiserver.registry.namespaces import INITIAL, NAMESPACES
+from kubewright.apiserver.registry.parts.tokens import KEY_BYTES, Tokens
+from kubewright.apiserver.registry.serving import CRDS, Serving
+from kubewright.apiserver.registry.writing import Writing
+from kubewright.apiserver.store import Store
+from kubewright.apiserver.store.log import SqliteLog
+from kubewright.base.clock import Clock
+from kubewright.wire.http import Request, Response, User
+
+
+class ApiServer:
+    """See the module. ``path`` is the data folder, made if missing; None keeps everything in memory.
+
+    Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
+
+    Raises:
+        InvalidInput: the folder is in use by another process, or its data are not ours to read.
+    """
+
+    def __init__(self, clock: Clock, *, path: Path | None = None) -> None:
+        self.catalog: Catalog = builtin_catalog()
+        self._store = Store(None if path is None else SqliteLog(path))
+        self._tokens = Tokens(_token_key(path), clock, self._uid_of)
+        writing = Writing(self._store, self.catalog, clock)
+        self._app = App(self._store, self.catalog, writing, self._tokens, clock)
+        self._endings = Endings(self._store, self.catalog, writing, clock)
+        self._background: asyncio.Task[None] | None = None
+        serving = Serving(self._store, self.catalog, clock)
+        for record in self._store.scan(str(CRDS)):
+            serving.serve(orjson.loads(record.data))
+
+    async def start(self) -> None:
+        """Make what must be there and begin the background work."""
+        for name in INITIAL:
+            if self._store.get(str(NAMESPACES), name) is None:
+                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                await self.handle(Request("POST", NAMESPACES.path(), body=orjson.dumps(body)))
+        self._background = asyncio.create_task(self._endings.run(), name="apiserver endings")
+
+    async def close(self) -> None:
+        """End all watches, commit, let go of the data folder."""
+        if self._background is not None:
+            self._background.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._background
+        self._store.close()
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request; never raises for what a client sent."""
+        return await self._app(request)
+
+    @property
+    def counts(self) -> Counts:
+        """Requests answered, by verb, resource and code."""
+        return self._app.counts
+
+    def user_of_token(self, token: str) -> User | None:
+        """Whose service account token this is: what the listener's authentication asks."""
+        return self._tokens.user(token)
+
+    def _uid_of(self, namespace: str, name: str) -> str | None:
+        record = self._store.get("serviceaccounts", f"{namespace}/{name}")
+        return None if record is None else record.uid
+
+
+def _token_key(folder: Path | None) -> bytes:
+    """The key of tokens, kept beside the data so that tokens outlive a restart.
+
+    From the system's randomness, not the clock's: whoever knows a seed must not be able to forge.
+    """
+    if folder is None:
+        return secrets.token_bytes(KEY_BYTES)
+    path = folder / "token.key"
+    if not path.exists() or len(path.read_bytes()) != KEY_BYTES:
+        write_private(path, secrets.token_bytes(KEY_BYTES))
+    return path.read_bytes()

@@ -1,0 +1,138 @@
+"""Where the access to a cluster comes from: a kubeconfig, the pod we run in, or a Secret.
+
+Theory.      Each of the three ends in a ``Transport``. Nothing is contacted before the first request, so
+             all of them can be made anywhere; what is wrong with the input is said at once.
+Invariants.  A kubeconfig from a Secret never runs a program and never reads a file (``access``).
+Called by    ``compose`` and ``cli``.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubewright.base.clock import Clock, SystemClock
+from kubewright.base.errors import InvalidInput
+from kubewright.kube import tls
+from kubewright.kube.access import Access, TokenFile, access, merged, rooted
+from kubewright.kube.sockets import Settings
+from kubewright.kube.transport import Transport
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token, its namespace and the cluster's certificate authority."""
+
+KUBECONFIG_BYTES = 4 * 1024 * 1024
+"""Largest kubeconfig that we read."""
+
+
+def load(
+    path: str | Path | None = None,
+    context: str = "",
+    *,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+) -> Transport:
+    """The cluster of a kubeconfig.
+
+    Args:
+        path: the file. None looks at ``$KUBECONFIG`` (several files, merged), then at the pod we run
+            in, then at ``~/.kube/config``.
+        context: which; empty means the current one.
+        settings: connection settings.
+        clock: for the age of credentials.
+
+    Raises:
+        InvalidInput: no such file or context, or something in it is wrong.
+    """
+    listed = os.environ.get("KUBECONFIG", "")
+    if path is None and not listed and runs_in_cluster():
+        return in_cluster(settings=settings, clock=clock)
+    paths = [Path(path)] if path is not None else [Path(each) for each in listed.split(os.pathsep) if each]
+    paths = [each.expanduser() for each in paths or [Path("~/.kube/config")]]
+    found = [each for each in paths if each.is_file()]
+    if not found:
+        raise InvalidInput(f"there is no kubeconfig at {' or '.join(map(str, paths))}")
+    source = ":".join(map(str, found))
+    return connect(access(_merged(found), context, source=source), settings=settings, clock=clock)
+
+
+def runs_in_cluster() -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").is_file()
+
+
+def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) -> Transport:
+    """The cluster that this pod runs in, as its service account.
+
+    Raises:
+        InvalidInput: this is no pod, or it has no service account.
+    """
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise InvalidInput(
+            "this process does not run in a Kubernetes pod: KUBERNETES_SERVICE_HOST is not set"
+        )
+    try:
+        ca = (SERVICE_ACCOUNT / "ca.crt").read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {SERVICE_ACCOUNT / 'ca.crt'}: {error.strerror}") from None
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    found = Access(server, TokenFile(SERVICE_ACCOUNT / "token"), ca)
+    return connect(found, settings=settings, clock=clock)
+
+
+def from_secret(
+    data: bytes, context: str = "", *, settings: Settings | None = None, clock: Clock | None = None
+) -> Transport:
+    """The cluster of a kubeconfig that came out of a Secret: inline data only.
+
+    Raises:
+        InvalidInput: it holds a program, an auth provider or a path, or is otherwise wrong.
+    """
+    found = access(_parsed(data, "kubeconfig"), context, inline_only=True, source="kubeconfig in the Secret")
+    return connect(found, settings=settings, clock=clock)
+
+
+def connect(found: Access, *, settings: Settings | None = None, clock: Clock | None = None) -> Transport:
+    """A transport with this access.
+
+    Raises:
+        InvalidInput: its certificates are no certificates.
+    """
+    if found.ca or found.certificate:
+        tls.context(found, found.certificate, found.key)
+    settings, clock = settings or Settings(), clock or SystemClock()
+    if settings.client == "plain":
+        from kubewright.kube.plain import Plain
+
+        return Plain(found, settings, clock)
+    from kubewright.kube.official import Official
+
+    return Official(found, settings, clock)
+
+
+def _merged(paths: list[Path]) -> Mapping[str, Any]:
+    whole: Mapping[str, Any] = {}
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        whole = merged(whole, rooted(_parsed(data, str(path)), path.absolute().parent))
+    return whole
+
+
+def _parsed(data: bytes, source: str) -> Mapping[str, Any]:
+    if len(data) > KUBECONFIG_BYTES:
+        raise InvalidInput(f"{source}: too large for a kubeconfig")
+    try:
+        found = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        raise InvalidInput(f"{source}: not YAML{place}") from None
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"{source}: not a kubeconfig")
+    return found

@@ -1,0 +1,179 @@
+"""What every transport over real sockets does the same: logins, deadlines, errors, streams.
+
+Theory.      ``official`` and ``plain`` differ only in how one request is sent (``_send``), and both end
+             up with aiohttp's answer. All promises of ``Transport`` are kept here, once.
+Invariants.  Every failure of aiohttp becomes one of ``kube.errors``. A 401 is repeated once, if new
+             credentials can be had: the server did nothing. Proxies come from the kubeconfig or the
+             settings, never from the environment. Closing waits a moment for requests under way.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import aiohttp
+
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.base.limits import REQUEST_SECONDS
+from kubewright.kube.access import Access
+from kubewright.kube.answers import failure
+from kubewright.kube.errors import (
+    BadAnswer,
+    ConnectFailed,
+    Disconnected,
+    LoginFailed,
+    TimedOut,
+    TransportError,
+)
+from kubewright.kube.login import Credentials, Logins
+from kubewright.wire.http import JSON, Request, Response
+
+CHUNK_BYTES = 2**21
+"""Read buffer of a connection: what aiohttp takes from the kernel before it makes the server wait."""
+
+PATH_CHARACTERS = "/:@!$&'()*+,;=~"
+"""What may stand in a URL path as it is (RFC 3986)."""
+
+DRAIN_SECONDS = 2.0
+"""How long ``close`` waits for requests under way."""
+
+
+FAILURES = (TimeoutError, aiohttp.ClientError, OSError, ValueError, InvalidInput)
+"""What sending a request may raise beside our own errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to hold connections. ``client``: which library sends (``official`` or ``plain``).
+
+    ``connections`` counts all connections to the server, one per watch included; 0 means no limit.
+    ``connect_seconds`` is the deadline for making one.
+    """
+
+    client: Literal["official", "plain"] = "official"
+    connections: int = 250
+    connect_seconds: float = 10.0
+    proxy: str = ""
+
+
+class Sockets(ABC):
+    """A transport over HTTP connections; see ``Transport``."""
+
+    def __init__(self, access: Access, settings: Settings, clock: Clock) -> None:
+        self.access = access
+        self.settings = settings
+        self._logins = Logins(access, clock)
+        self._closed = False
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @abstractmethod
+    async def _send(
+        self, request: Request, credentials: Credentials, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse | Response:
+        """Send, and answer once the head of the answer is here. A ``Response`` is a whole answer."""
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Close all connections."""
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``."""
+        self._begin()
+        try:
+            async with asyncio.timeout(timeout):
+                return await _read(await self._logged_in(request))
+        except FAILURES as error:
+            raise _translated(error, request, timeout) from error
+        finally:
+            self._end()
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``; only the head of the answer has a deadline."""
+        return self._stream(request)
+
+    async def close(self) -> None:
+        """As ``Transport.close``; requests under way get ``DRAIN_SECONDS`` to end."""
+        self._closed = True
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._idle.wait()
+        except TimeoutError:
+            pass
+        await self._close()
+
+    @asynccontextmanager
+    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        if self._closed:
+            raise ConnectFailed(f"{self.access.server}: this connection is closed")
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                answer = await self._logged_in(request)
+                if isinstance(answer, Response) or answer.status >= 400:
+                    raise failure(await _read(answer))
+        except FAILURES as error:
+            raise _translated(error, request, REQUEST_SECONDS) from error
+        try:
+            yield _chunks(answer, request)
+        finally:
+            answer.close()
+
+    async def _logged_in(self, request: Request) -> aiohttp.ClientResponse | Response:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_seconds)
+        credentials = await self._logins.current()
+        answer = await self._send(request, credentials, timeout)
+        if answer.status != 401 or not self._logins.refused(credentials):
+            return answer
+        if isinstance(answer, aiohttp.ClientResponse):
+            answer.release()
+        return await self._send(request, await self._logins.current(), timeout)
+
+    def _begin(self) -> None:
+        if self._closed:
+            raise ConnectFailed(f"{self.access.server}: this connection is closed")
+        self._under_way += 1
+        self._idle.clear()
+
+    def _end(self) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._idle.set()
+
+
+async def _read(answer: aiohttp.ClientResponse | Response) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    body = await answer.read()
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    return Response(answer.status, body, headers.get("content-type", JSON), headers)
+
+
+async def _chunks(answer: aiohttp.ClientResponse, request: Request) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.content.iter_any():
+            yield chunk
+    except FAILURES as error:
+        raise _translated(error, request, 0.0) from error
+
+
+def _translated(error: Exception, request: Request, timeout: float) -> TransportError:
+    """Ours for aiohttp's. Its own words may hold addresses, never credentials."""
+    where = f"{request.method} {request.path}"
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return ConnectFailed(f"{where}: no connection in time")
+        case TimeoutError():
+            return TimedOut(f"{where}: no answer within {timeout:g} s")
+        case aiohttp.ClientConnectorError() | aiohttp.InvalidURL() | aiohttp.ClientHttpProxyError():
+            return ConnectFailed(f"{where}: {error}")
+        case aiohttp.ClientResponseError() | ValueError():
+            return BadAnswer(f"{where}: {error}")
+        case InvalidInput():
+            return LoginFailed(f"{where}: {error}")
+        case _:
+            return Disconnected(f"{where}: {str(error) or type(error).__name__}")

@@ -1,0 +1,100 @@
+"""The two servers that one suite runs against, each as an ``Api``.
+
+Theory.      ``embedded_api`` is the embedded server with its built-in controllers, in this process
+             and in memory, on the event loop's time. ``real_api`` is a ``Judge`` that runs
+             already. What a test sees is the same.
+             ``embedded_door`` is for programs: kubectl reaches it through a socket.
+Called by    tests/conftest.py.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from kubewright import builtin
+from kubewright.apiserver.http import pki
+from kubewright.apiserver.http.kubeconfig import render
+from kubewright.apiserver.http.listener import Listener
+from kubewright.apiserver.server import ApiServer
+from kubewright.base.clock import Clock, LoopClock, SystemClock
+from kubewright.kube.client import Client
+from kubewright.kube.config import load
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.kube.sockets import Settings
+from kubewright.runtime.manager import Manager
+from kubewright.testing.api import Api
+from kubewright.testing.judge import Judge
+
+START_SECONDS = 20.0
+
+
+@asynccontextmanager
+async def embedded_api(*, seed: int = 0) -> AsyncIterator[Api]:
+    """A fresh embedded server, its garbage collector and namespace controller at work."""
+    clock = LoopClock(seed=seed)
+    async with _served(clock) as server:
+        yield Api(InProcess(server.handle), clock, "embedded")
+
+
+@asynccontextmanager
+async def real_api(judge: Judge) -> AsyncIterator[Api]:
+    """A real kube-apiserver as its admin. The plain transport also sends bytes that are no JSON."""
+    transport = load(judge.kubeconfig, settings=Settings(client="plain"))
+    try:
+        yield Api(transport, SystemClock(), "real")
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
+    """A server in memory with its built-in controllers."""
+    server = ApiServer(clock)
+    await server.start()
+    informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
+    loops = builtin.controllers(informers)
+    manager = Manager(clock, loops.controllers, [informers], background=loops.background)
+    stop = asyncio.Event()
+    working = asyncio.create_task(manager.run(stop))
+    try:
+        yield server
+    finally:
+        stop.set()
+        await working
+        await server.close()
+
+
+@contextmanager
+def embedded_door(folder: Path) -> Iterator[Path]:
+    """An embedded server behind TLS, in a thread with a loop of its own, for programs such as kubectl.
+
+    Yields the path of its kubeconfig.
+    """
+    path, ready = folder / "kubeconfig", threading.Event()
+    ending: list[Callable[[], object]] = []
+
+    async def serve() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        ending.append(lambda: loop.call_soon_threadsafe(stop.set))
+        async with _served(SystemClock()) as server:
+            keys = pki.in_memory(SystemClock())
+            listener = Listener(server.handle, SystemClock(), keys)
+            await listener.start()
+            path.write_bytes(render(listener.url, keys.authority, keys.admin))
+            ready.set()
+            await stop.wait()
+            await listener.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        work = thread.submit(asyncio.run, serve())
+        try:
+            if not ready.wait(START_SECONDS):
+                raise TimeoutError("the embedded server did not start")
+            yield path
+        finally:
+            ending[0]()
+            work.result(START_SECONDS)

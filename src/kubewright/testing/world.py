@@ -1,0 +1,193 @@
+"""A world of machines for tests: a server, all machine controllers, a simulated cloud with its kubelets.
+
+Theory.      The same story is told in two worlds: ``embedded_world`` is everything in this process on
+             virtual time; ``real_world`` runs the same controllers and the same simulated cloud
+             against a real Kubernetes in real time. A test says what a person would do, and
+             what must be true in the end; ``World`` has the words for both.
+Invariants.  Every wait has a deadline. Nothing of a world outlives its block.
+Called by    tests/conformance/test_machines.py, tests/api/machines.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kubewright.api.core import CRD, NAMESPACE, NODE, SECRET, Node
+from kubewright.api.kinds import dynamic
+from kubewright.api.machine.crds import crds
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
+from kubewright.base.clock import Clock, LoopClock, SystemClock
+from kubewright.compose.cluster import connect, run_with
+from kubewright.compose.embedded import Embedded
+from kubewright.compose.options import Election, Options
+from kubewright.driver import registry
+from kubewright.kube.client import Client
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.providers import sim
+from kubewright.providers.sim import manifests
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.judge import Judge
+from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.gvk import Key
+
+IMPATIENT = Options(
+    driver_options={"leaseSeconds": "4"},
+    machine=MachineSettings(health_timeout=timedelta(seconds=3), report_after=timedelta(seconds=0.2)),
+    grace=6.0,
+)
+"""Nodes that fall silent are lost after seconds: real time is dear in tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What there is at one moment."""
+
+    machines: tuple[Machine, ...]
+    nodes: tuple[Node, ...]
+    vms: int
+
+    def settled(self, count: int, machine_class: str = "") -> bool:
+        """So many machines, all Running (of that class), each with its node and VM, and nothing else."""
+        running = [m for m in self.machines if m.status.current_status.phase == Phase.RUNNING]
+        right = [m for m in running if machine_class in ("", m.spec.machine_class.name)]
+        return len(right) == len(self.machines) == len(self.nodes) == self.vms == count
+
+    @property
+    def names(self) -> set[str]:
+        return {machine.metadata.name for machine in self.machines}
+
+
+class World:
+    """Words for what people do with machines, and for what they see. ``namespace`` is the test's own."""
+
+    def __init__(self, client: Client, cloud: Cloud, clock: Clock, namespace: str) -> None:
+        self.client = client
+        self.cloud = cloud
+        self.clock = clock
+        self.namespace = namespace
+
+    def key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
+    async def deploy(self, name: str, replicas: int, machine_class: str = "small", **spec: Any) -> None:
+        """Create a MachineDeployment; ``spec`` adds to or replaces fields of its spec."""
+        labels = {"pool": name}
+        body = {
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": labels},
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"class": {"kind": "MachineClass", "name": machine_class}},
+                },
+                **spec,
+            },
+        }
+        await self.client.create(MACHINE_DEPLOYMENT, body)
+
+    async def change(self, name: str, spec: Mapping[str, Any]) -> None:
+        """Patch a MachineDeployment's spec."""
+        await self.client.patch(MACHINE_DEPLOYMENT, self.key(name), {"spec": spec})
+
+    async def roll(self, name: str, machine_class: str) -> None:
+        await self.change(name, {"template": {"spec": {"class": {"name": machine_class}}}})
+
+    async def delete(self, name: str) -> None:
+        await self.client.delete(MACHINE_DEPLOYMENT, self.key(name))
+
+    async def machine(self, name: str) -> Machine:
+        return await self.client.get(MACHINE, self.key(name))
+
+    async def look(self) -> Sight:
+        """The machines of this namespace, their nodes, and the VMs of the cloud."""
+        machines = await self.client.list(MACHINE, self.namespace)
+        nodes = await self.client.list(NODE)
+        mine = [vm for vm in self.cloud.vms.values() if vm.namespace == self.namespace]
+        named = {vm.node_name for vm in mine} | {m.metadata.name for m in machines}
+        return Sight(tuple(machines), tuple(n for n in nodes if n.metadata.name in named), len(mine))
+
+    async def until(self, met: Callable[[Sight], bool], what: str, *, seconds: float = 60.0) -> Sight:
+        """Look until it is true; an assertion error with what is there otherwise."""
+        deadline = self.clock.monotonic() + seconds
+        while not met(sight := await self.look()):
+            told = [(m.metadata.name, m.status.current_status.phase) for m in sight.machines]
+            nodes = [node.metadata.name for node in sight.nodes]
+            assert self.clock.monotonic() < deadline, f"not within {seconds:g} s: {what}; {told}, {nodes}"
+            await self.clock.sleep(0.1)
+        return sight
+
+    async def settled(self, count: int, machine_class: str = "", *, seconds: float = 60.0) -> Sight:
+        """Wait until there are so many machines and all is well."""
+        return await self.until(
+            lambda s: s.settled(count, machine_class), f"{count} machines", seconds=seconds
+        )
+
+    async def furnish(self, *, pace: float = 0.1) -> None:
+        """The namespace's classes: ``small`` and ``large``, quick to boot."""
+        await self.client.create(SECRET, manifests.secret(self.namespace))
+        for name in ("small", "large"):
+            await self.client.create(MACHINE_CLASS, manifests.machine_class(name, self.namespace, pace=pace))
+
+
+@asynccontextmanager
+async def embedded_world(options: Options = IMPATIENT, *, seed: int = 0) -> AsyncIterator[World]:
+    """Everything in this process and in memory, on the event loop's time."""
+    clock = LoopClock(seed=seed)
+    async with Embedded(None, options, clock) as embedded, running(embedded.serve):
+        assert isinstance(embedded.driver, SimDriver)
+        world = World(embedded.client, embedded.driver.cloud, clock, "default")
+        await world.furnish()
+        yield world
+
+
+@asynccontextmanager
+async def real_world(judge: Judge, namespace: str, options: Options = IMPATIENT) -> AsyncIterator[World]:
+    """The machine controllers and a simulated cloud in this process, on a real Kubernetes."""
+    clock = SystemClock()
+    client = connect(judge.kubeconfig, clock, "judge")
+    try:
+        await _install(client, namespace)
+        driver = sim.driver(registry.Settings(clock, None, options.driver_options))
+        mine = dataclasses.replace(options, namespace=namespace)
+
+        async def serve(stop: asyncio.Event) -> None:
+            await run_with(client, client, driver, mine, election=Election(enabled=False), stop=stop)
+
+        async with running(serve):
+            world = World(client, driver.cloud, clock, namespace)
+            await world.furnish()
+            yield world
+    finally:
+        await client.transport.close()
+
+
+async def _install(client: Client, namespace: str) -> None:
+    for crd in crds():
+        with suppress(AlreadyExists):
+            await client.create(dynamic(CRD.resource), crd)
+    await client.create(NAMESPACE, {"metadata": {"name": namespace}})
+
+
+@asynccontextmanager
+async def running(serve: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run ``serve(stop)`` beside the block, and stop it after."""
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(_served(serve, stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.wait([task], timeout=20)
+
+
+async def _served(serve: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event) -> None:
+    await serve(stop)

@@ -1,0 +1,80 @@
+"""Who may come in over TLS."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kubewright.apiserver.http import pki
+from kubewright.apiserver.http.authn import AUTHENTICATED
+from kubewright.base.clock import SystemClock
+from kubewright.wire.http import User
+
+PODS = "/api/v1/namespaces/default/pods"
+TOKEN = {"authorization": "Bearer ann-token"}
+Serving = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+@pytest.mark.parametrize(
+    ("certificate", "headers", "user"),
+    [
+        pytest.param(True, {}, User("bob", ("ops", AUTHENTICATED)), id="a certificate of ours"),
+        pytest.param(False, TOKEN, User("ann", ("devs", AUTHENTICATED)), id="a token"),
+        pytest.param(False, {}, User(), id="nobody in particular, for a public path"),
+    ],
+)  # fmt: skip
+async def test_the_handler_learns_who_asks_and_not_by_what(
+    serving: Serving, certificate: bool, headers: dict[str, str], user: User
+) -> None:
+    async with serving() as world:
+        identity = world.authority.issue("bob", "ops") if certificate else None
+        async with world.client(world.authority.client_context(identity)) as client:
+            assert (await client.get("/version", headers=headers)).status == 200
+    assert world.asked[0].user == user
+    assert "authorization" not in world.asked[0].headers
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        pytest.param(PODS, {}, id="nobody wants more than the public paths"),
+        pytest.param(PODS, {"authorization": "Bearer wrong"}, id="a wrong token"),
+        pytest.param("/version", {"authorization": "Bearer wrong"}, id="even for a public path"),
+    ],
+)
+async def test_who_proves_nothing_is_unauthorized(
+    serving: Serving, path: str, headers: dict[str, str]
+) -> None:
+    async with serving() as world, world.client(world.authority.client_context()) as client:
+        answer = await client.get(path, headers=headers)
+        assert await world.refusal(answer) == (401, "Unauthorized", "Unauthorized")
+    assert world.asked == []
+
+
+async def test_an_admin_may_be_somebody_else(serving: Serving) -> None:
+    async with serving() as world, world.client() as client:
+        headers = [("Impersonate-User", "ann"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
+        assert (await client.get(PODS, headers=headers)).status == 200
+    assert world.asked[0].user == User("ann", ("a", "b", AUTHENTICATED))
+
+
+async def test_certificates_of_others_and_old_ones_fail_in_the_handshake(serving: Serving) -> None:
+    async with serving() as world:
+        trust = world.authority.client_context
+        old = world.authority.issue("ann", lifetime=timedelta(minutes=-1))
+        for identity in (pki.in_memory(SystemClock()).admin, old):
+            async with world.client(trust(identity)) as client:
+                with pytest.raises(aiohttp.ClientError):
+                    await client.get("/version")
+    assert world.asked == []
+
+
+async def test_a_client_of_another_authority_does_not_talk_to_us(serving: Serving) -> None:
+    async with serving() as world:
+        stranger = pki.in_memory(SystemClock()).client_context()
+        async with world.client(stranger) as client:
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await client.get("/version")

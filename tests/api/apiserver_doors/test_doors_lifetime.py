@@ -1,0 +1,131 @@
+"""Where the listener listens, and how it ends."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.http import Request, Response
+
+PODS = "/api/v1/namespaces/default/pods"
+Serving = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+async def test_a_client_that_leaves_is_not_worked_for(serving: Serving) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def handler(_request: Request) -> Response:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    async with serving(handler) as world:
+        _reader, writer = await world.raw()
+        writer.write(b"GET /api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n")
+        await begun.wait()
+        writer.close()
+        async with asyncio.timeout(0.5):
+            await stopped.wait()
+
+
+@pytest.mark.parametrize(
+    ("needs", "status"),
+    [
+        pytest.param(0.5, 200, id="one that is nearly done is finished"),
+        pytest.param(30.0, None, id="one that takes long is dropped"),
+    ],
+)
+async def test_closing_gives_requests_a_moment(serving: Serving, needs: float, status: int | None) -> None:
+    begun = asyncio.Event()
+
+    async def handler(_request: Request) -> Response:
+        begun.set()
+        await asyncio.sleep(needs)
+        return Response(200, b"{}")
+
+    async def ask(client: aiohttp.ClientSession) -> int | None:
+        try:
+            return (await client.get(PODS)).status
+        except aiohttp.ClientError:
+            return None
+
+    async with serving(handler) as world, world.client() as client:
+        asking = asyncio.create_task(ask(client))
+        await begun.wait()
+        began = asyncio.get_running_loop().time()
+        await world.listener.close()
+        assert asyncio.get_running_loop().time() - began <= 2.0
+        assert await asking == status
+
+
+async def test_a_closed_listener_listens_no_more_and_may_be_closed_again(serving: Serving) -> None:
+    async with serving() as world:
+        await world.listener.close()
+        await world.listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await world.raw()
+
+
+async def test_its_port_is_free_again_at_once(serving: Serving) -> None:
+    async with serving() as world, world.client() as client:
+        await client.get("/version")
+        port = world.listener.port
+        await world.listener.close()
+        async with serving(port=port) as again:
+            assert again.listener.url == f"https://127.0.0.1:{port}"
+
+
+async def test_a_taken_port_is_one_sentence(serving: Serving) -> None:
+    async with serving() as world:
+        with pytest.raises(InvalidInput, match=r"port \d+ on 127\.0\.0\.1 is taken; choose another"):
+            async with serving(port=world.listener.port):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"host": "0.0.0.0"}, "can be reached from elsewhere"),
+        ({"host": "::"}, "can be reached from elsewhere"),
+        ({"host": "192.168.0.1"}, "can be reached from elsewhere"),
+        ({"host": "example.com"}, "can be reached from elsewhere"),
+        ({"port": -1}, "is no port"),
+        ({"port": 70000}, "is no port"),
+        ({"host": "192.0.2.1", "beyond_loopback": True}, "is no address of this machine"),
+    ],
+)
+async def test_addresses_that_will_not_do(serving: Serving, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        async with serving(**settings):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "url"),
+    [
+        ("localhost", {}, "https://127.0.0.1:"),
+        ("127.0.0.1", {}, "https://127.0.0.1:"),
+        ("0.0.0.0", {"beyond_loopback": True}, "https://127.0.0.1:"),
+    ],
+)
+async def test_the_url_is_one_that_clients_here_can_use(
+    serving: Serving, host: str, settings: dict[str, Any], url: str
+) -> None:
+    async with serving(host=host, **settings) as world, world.client() as client:
+        assert world.listener.url.startswith(url)
+        assert (await client.get("/version")).status == 200
+
+
+async def test_beyond_loopback_nobody_comes_in_without_proof(serving: Serving) -> None:
+    async with (
+        serving(host="0.0.0.0", beyond_loopback=True) as world,
+        world.client(world.authority.client_context()) as client,
+    ):
+        assert (await client.get(PODS)).status == 401

@@ -1,0 +1,105 @@
+"""Watches: begun at once, delivered at once, closed at once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from kubewright.wire.http import Request, Response
+
+PODS = "/api/v1/namespaces/default/pods"
+Serving = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+async def nothing() -> None:
+    """What a stream does that is over."""
+
+
+class Watch:
+    """A handler whose answers are streams that say ``lines`` and then wait, until somebody closes them."""
+
+    def __init__(self, *lines: bytes, then: Callable[[], Awaitable[object]] | None = None) -> None:
+        self.lines = lines
+        self.then = then or asyncio.Event().wait
+        self.begun = 0
+        self.closed = asyncio.Event()
+
+    async def __call__(self, _request: Request) -> Response:
+        return Response(200, stream=self._say(), content_type="application/json;stream=watch")
+
+    async def _say(self) -> AsyncGenerator[bytes, None]:
+        self.begun += 1
+        try:
+            for line in self.lines:
+                yield line
+            await self.then()
+        finally:
+            self.closed.set()
+
+
+async def test_a_watch_begins_before_its_first_event(serving: Serving) -> None:
+    watch = Watch()
+    async with serving(watch) as world, world.client() as client, client.get(PODS) as answer:
+        assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")
+        assert answer.headers["content-type"] == "application/json;stream=watch"
+        assert not watch.closed.is_set()
+
+
+async def test_every_event_arrives_when_it_happens(serving: Serving) -> None:
+    said: list[bytes] = [b"one\n", b"two\n"]
+    async with serving(Watch(*said)) as world, world.client() as client, client.get(PODS) as answer:
+        assert [await answer.content.readline(), await answer.content.readline()] == said
+
+
+async def test_a_watch_that_is_over_ends_like_any_answer(serving: Serving) -> None:
+    watch = Watch(b"one\n", then=nothing)
+    async with serving(watch) as world, world.client() as client, client.get(PODS) as answer:
+        assert await answer.read() == b"one\n"
+
+
+async def test_when_the_watcher_leaves_the_watch_is_closed_at_once(serving: Serving) -> None:
+    watch = Watch(b"one\n")
+    async with serving(watch) as world, world.client() as client:
+        async with client.get(PODS) as answer:
+            await answer.content.readline()
+            answer.close()
+        async with asyncio.timeout(0.5):
+            await watch.closed.wait()
+
+
+async def test_when_the_server_closes_watchers_see_a_regular_end(serving: Serving) -> None:
+    watch = Watch(b"one\n")
+    async with serving(watch) as world, world.client() as client:
+        first, second = await client.get(PODS), await client.get(PODS)
+        assert await first.content.readline() == b"one\n"
+        began = asyncio.get_running_loop().time()
+        await world.listener.close()
+        assert watch.closed.is_set()
+        assert (await first.read(), await second.read()) == (b"", b"one\n")
+        assert asyncio.get_running_loop().time() - began < 1
+
+
+async def test_a_watcher_that_reads_nothing_is_cut_off(serving: Serving) -> None:
+    watch = Watch(*[b"x" * 1_000_000] * 50)
+    async with serving(watch) as world:
+        _reader, writer = await world.raw()
+        writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(60):
+            await watch.closed.wait()
+        writer.transport.abort()
+
+
+async def test_a_stream_that_fails_is_not_taken_for_a_whole_one(serving: Serving) -> None:
+    async def fail() -> None:
+        raise RuntimeError("a defect")
+
+    with capture_logs() as lines:
+        async with serving(Watch(b"one\n", then=fail)) as world, world.client() as client:
+            answer = await client.get(PODS)
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await answer.read()
+    assert [line["path"] for line in lines if line["log_level"] == "error"] == [PODS]

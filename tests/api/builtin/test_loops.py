@@ -1,0 +1,173 @@
+"""Namespaces, silent nodes, budgets, and pods of lost nodes, against the embedded server."""
+
+import asyncio
+
+import pytest
+
+from kubewright.api.core import CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.api.kinds import dynamic
+from kubewright.base.clock import rfc3339, rfc3339_micro
+from kubewright.wire.errors import TooManyRequests
+from kubewright.wire.gvk import Key
+
+KINDS = (CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD)
+CONFIG_MAPS, LEASES, NAMESPACES, NODES, BUDGETS, PODS = (dynamic(kind.resource) for kind in KINDS)
+
+# ---------------------------------------------------------------- namespaces
+
+
+async def test_a_namespace_goes_with_everything_in_it(run):
+    await run.create(NAMESPACES, "team")
+    for name in ("a", "b"):
+        await run.config_map(name, namespace="team")
+    await run.delete(NAMESPACES, "team")
+    await run.gone(NAMESPACES, "team", seconds=10)
+    assert await run.names(CONFIG_MAPS, "team") == set()
+
+
+async def test_what_holds_a_namespace_is_told_and_waited_for(run):
+    await run.create(NAMESPACES, "team")
+    await run.config_map("a", namespace="team", finalizers=["example.org/hold"])
+    await run.delete(NAMESPACES, "team")
+    await asyncio.sleep(5)
+    status = (await run.get(NAMESPACES, "team"))["status"]
+    told = {each["type"]: each["message"] for each in status["conditions"] if each["status"] == "True"}
+    assert status["phase"] == "Terminating"
+    assert (
+        told["NamespaceContentRemaining"]
+        == "Some resources are remaining: configmaps has 1 resource instances"
+    )
+    assert "example.org/hold in 1 resource instances" in told["NamespaceFinalizersRemaining"]
+    await run.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}}, namespace="team")
+    await run.gone(NAMESPACES, "team")
+
+
+# ---------------------------------------------------------------- silent nodes
+
+
+async def beat(run, name, stop_after):
+    """A kubelet's Lease, renewed every 10 s for a while."""
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40}
+    await run.create(LEASES, name, "kube-node-lease", spec=spec)
+    for _ in range(int(stop_after / 10)):
+        await asyncio.sleep(10)
+        renewal = {"spec": {"renewTime": rfc3339_micro(run.clock.now())}}
+        await run.patch(LEASES, name, renewal, "kube-node-lease")
+
+
+async def ready(run, name):
+    node = await run.get(NODES, name)
+    return next(each for each in node["status"]["conditions"] if each["type"] == "Ready")
+
+
+async def a_node(run, name):
+    if await run.get(NAMESPACES, "kube-node-lease") is None:
+        await run.create(NAMESPACES, "kube-node-lease")
+    await run.create(NODES, name)
+    await post_status(run, name)
+
+
+async def post_status(run, name):
+    now = rfc3339(run.clock.now())
+    said = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is posting ready status",
+    }
+    condition = {**said, "lastHeartbeatTime": now, "lastTransitionTime": now}
+    await run.patch(NODES, name, {"status": {"conditions": [condition]}}, subresource="status")
+
+
+async def test_a_node_is_unknown_forty_seconds_after_its_last_heartbeat(run):
+    await a_node(run, "n1")
+    await beat(run, "n1", 200)
+    silent_since = run.clock.monotonic()
+    assert (await ready(run, "n1"))["status"] == "True"
+    await run.eventually(lambda: is_unknown(run, "n1"), 60)
+    assert 39.9 <= run.clock.monotonic() - silent_since <= 41
+    said = await ready(run, "n1")
+    assert (said["reason"], said["message"]) == ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+
+
+async def is_unknown(run, name):
+    return (await ready(run, name))["status"] == "Unknown"
+
+
+async def test_a_node_that_is_back_can_fall_silent_again(run):
+    await a_node(run, "n1")
+    await run.eventually(lambda: is_unknown(run, "n1"), 60)
+    await post_status(run, "n1")
+    await asyncio.sleep(35)
+    assert not await is_unknown(run, "n1")
+    await run.eventually(lambda: is_unknown(run, "n1"), 10)
+
+
+async def test_heartbeats_cost_no_request(run):
+    await a_node(run, "n1")
+    await asyncio.sleep(5)
+    run.requests.take()
+    await beat(run, "n1", 600)
+    assert run.requests.take() == {}
+
+
+# ---------------------------------------------------------------- budgets and pods
+
+
+async def a_pod(run, name, *, node="n1", **labels):
+    spec = {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
+    await run.create(PODS, name, metadata={"labels": labels or {"app": "web"}}, spec=spec)
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await run.patch(PODS, name, {"status": status}, subresource="status")
+
+
+async def test_a_budget_is_counted_and_spent_by_evictions(run):
+    await run.create(NODES, "n1")
+    for number in range(3):
+        await a_pod(run, f"p{number}")
+    selector = {"matchLabels": {"app": "web"}}
+    await run.create(BUDGETS, "b", spec={"minAvailable": 2, "selector": selector})
+    await asyncio.sleep(1)
+    status = (await run.get(BUDGETS, "b"))["status"]
+    assert (status["expectedPods"], status["currentHealthy"], status["disruptionsAllowed"]) == (3, 3, 1)
+    await run.user.evict(Key("default", "p0"))
+    with pytest.raises(TooManyRequests):
+        await run.user.evict(Key("default", "p1"))
+    await run.delete(PODS, "p0", grace=0)
+    await a_pod(run, "p3")
+    await asyncio.sleep(1)
+    await run.user.evict(Key("default", "p1"))
+
+
+async def test_an_unchanged_budget_is_not_written(run):
+    await run.create(NODES, "n1")
+    await a_pod(run, "p0")
+    await run.create(BUDGETS, "b", spec={"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}})
+    await asyncio.sleep(1)
+    run.requests.take()
+    await run.patch(PODS, "p0", {"metadata": {"annotations": {"a": "b"}}})
+    await a_pod(run, "elsewhere", app="db")
+    await asyncio.sleep(30)
+    assert run.requests.take() == {}
+
+
+async def test_pods_of_a_lost_node_are_removed_after_a_while(run):
+    for name in ("n1", "n2"):
+        await run.create(NODES, name)
+    await a_pod(run, "p1")
+    await a_pod(run, "p2", node="n2")
+    await run.delete(NODES, "n1")
+    await asyncio.sleep(39)
+    assert await run.names(PODS) == {"p1", "p2"}
+    await asyncio.sleep(2)
+    assert await run.names(PODS) == {"p2"}
+
+
+async def test_a_node_that_comes_back_keeps_its_pods(run):
+    await run.create(NODES, "n1")
+    await a_pod(run, "p1")
+    await run.delete(NODES, "n1")
+    await asyncio.sleep(20)
+    await run.create(NODES, "n1")
+    await asyncio.sleep(100)
+    assert await run.names(PODS) == {"p1"}

@@ -1,0 +1,16 @@
+"""A small API server for the tests of the client."""
+
+import pytest
+
+from kubewright.base.clock import LoopClock
+from kubewright.testing.toy import Toy
+
+
+@pytest.fixture
+def clock() -> LoopClock:
+    return LoopClock()
+
+
+@pytest.fixture
+def toy(clock: LoopClock) -> Toy:
+    return Toy(clock)

@@ -1,0 +1,136 @@
+"""What goes wrong between the controllers and the server must not show in the number of machines."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.machines.machineset.naming import new_names
+from kubewright.testing.faults import FORBIDDEN, Delay, Dice, Fault, Lag, Lose, LoseAnswer, is_watch
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
+
+if TYPE_CHECKING:
+    from tests.api.machines_sets.conftest import World
+else:
+    World = Any
+
+NS = "default"
+
+
+@dataclass
+class Creations:
+    """Strikes the first ``times`` creations of machines, or the watch of machines."""
+
+    fault: Fault
+    times: int = 1_000_000
+    watch: Fault | None = None
+
+    def __call__(self, request: Request) -> Fault | None:
+        if not request.path.endswith("/machines"):
+            return None
+        if is_watch(request):
+            return self.watch
+        if request.method != "POST" or self.times == 0:
+            return None
+        self.times -= 1
+        return self.fault
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(LoseAnswer(), id="the answer is lost"),
+        pytest.param(Lose(), id="the request is lost"),
+        pytest.param(Delay(40.0), id="no answer before the deadline"),
+    ],
+)
+async def test_no_machine_is_made_twice_when_creations_fail(world: World, fault: Any) -> None:
+    world.transport.choose = Creations(fault, 6)
+    await world.deploy(replicas=10)
+    await world.settle(10)
+    assert len(world.born) == 10
+
+
+async def test_an_unanswered_creation_is_asked_for_again_by_name_while_the_cache_is_late(
+    world: World,
+) -> None:
+    world.transport.choose = Creations(LoseAnswer(), 3, watch=Lag(5.0))
+    await world.restart()
+    await world.deploy(replicas=4)
+    await world.settle(4)
+    await world.clock.sleep(30)
+    assert (len(world.born), len(world.all())) == (4, 4)
+
+
+async def test_a_refused_creation_is_told_and_tried_again(world: World) -> None:
+    refusing = Creations(FORBIDDEN)
+    world.transport.choose = refusing
+    await world.deploy(replicas=50)
+    await world.clock.sleep(10)
+    tries = len(world.requests("POST", "/machines/"))
+    assert tries < 10, "slow start and backoff: fifty wishes are not fifty requests"
+    (only,) = await world.sets()
+    assert [c.reason for c in only.status.machine_set_condition] == ["FailedCreate"]
+    assert any(reason == "FailedCreate" for reason, _ in await world.events())
+    failed = [c for c in (await world.deployment()).status.conditions if c.type == "ReplicaFailure"]
+    assert [c.reason for c in failed] == ["FailedCreate"]
+    refusing.times = 0
+    await world.settle(50)
+    (only,) = await world.sets()
+    assert only.status.machine_set_condition == ()
+    assert not [c for c in (await world.deployment()).status.conditions if c.type == "ReplicaFailure"]
+
+
+async def test_a_name_that_a_stranger_has_is_left_to_him(world: World) -> None:
+    await world.deploy(replicas=1)
+    await world.settle(1)
+    (only,) = await world.sets()
+    scaled = structs.replace(only.metadata, generation=only.metadata.generation + 1)
+    (name,) = new_names(scaled, [world.all()[0].metadata.uid], (), 1)
+    spec = {"class": {"kind": "MachineClass", "name": "small"}}
+    stranger = {"metadata": {"name": name, "labels": {"app": "somebody"}}, "spec": spec}
+    await world.client.create(MACHINE, stranger, namespace=NS)
+    await world.change({"replicas": 3})
+    await world.until(lambda: len(world.running()) == 4)
+    await world.clock.sleep(30)
+    assert len(world.all()) == 4
+    assert (await world.client.get(MACHINE, Key(NS, name))).metadata.owner_references == ()
+
+
+@pytest.mark.parametrize("moment", [0.02, 0.5, 1.02, 1.5, 2.2, 3.0])
+async def test_a_rollout_survives_the_death_of_its_controllers(world: World, moment: float) -> None:
+    await world.deploy(replicas=8, surge=2, unavailable=2)
+    await world.settle(8)
+    bounds = world.measure()
+    await world.roll("large")
+    for _ in range(3):
+        await world.clock.sleep(moment)
+        await world.restart()
+    await world.settle(8, "large")
+    assert (bounds.most <= 10, bounds.fewest >= 6) == (True, True)
+    assert len(world.born) == 16
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_storms_end_with_the_right_number(world: World, seed: int) -> None:
+    dice = Dice(seed, 0.15)
+    world.transport.choose = dice
+    await world.restart()
+    await world.deploy(replicas=6, surge=2, unavailable=1)
+    await world.until(lambda: len(world.running()) == 6)
+    bounds = world.measure()
+    await world.roll("large")
+    await world.clock.sleep(20)
+    await world.restart()
+    await world.clock.sleep(40)
+    dice.calm()
+    await world.settle(6, "large")
+    await world.clock.sleep(120)
+    assert len(world.running("large")) == len(world.all()) == 6
+    found = await world.deployment()
+    assert (found.status.available_replicas, found.status.updated_replicas) == (6, 6)
+    assert len(world.born) == 12, "not one machine too many was ever made"
+    assert (bounds.most <= 8, bounds.fewest >= 5) == (True, True), "bounds hold in any weather"

@@ -1,0 +1,170 @@
+"""Who asks: by certificate, by token, or not at all."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from kubewright.apiserver.http import authn, pki
+from kubewright.apiserver.http.authn import ANONYMOUS, AUTHENTICATED, Authenticator
+from kubewright.apiserver.http.certificates import Identity
+from kubewright.base.clock import LoopClock
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.errors import BadRequest, Forbidden, Unauthorized
+from kubewright.wire.http import User
+
+ANN = User("ann", ("devs",))
+ROBOT = User("system:serviceaccount:default:robot", ("system:serviceaccounts",))
+
+
+def der(identity: Identity) -> bytes:
+    return x509.load_pem_x509_certificate(identity.certificate).public_bytes(Encoding.DER)
+
+
+def robots_only(token: str) -> User | None:
+    return ROBOT if token == "robot-token" else None
+
+
+@pytest.fixture
+async def clock() -> LoopClock:
+    return LoopClock(datetime(2030, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("authorization", "name", "groups"),
+    [
+        pytest.param("", "system:anonymous", ("system:unauthenticated",), id="nothing shown is nobody"),
+        pytest.param("Bearer secret", "ann", ("devs", AUTHENTICATED), id="a fixed token"),
+        pytest.param("bearer secret", "ann", ("devs", AUTHENTICATED), id="the scheme in any case"),
+        pytest.param("Bearer   secret ", "ann", ("devs", AUTHENTICATED), id="spaces around it do not count"),
+        pytest.param(
+            "Bearer robot-token",
+            ROBOT.name,
+            ("system:serviceaccounts", AUTHENTICATED),
+            id="a token that the verifier knows",
+        ),
+    ],
+)
+async def test_a_header_tells_who_asks(
+    clock: LoopClock, authorization: str, name: str, groups: tuple[str, ...]
+) -> None:
+    known = Authenticator(clock, tokens={"other": User("bob"), "secret": ANN}, verify=robots_only)
+    assert known.user(None, authorization) == User(name, groups)
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        pytest.param("Bearer wrong", id="a token of nobody"),
+        pytest.param("Bearer secre", id="the beginning of a token"),
+        pytest.param("Bearer ", id="no token at all"),
+        pytest.param("Basic YW5uOnNlY3JldA==", id="a password"),
+        pytest.param("secret", id="a token without a scheme"),
+        pytest.param("Bearer \udcff", id="bytes that are no text"),
+    ],
+)
+async def test_a_wrong_proof_is_refused_and_not_repeated(clock: LoopClock, authorization: str) -> None:
+    known = Authenticator(clock, tokens={"secret": ANN}, verify=robots_only)
+    with pytest.raises(Unauthorized) as refusal:
+        known.user(None, authorization)
+    assert (refusal.value.code, refusal.value.message) == (401, "Unauthorized")
+
+
+async def test_a_certificate_names_its_user_and_groups(clock: LoopClock) -> None:
+    authority = pki.in_memory(clock)
+    known = Authenticator(clock)
+    shown = der(authority.issue("ann", "devs", "ops"))
+    for _ in range(2):  # read, and remembered
+        assert known.user(shown) == User("ann", ("devs", "ops", AUTHENTICATED))
+    assert known.user(der(authority.admin)) == User("kubewright-admin", ("system:masters", AUTHENTICATED))
+
+
+async def test_a_certificate_comes_before_a_token(clock: LoopClock) -> None:
+    known = Authenticator(clock, tokens={"secret": ANN})
+    assert known.user(der(pki.in_memory(clock).issue("bob")), "Bearer wrong").name == "bob"
+
+
+async def test_a_certificate_that_ends_during_a_connection_is_refused(clock: LoopClock) -> None:
+    known = Authenticator(clock)
+    shown = der(pki.in_memory(clock).issue("ann", lifetime=timedelta(minutes=5)))
+    assert known.user(shown).name == "ann"
+    await clock.sleep(301)
+    with pytest.raises(Unauthorized):
+        known.user(shown)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "public"),
+    [
+        ("GET", "/healthz", True),
+        ("GET", "/livez/ping", True),
+        ("HEAD", "/readyz", True),
+        ("GET", "/version", True),
+        ("GET", "/version/", True),
+        ("GET", "/api", True),
+        ("GET", "/api/v1", True),
+        ("GET", "/apis", True),
+        ("GET", "/apis/apps", True),
+        ("GET", "/apis/apps/v1", True),
+        ("GET", "/openapi/v2", True),
+        ("GET", "/openapi/v3/apis/apps/v1", True),
+        ("GET", "/", False),
+        ("GET", "/metrics", False),
+        ("GET", "/healthzz", False),
+        ("GET", "/api/v1/nodes", False),
+        ("GET", "/api/v1/secrets", False),
+        ("GET", "/apis/apps/v1/deployments", False),
+        ("GET", "/apis//apps/v1/deployments", False),
+        ("POST", "/apis/apps/v1", False),
+        ("DELETE", "/healthz", False),
+    ],
+)
+def test_what_everybody_may_see(method: str, path: str, public: bool) -> None:
+    assert authn.is_public(method, path) is public
+    if public:
+        authn.admit(ANONYMOUS, method, path)
+    else:
+        with pytest.raises(Unauthorized, match=r"^Unauthorized$"):
+            authn.admit(ANONYMOUS, method, path)
+    authn.admit(User("ann", (AUTHENTICATED,)), method, path)
+
+
+def test_a_user_called_anonymous_is_still_somebody_unknown() -> None:
+    with pytest.raises(Unauthorized):
+        authn.admit(User(), "GET", "/api/v1/secrets")
+
+
+def test_an_admin_can_be_somebody_else_and_nobody_else_can() -> None:
+    admin = User("root", ("system:masters",))
+    wish = {"impersonate-user": "ann", "impersonate-group": "devs, ops"}
+    assert authn.impersonated(admin, {}) == admin
+    assert authn.impersonated(admin, wish) == User("ann", ("devs", "ops", AUTHENTICATED))
+    with pytest.raises(Forbidden, match='User "ann" cannot impersonate'):
+        authn.impersonated(ANN, wish)
+    with pytest.raises(BadRequest):
+        authn.impersonated(ANN, {"impersonate-group": "system:masters"})
+    assert authn.impersonated(admin, {"impersonate-user": "system:anonymous"}) == User()
+
+
+def test_a_table_of_tokens_is_read() -> None:
+    text = '# who, with what\nabc,ann,1,"devs,ops"\n\ndef, bob \nghi,eve,2,one\n'
+    assert authn.read_tokens(text) == {
+        "abc": User("ann", ("devs", "ops")),
+        "def": User("bob", ()),
+        "ghi": User("eve", ("one",)),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("ok,ann\nsecret\n", id="no user"),
+        pytest.param("ok,ann\n,ann\n", id="no token"),
+        pytest.param("secret,ann\nsecret,bob\n", id="a token twice"),
+    ],
+)
+def test_a_bad_table_of_tokens_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(InvalidInput, match="line 2") as refusal:
+        authn.read_tokens(text)
+    assert "secret" not in str(refusal.value)

@@ -1,0 +1,155 @@
+"""Pruning, defaulting and validation of custom resources, beyond what the recorded cases cover."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.structural import Structural
+
+PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def of(**properties: Any) -> Structural:
+    spec = {"type": "object", "properties": properties}
+    return Structural({"type": "object", "properties": {"spec": spec}})
+
+
+def obj(**spec: Any) -> Object:
+    return {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec}
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+PRUNED = [
+    ("an unknown field goes", {"a": STRING}, {"a": "1", "b": 2}, {"a": "1"}, ["spec.b"]),
+    (
+        "unknown fields go from items of a list",
+        {"l": {"type": "array", "items": {"type": "object", "properties": {"a": STRING}}}},
+        {"l": [{"a": "1"}, {"b": 1}]},
+        {"l": [{"a": "1"}, {}]},
+        ["spec.l[1].b"],
+    ),
+    (
+        "maps keep their keys and prune their values",
+        {"m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": STRING}}}},
+        {"m": {"any": {"a": "1", "b": 1}}},
+        {"m": {"any": {"a": "1"}}},
+        ["spec.m.any.b"],
+    ),
+    ("preserved subtrees stay", {"p": {"type": "object", **PRESERVE}}, {"p": {"a": {"b": 1}}}, None, []),
+    (
+        "known fields of preserved subtrees are pruned",
+        {"p": {"type": "object", **PRESERVE, "properties": {"k": {"type": "object", "properties": {"a": STRING}}}}},
+        {"p": {"free": {"x": 1}, "k": {"a": "1", "b": 1}}},
+        {"p": {"free": {"x": 1}, "k": {"a": "1"}}},
+        ["spec.p.k.b"],
+    ),
+    (
+        "an embedded object keeps its envelope and loses odd metadata",
+        {"e": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": {"type": "object"}}}},
+        {"e": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n", "odd": 1}, "spec": {}}},
+        {"e": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": {}}},
+        ["spec.e.metadata.odd"],
+    ),
+    (
+        "additionalProperties: true keeps values, not what is inside of them",
+        {"t": {"type": "object", "additionalProperties": True}},
+        {"t": {"a": 1, "b": {"c": 1}}},
+        {"t": {"a": 1, "b": {}}},
+        ["spec.t.b.c"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("properties", "given", "kept", "unknown"), [c[1:] for c in PRUNED], ids=[c[0] for c in PRUNED])
+def test_unknown_fields(properties: Any, given: Any, kept: Any, unknown: list[str]) -> None:
+    schema, body = of(**properties), obj(**given)
+    before = copy.deepcopy(body)
+    assert schema.unknown_fields(body) == unknown
+    assert schema.prune(body) == obj(**(given if kept is None else kept))
+    assert body == before, "the argument is not changed"
+    if kept is None:
+        assert schema.prune(body) is body, "nothing dropped, nothing copied"
+
+
+DEFAULTED = [
+    ("a missing field gets its default", {"a": {**STRING, "default": "d"}}, {}, {"a": "d"}),
+    ("a given field keeps its value", {"a": {**STRING, "default": "d"}}, {"a": ""}, {"a": ""}),
+    ("null counts as missing", {"a": {**STRING, "default": "d"}}, {"a": None}, {"a": "d"}),
+    ("null stays where it may", {"a": {**STRING, "nullable": True, "default": "d"}}, {"a": None}, {"a": None}),
+    ("null without a default goes", {"a": STRING}, {"a": None}, {}),
+    (
+        "defaults open the way for defaults below",
+        {"o": {"type": "object", "default": {}, "properties": {"i": {**INTEGER, "default": 7}}}},
+        {},
+        {"o": {"i": 7}},
+    ),
+    (
+        "no default appears below a missing parent",
+        {"o": {"type": "object", "properties": {"i": {**INTEGER, "default": 7}}}},
+        {},
+        {},
+    ),
+    (
+        "items of lists get defaults",
+        {"l": {"type": "array", "items": {"type": "object", "properties": {"i": {**INTEGER, "default": 7}}}}},
+        {"l": [{}, {"i": 1}]},
+        {"l": [{"i": 7}, {"i": 1}]},
+    ),
+    (
+        "values of maps get defaults",
+        {
+            "m": {
+                "type": "object",
+                "additionalProperties": {"type": "object", "properties": {"i": {**INTEGER, "default": 7}}},
+            }
+        },
+        {"m": {"k": {}}},
+        {"m": {"k": {"i": 7}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("properties", "given", "filled"), [c[1:] for c in DEFAULTED], ids=[c[0] for c in DEFAULTED])
+def test_defaults(properties: Any, given: Any, filled: Any) -> None:
+    schema, body = of(**properties), obj(**given)
+    before = copy.deepcopy(body)
+    once = schema.default(body)
+    assert once == obj(**filled)
+    assert body == before, "the argument is not changed"
+    assert schema.default(once) is once, "a second time nothing is missing"
+
+
+def test_defaults_are_not_shared_between_objects() -> None:
+    schema = of(o={"type": "object", "default": {"l": []}, **PRESERVE})
+    first, second = schema.default(obj()), schema.default(obj())
+    first["spec"]["o"]["l"].append(1)
+    assert second["spec"]["o"] == {"l": []}
+
+
+def test_a_kind_without_a_schema_keeps_everything() -> None:
+    schema = Structural({"type": "object", **PRESERVE})
+    body = obj(anything={"goes": [1, {"x": None}]})
+    assert schema.preserves_unknown
+    assert schema.validate(body) == []
+    assert schema.prune(body) is body
+
+
+def test_metadata_is_typed_even_where_the_schema_is_open() -> None:
+    schema = Structural({"type": "object", **PRESERVE})
+    wrong = {**obj(), "metadata": {"labels": {"a": 1}}}
+    assert schema.decode_error(wrong) == (
+        "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
+    )
+
+
+def test_merge_keys_of_custom_kinds_are_none() -> None:
+    assert of(a=STRING).merge_keys(("spec", "a")) == (None, frozenset())
+    assert of(a=STRING).merge_keys(("no", "such", "path")) == (None, frozenset())
+
+
+def test_openapi_of_a_custom_kind_describes_its_envelope() -> None:
+    shown = of(a=STRING).openapi()
+    assert set(shown["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
+    assert "meta.v1.ObjectMeta" in of(a=STRING).components()

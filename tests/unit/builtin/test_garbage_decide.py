@@ -1,0 +1,203 @@
+"""What the collector does with one node, and whom a change of the graph wakes."""
+
+import pytest
+
+from kubewright.builtin.garbage.decide import (
+    Delete,
+    DropFinalizer,
+    Fate,
+    ForgetOwners,
+    Seen,
+    Unblock,
+    decide,
+)
+from kubewright.builtin.garbage.graph import SETTLE_SECONDS, Graph, Node, Owner
+from kubewright.wire.gvk import Key, Resource
+
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+
+
+def node(uid, *owners, blocks=(), **marks):
+    refs = tuple(Owner(each, "", "ConfigMap", each, blocks=each in blocks) for each in owners)
+    return Node(uid=uid, resource=MAPS, key=Key("ns", uid), version="1", owners=refs, **marks)
+
+
+A, B, C = node("a"), node("b", "a"), node("c", "b")
+FOREGROUND = {"deleting": True, "foreground": True}
+ORPHAN = {"deleting": True, "orphans": True}
+
+
+def seen(subject, dependents=(), complete=True, **fates):
+    return Seen(subject, {uid: Fate[fate] for uid, fate in fates.items()}, tuple(dependents), complete)
+
+
+CASES = [
+    pytest.param(seen(A), (), id="who has no owner stays"),
+    pytest.param(seen(B, a="LIVES"), (), id="who has a living owner stays"),
+    pytest.param(seen(B, a="ABSENT"), (Delete("Background"),), id="who has lost its owner goes"),
+    pytest.param(
+        seen(B, [C], a="ABSENT"), (Delete("Background"),), id="with its dependents in the background"
+    ),
+    pytest.param(
+        seen(node("b", "a", "x"), a="LIVES", x="ABSENT"),
+        (ForgetOwners(node("b", "a", "x"), frozenset("x")),),
+        id="one living owner is enough, the lost one is forgotten",
+    ),
+    pytest.param(
+        seen(node("b", "a", "x"), a="LIVES", x="WAITS"),
+        (ForgetOwners(node("b", "a", "x"), frozenset("x")),),
+        id="so is one that waits for its end",
+    ),
+    pytest.param(seen(B, a="PENDING"), (), id="nothing is judged before the owner's kind is listed"),
+    pytest.param(seen(B, a="UNKNOWABLE"), (), id="an owner of an unknown kind protects"),
+    pytest.param(
+        seen(node("b", "a", "x"), a="UNKNOWABLE", x="ABSENT"), (), id="also beside one that is lost"
+    ),
+    pytest.param(seen(B, a="WAITS"), (Delete("Background"),), id="a leaf goes when its owner waits for it"),
+    pytest.param(
+        seen(B, [C], a="WAITS"),
+        (Delete("Foreground"),),
+        id="a branch goes in the foreground when its owner waits",
+    ),
+    pytest.param(
+        seen(B, [node("c", "b", **FOREGROUND)], a="WAITS"),
+        (Unblock(), Delete("Foreground")),
+        id="a circle of waiting owners is broken",
+    ),
+    pytest.param(
+        seen(node("b", "a", foreground=True), a="ABSENT"),
+        (Delete("Foreground"),),
+        id="its own finalizer says how it goes: foreground",
+    ),
+    pytest.param(
+        seen(node("b", "a", orphans=True), a="ABSENT"),
+        (Delete("Orphan"),),
+        id="its own finalizer says: orphan",
+    ),
+    pytest.param(
+        seen(node("b", "a", deleting=True), a="ABSENT"), (), id="who is being deleted is left alone"
+    ),
+    pytest.param(
+        seen(node("b", **FOREGROUND), [node("c", "b", blocks="b")]),
+        (),
+        id="a blocking dependent holds its owner",
+    ),
+    pytest.param(
+        seen(node("b", **FOREGROUND), [node("c", "b")]),
+        (DropFinalizer("foregroundDeletion"),),
+        id="one that does not block does not",
+    ),
+    pytest.param(
+        seen(node("b", **FOREGROUND)), (DropFinalizer("foregroundDeletion"),), id="no dependent, no wait"
+    ),
+    pytest.param(
+        seen(node("b", **FOREGROUND), complete=False),
+        (),
+        id="unless dependents may be there that we do not see yet",
+    ),
+    pytest.param(
+        seen(node("b", **ORPHAN), [C]),
+        (ForgetOwners(C, frozenset("b")), DropFinalizer("orphan")),
+        id="orphaning sets the dependents free first",
+    ),
+    pytest.param(seen(node("b", **ORPHAN), complete=False), (), id="but not before all dependents are known"),
+]
+
+
+@pytest.mark.parametrize(("picture", "steps"), CASES)
+def test_decide(picture, steps):
+    plan = decide(picture)
+    assert plan.steps == steps
+    assert plan.because
+
+
+@pytest.mark.parametrize(
+    "picture", [seen(B, a="PENDING"), seen(node("b", **ORPHAN), complete=False)], ids=["owner", "dependents"]
+)
+def test_what_is_not_listed_is_looked_at_again(picture):
+    assert decide(picture).wake
+
+
+class Woken(list):
+    def __call__(self, uid, _why, after):
+        self.append((uid, after))
+
+    def take(self):
+        taken = list(self)
+        self.clear()
+        return taken
+
+
+@pytest.fixture
+def woken():
+    return Woken()
+
+
+@pytest.fixture
+def graph(woken):
+    return Graph(woken)
+
+
+def test_a_child_of_a_known_owner_wakes_nobody(graph, woken):
+    graph.put(A)
+    graph.put(B)
+    assert woken == []
+    assert graph.dependents("a") == [B]
+
+
+def test_a_child_of_an_unknown_owner_is_looked_at_a_moment_later(graph, woken):
+    graph.put(B)
+    assert woken == [("b", SETTLE_SECONDS)]
+
+
+def test_a_heartbeat_of_a_child_wakes_nobody(graph, woken):
+    graph.put(B)
+    woken.clear()
+    graph.put(Node(uid="b", resource=MAPS, key=Key("ns", "b"), version="2", owners=B.owners))
+    assert woken == []
+    assert graph.get("b").version == "2"
+
+
+def test_the_end_of_an_owner_wakes_its_children_at_once(graph, woken):
+    graph.put(A)
+    graph.put(B)
+    graph.drop("a")
+    assert woken == [("b", 0.0)]
+    assert graph.is_gone("a")
+
+
+def test_the_end_of_a_kind_is_not_the_end_of_its_objects(graph, woken):
+    graph.put(A)
+    graph.put(B)
+    graph.drop("a", ended=False)
+    assert woken == []
+    assert not graph.is_gone("a")
+
+
+def test_foreground_deletion_wakes_owner_and_children_and_their_end_wakes_the_owner(graph, woken):
+    graph.put(A)
+    graph.put(B)
+    graph.put(node("a", **FOREGROUND))
+    assert woken.take() == [("a", 0.0), ("b", 0.0)]
+    graph.put(node("a", **FOREGROUND))
+    assert woken.take() == []
+    graph.drop("b")
+    assert woken.take() == [("a", 0.0)]
+
+
+def test_a_child_that_lets_go_wakes_its_waiting_owner(graph, woken):
+    graph.put(node("a", **FOREGROUND))
+    graph.put(B)
+    woken.clear()
+    graph.put(node("b"))
+    assert woken == [("a", 0.0)]
+    assert graph.dependents("a") == []
+
+
+def test_the_graph_forgets_links_with_their_nodes(graph):
+    for each in (A, B, C):
+        graph.put(each)
+    for uid in "abc":
+        graph.drop(uid)
+    assert len(graph) == 0
+    assert graph.dependents("a") == []

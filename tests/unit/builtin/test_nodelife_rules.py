@@ -1,0 +1,98 @@
+"""What a silent node gets told."""
+
+from datetime import UTC, datetime
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.core import Node, NodeCondition, Taint
+from kubewright.api.core.nodes import NodeSpec, NodeStatus
+from kubewright.api.meta import ObjectMeta
+from kubewright.builtin.nodelife import (
+    NOT_READY,
+    OWNED,
+    UNREACHABLE,
+    Settings,
+    grace_of,
+    heartbeat,
+    tainted,
+    unknown,
+)
+
+T0, T1 = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 2, tzinfo=UTC)
+OURS = Taint(key="node.machine.sapcloud.io/not-managed-by-mcm", effect="NoSchedule")
+
+
+def node(*conditions, taints=()):
+    return Node(
+        metadata=ObjectMeta(name="n", creation_timestamp=T0),
+        spec=NodeSpec(taints=taints),
+        status=NodeStatus(conditions=conditions),
+    )
+
+
+def posted(type_, status):
+    return NodeCondition(type=type_, status=status, last_heartbeat_time=T0, last_transition_time=T0)
+
+
+def test_posted_conditions_become_unknown_and_keep_their_heartbeat():
+    said = {each.type: each for each in unknown(node(posted("Ready", "True")), T1)}
+    ready = said["Ready"]
+    assert (ready.status, ready.reason) == ("Unknown", "NodeStatusUnknown")
+    assert ready.message == "Kubelet stopped posting node status."
+    assert (ready.last_heartbeat_time, ready.last_transition_time) == (T0, T1)
+
+
+def test_conditions_that_never_came_say_so():
+    said = unknown(node(), T1)
+    assert tuple(each.type for each in said) == OWNED
+    assert {each.reason for each in said} == {"NodeStatusNeverUpdated"}
+    assert {each.last_heartbeat_time for each in said} == {T0}
+
+
+def test_what_is_unknown_already_is_not_written_again():
+    silent = node(*(posted(type_, "Unknown") for type_ in OWNED))
+    assert unknown(silent, T1) == ()
+
+
+def test_conditions_of_others_are_left_alone():
+    said = unknown(node(*(posted(type_, "True") for type_ in (*OWNED, "NetworkUnavailable"))), T1)
+    assert "NetworkUnavailable" not in {each.type for each in said}
+
+
+def test_a_node_that_never_posted_gets_more_time():
+    settings = Settings(grace=40, startup=60)
+    assert (grace_of(node(posted("Ready", "True")), settings), grace_of(node(), settings)) == (40, 60)
+
+
+def test_heartbeat():
+    assert heartbeat(None) is None
+    assert heartbeat(node()) is None
+    assert heartbeat(node(posted("Ready", "True"))) == T0
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "keys"),
+    [
+        pytest.param("True", (OURS,), None, id="a good node keeps its taints"),
+        pytest.param("Unknown", (OURS,), {OURS.key, UNREACHABLE}, id="a silent one is unreachable"),
+        pytest.param("False", (), {NOT_READY}, id="one that is not ready is not ready"),
+        pytest.param(
+            "True", (OURS, Taint(key=UNREACHABLE, effect="NoSchedule")), {OURS.key}, id="back again"
+        ),
+        pytest.param(
+            "False", (Taint(key=UNREACHABLE, effect="NoSchedule"),), {NOT_READY}, id="heard, not well"
+        ),
+    ],
+)
+def test_taints(status, before, keys):
+    after = tainted(node(posted("Ready", status), taints=before), T1)
+    assert (after if after is None else {each.key for each in after}) == keys
+
+
+def test_taints_that_are_there_are_not_written_again():
+    silent = node(posted("Ready", "Unknown"))
+    marked = structs.replace(silent, spec=NodeSpec(taints=tainted(silent, T1)))
+    assert tainted(marked, T1) is None
+    times = {each.effect: each.time_added for each in marked.spec.taints}
+    assert times == {"NoSchedule": None, "NoExecute": T1}
