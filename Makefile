@@ -6,6 +6,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 BIN := .venv/bin
 READY := .venv/.ready
+CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
+	lint-imports,--no-logo python,tools/gen.py,--check
 
 .PHONY: help setup demo test check gen bench kube test-kube lock clean
 
@@ -25,11 +27,7 @@ test: $(READY)  ## every test that needs no real Kubernetes
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: $(READY)  ## format, lint, types, floors, generated files: all but the tests
-	@$(BIN)/ruff format --check
-	@$(BIN)/ruff check
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/python tools/gen.py --check
+	@status=0; for each in $(CHECKS); do $(BIN)/$${each//,/ } || { echo "check: $${each//,/ } failed"; status=1; }; done; exit $$status
 
 gen: $(READY)  ## write the generated files anew (CRDs, reference pages)
 	@$(BIN)/python tools/gen.py

@@ -64,6 +64,7 @@ PACKAGES = (
     ("io.k8s.apiextensions-apiserver.pkg.apis.", ""),
     ("io.k8s.api.", ""),
 )
+_CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 SCALARS = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": "object",
@@ -71,10 +72,10 @@ SCALARS = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "raw",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "json",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": "schema-or-array",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": "schema-or-bool",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": "schema-or-strings",
+    f"{_CRD}.JSON": "json",
+    f"{_CRD}.JSONSchemaPropsOrArray": "schema-or-array",
+    f"{_CRD}.JSONSchemaPropsOrBool": "schema-or-bool",
+    f"{_CRD}.JSONSchemaPropsOrStringArray": "schema-or-strings",
 }
 TYPES = {
     ("string", ""): "string",
@@ -88,11 +89,13 @@ TYPES = {
 
 Spec = Mapping[str, Any]
 Tag = tuple[str, bool]
-"""Where a field stands in protobuf (``2``, or ``2.3`` inside of an inlined struct); whether it is a pointer."""
+"""Where a field stands in protobuf (``2.3`` inside of an inlined struct); whether it is a pointer."""
 
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(
-    r'^\s+(?:\w+ +)?(\*?)([\w.\[\]*]+)\s+`(?:json:"([^",]*)[^"]*")?[^`]*proto(?:buf)?:"\w+,(\d+),', re.MULTILINE
+    r"^\s+(?:\w+ +)?(\*?)([\w.\[\]*]+)\s+"
+    r'`(?:json:"([^",]*)[^"]*")?[^`]*proto(?:buf)?:"\w+,(\d+),',
+    re.MULTILINE,
 )
 
 

@@ -1,11 +1,14 @@
 """The worlds that the machine suite runs in: embedded on virtual time, and a real Kubernetes."""
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from kubewright.testing.world import World, embedded_world, real_world
+
+NewWorld = Callable[[], AbstractAsyncContextManager[World]]
 
 _numbers = itertools.count(1)
 WORLDS = [
@@ -15,11 +18,12 @@ WORLDS = [
 
 
 @pytest.fixture(params=WORLDS)
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """A world with the classes ``small`` and ``large`` in a namespace of its own, and no machines."""
+def new_world(request: pytest.FixtureRequest) -> NewWorld:
+    """Begins a world with the classes ``small`` and ``large`` in a namespace of its own, and no machines.
+
+    The test begins it, not the fixture: only a test's body has virtual time.
+    """
     if request.param == "embedded":
-        start = embedded_world()
-    else:
-        start = real_world(request.getfixturevalue("judge"), f"machines-{next(_numbers)}")
-    async with start as found:
-        yield found
+        return embedded_world
+    judge = request.getfixturevalue("judge")
+    return lambda: real_world(judge, f"machines-{next(_numbers)}")

@@ -4,93 +4,104 @@ The same controllers, the same simulated cloud, the same words. Run with ``make 
 and ``make test-kube`` (real).
 """
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.testing.world import World
+from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.testing.world import Sight, World
+
+NewWorld = Callable[[], AbstractAsyncContextManager[World]]
 
 
-async def test_machines_come_up(world: World) -> None:
-    await world.deploy("workers", 3)
-    sight = await world.settled(3)
-    for machine in sight.machines:
-        assert machine.spec.provider_id.startswith("sim:///")
-        assert names.FINALIZER in machine.metadata.finalizers
-        assert names.node_name(machine.metadata.labels) == machine.metadata.name
-        assert machine.status.last_operation.description.startswith(
-            f"Machine {machine.metadata.name} successfully joined the cluster in "
+async def test_machines_come_up(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 3)
+        sight = await world.settled(3)
+        for machine in sight.machines:
+            assert machine.spec.provider_id.startswith("sim:///")
+            assert names.FINALIZER in machine.metadata.finalizers
+            assert names.node_name(machine.metadata.labels) == machine.metadata.name
+            assert machine.status.last_operation.description.startswith(
+                f"Machine {machine.metadata.name} successfully joined the cluster in "
+            )
+        assert {node.metadata.labels[names.MACHINE_NAME_LABEL] for node in sight.nodes} == sight.names
+
+
+async def test_machines_scale_up_and_down(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 2)
+        first = (await world.settled(2)).names
+        await world.change("workers", {"replicas": 5})
+        assert first < (await world.settled(5)).names
+        await world.change("workers", {"replicas": 1})
+        await world.settled(1)
+        await world.change("workers", {"replicas": 0})
+        await world.settled(0)
+
+
+async def test_machines_roll_to_another_class_within_their_bounds(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 4)
+        before = (await world.settled(4)).names
+        seen: list[tuple[int, int]] = []
+
+        def rolled(sight: Sight) -> bool:
+            running = sum(m.status.current_status.phase == Phase.RUNNING for m in sight.machines)
+            seen.append((len(sight.machines), running))
+            return sight.settled(4, "large")
+
+        await world.roll("workers", "large")
+        after = await world.until(rolled, "all machines are large")
+        assert not before & after.names
+        assert max(total for total, _ in seen) <= 5
+        assert min(running for _, running in seen) >= 3
+
+
+async def test_a_dead_vm_is_replaced(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 2)
+        before = await world.settled(2)
+        victim = before.machines[0].metadata.name
+        vm = world.cloud.named(victim, world.namespace)
+        assert vm is not None
+        world.cloud.kill(vm.id)
+        after = await world.until(lambda s: s.settled(2) and victim not in s.names, "the victim is replaced")
+        assert before.names - {victim} <= after.names
+
+
+async def test_everything_goes_when_the_deployment_does(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 3)
+        await world.settled(3)
+        await world.delete("workers")
+        await world.settled(0)
+
+
+async def test_a_machine_that_is_deleted_by_hand_is_replaced(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 2)
+        before = await world.settled(2)
+        victim = before.machines[0]
+        await world.client.delete(MACHINE, world.key(victim.metadata.name))
+        after = await world.until(
+            lambda s: s.settled(2) and victim.metadata.name not in s.names, "the victim is replaced"
         )
-    assert {node.metadata.labels[names.MACHINE_NAME_LABEL] for node in sight.nodes} == sight.names
+        assert victim.spec.provider_id not in {machine.spec.provider_id for machine in after.machines}
 
 
-async def test_machines_scale_up_and_down(world: World) -> None:
-    await world.deploy("workers", 2)
-    first = (await world.settled(2)).names
-    await world.change("workers", {"replicas": 5})
-    assert first < (await world.settled(5)).names
-    await world.change("workers", {"replicas": 1})
-    await world.settled(1)
-    await world.change("workers", {"replicas": 0})
-    await world.settled(0)
-
-
-async def test_machines_roll_to_another_class_within_their_bounds(world: World) -> None:
-    await world.deploy("workers", 4)
-    before = (await world.settled(4)).names
-    seen: list[tuple[int, int]] = []
-
-    def rolled(sight) -> bool:  # type: ignore[no-untyped-def]
-        running = sum(m.status.current_status.phase == Phase.RUNNING for m in sight.machines)
-        seen.append((len(sight.machines), running))
-        return sight.settled(4, "large")
-
-    await world.roll("workers", "large")
-    after = await world.until(rolled, "all machines are large")
-    assert not before & after.names
-    assert max(total for total, _ in seen) <= 5
-    assert min(running for _, running in seen) >= 3
-
-
-async def test_a_dead_vm_is_replaced(world: World) -> None:
-    await world.deploy("workers", 2)
-    before = await world.settled(2)
-    victim = before.machines[0].metadata.name
-    vm = world.cloud.named(victim, world.namespace)
-    assert vm is not None
-    world.cloud.kill(vm.id)
-    after = await world.until(lambda s: s.settled(2) and victim not in s.names, "the victim is replaced")
-    assert before.names - {victim} <= after.names
-
-
-async def test_everything_goes_when_the_deployment_does(world: World) -> None:
-    await world.deploy("workers", 3)
-    await world.settled(3)
-    await world.delete("workers")
-    await world.settled(0)
-
-
-async def test_a_machine_that_is_deleted_by_hand_is_replaced(world: World) -> None:
-    from kubewright.api.machine.v1alpha1 import MACHINE
-
-    await world.deploy("workers", 2)
-    before = await world.settled(2)
-    victim = before.machines[0]
-    await world.client.delete(MACHINE, world.key(victim.metadata.name))
-    after = await world.until(
-        lambda s: s.settled(2) and victim.metadata.name not in s.names, "the victim is replaced"
-    )
-    assert victim.spec.provider_id not in {machine.spec.provider_id for machine in after.machines}
-
-
-async def test_a_cloud_without_quota_is_reported_and_waited_for(world: World) -> None:
-    await world.deploy("quota-workers", 1)
-    sight = await world.until(
-        lambda s: any(m.status.current_status.phase == Phase.CRASH_LOOP_BACK_OFF for m in s.machines),
-        "the refusal is reported",
-    )
-    operation = sight.machines[0].status.last_operation
-    assert operation.error_code == "ResourceExhausted"
-    assert operation.description.startswith(
-        "Cloud provider message - machine codes error: code = [ResourceExhausted]"
-    )
-    await world.delete("quota-workers")
-    await world.settled(0)
+async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("quota-workers", 1)
+        sight = await world.until(
+            lambda s: any(m.status.current_status.phase == Phase.CRASH_LOOP_BACK_OFF for m in s.machines),
+            "the refusal is reported",
+        )
+        operation = sight.machines[0].status.last_operation
+        assert operation.error_code == "ResourceExhausted"
+        assert operation.description.startswith(
+            "Cloud provider message - machine codes error: code = [ResourceExhausted]"
+        )
+        await world.delete("quota-workers")
+        await world.settled(0)

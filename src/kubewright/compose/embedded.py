@@ -22,6 +22,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
+from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import Listener
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
@@ -104,7 +105,10 @@ class Embedded:
         if self.place is None:
             return
         keys = pki.in_folder(self.place.data_dir / "pki", self.clock)
-        listener = Listener(self.server.handle, self.clock, keys, port=self.place.port)
+        authenticator = Authenticator(self.clock, verify=self.server.user_of_token)
+        listener = Listener(
+            self.server.handle, self.clock, keys, port=self.place.port, authenticator=authenticator
+        )
         await listener.start()
         self._stack.push_async_callback(listener.close)
         self.url = listener.url

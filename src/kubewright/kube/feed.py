@@ -12,7 +12,7 @@ Called by    ``informer``.
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -20,9 +20,9 @@ import structlog
 from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import header as headers
 from kubewright.kube.answers import failure, read_page
-from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, TransportError
+from kubewright.kube.header import Header
 from kubewright.kube.reflector import (
     IDLE_SECONDS,
     WATCH_SECONDS,
@@ -46,6 +46,28 @@ BREATH = 256
 log = structlog.get_logger("kubewright.kube")
 
 
+class Sink(Protocol):
+    """Where a feed brings what it hears: ``cache.Cache``, or whoever keeps less than objects."""
+
+    seen: int
+    """How far the server's history was told completely."""
+
+    def begin(self) -> None:
+        """A list is about to be asked for."""
+
+    def page(self, version: int, items: list[Header], /) -> None:
+        """One page of it."""
+
+    def end(self) -> None:
+        """That was the last page."""
+
+    def event(self, kind: str, header: Header, /) -> None:
+        """An ADDED, MODIFIED or DELETED."""
+
+    def bookmark(self, version: int, /) -> None:
+        """Nothing else happened up to ``version``."""
+
+
 @dataclass(slots=True)
 class Counts:
     """What the feed has done so far. ``trouble`` is the last failure, empty while all is well."""
@@ -60,7 +82,7 @@ class Counts:
 class Feed:
     """Keeps one cache current from one server."""
 
-    def __init__(self, client: Client, resource: Resource, scope: Scope, cache: Cache[Any]) -> None:
+    def __init__(self, client: Client, resource: Resource, scope: Scope, cache: Sink) -> None:
         self.counts = Counts()
         self.synced = asyncio.Event()
         self._client = client

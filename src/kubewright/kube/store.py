@@ -1,6 +1,6 @@
 """Objects of one kind by key, as bytes, with indexes. No history, no rules: see ``cache``.
 
-Theory.      Objects are decoded when somebody looks; the last few thousand looked at stay decoded,
+Theory.      Objects are decoded when somebody looks; the last two thousand looked at stay decoded,
              because a set's machines are read far more often than they change. Structs are frozen,
              so a reader cannot spoil them; plain dicts are not, and are decoded anew each time.
              Declared indexes look into the object, so they remember its values; the built-in two,
@@ -23,8 +23,8 @@ from kubewright.wire.selectors import EVERYTHING, Selector
 
 T = TypeVar("T")
 
-DECODED = 4096
-"""Objects per store that stay decoded after somebody looked: some 4 KiB each."""
+DECODED = 2048
+"""Objects per store that stay decoded after somebody looked: up to 7 KiB each."""
 
 log = structlog.get_logger("kubewright.kube")
 

@@ -27,6 +27,10 @@ from kubewright.wire.gvk import Key
 PATIENT_SECONDS = 1.0
 """A fixed retry shorter than this means "look again"; when that does not help, backoff takes over."""
 
+BREATH = 16
+"""Looks of one worker in a row before all others have their turn: looks that need no answer from
+anybody would else hold the event loop for as long as there are keys."""
+
 log = structlog.get_logger("kubewright.controller")
 
 
@@ -106,6 +110,7 @@ class Controller:
         return self._queue.statistics()
 
     async def _work(self) -> None:
+        looks = 0
         while (wake := await self._queue.get()) is not None:
             try:
                 with structlog.contextvars.bound_contextvars(
@@ -114,7 +119,9 @@ class Controller:
                     await self._once(wake)
             finally:
                 self._queue.done(wake.key)
-            await self._clock.sleep(0)  # a thousand looks that need no answer must not hold the loop
+            looks += 1
+            if looks % BREATH == 0:
+                await self._clock.sleep(0)
 
     async def _once(self, wake: Wake) -> None:
         began = self._clock.monotonic()

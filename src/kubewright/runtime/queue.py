@@ -62,6 +62,10 @@ class Curve:
         return min(self.cap, self.base * 2.0**doublings) * (1 - self.jitter * chance)
 
 
+FINEST_SECONDS = 0.001
+"""Shortest delay: adding less to a float may add nothing, and the look would be too early again."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
     """A picture of one queue. ``adds`` counts places taken in line, ``merged`` the adds that met one;
@@ -143,7 +147,7 @@ class Queue:
         if seconds <= 0:
             self.add(key, why)
             return
-        at = self._clock.monotonic() + seconds
+        at = self._clock.monotonic() + max(seconds, FINEST_SECONDS)
         if self._closed or ((known := self._delayed.get(key)) and known.at <= at):
             return
         if known is None:

@@ -143,7 +143,8 @@ async def embedded_world(options: Options = IMPATIENT, *, seed: int = 0) -> Asyn
     clock = LoopClock(seed=seed)
     async with Embedded(None, options, clock) as embedded, running(embedded.serve):
         assert isinstance(embedded.driver, SimDriver)
-        world = World(embedded.client, embedded.driver.cloud, clock, "default")
+        world = World(embedded.client, embedded.driver.cloud, clock, "machines")
+        await embedded.client.create(NAMESPACE, {"metadata": {"name": world.namespace}})
         await world.furnish()
         yield world
 

@@ -37,12 +37,16 @@ _value = re.compile(_VALUE).fullmatch
 
 def dns_label(text: str) -> list[str]:
     """Complaints about ``text`` as a DNS-1123 label (names of namespaces): at most 63 characters."""
-    return _checked(text, 63, _label(text), _with_examples(_LABEL_RULE, _LABEL, "my-name", "123-abc"))
+    rule = _with_examples(_LABEL_RULE, _LABEL, "my-name", "123-abc")
+    if _subdomain(text) and not _label(text):
+        rule = "must not contain dots"
+    return _checked(text, "63 characters", _label(text), rule)
 
 
 def dns_subdomain(text: str) -> list[str]:
     """Complaints about ``text`` as a DNS-1123 subdomain (most names): at most 253 characters."""
-    return _checked(text, 253, _subdomain(text), _with_examples(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com"))
+    rule = _with_examples(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com")
+    return _checked(text, "253 characters", _subdomain(text), rule)
 
 
 def path_segment(text: str) -> list[str]:
@@ -76,11 +80,11 @@ def label_key(text: str) -> list[str]:
 def label_value(text: str) -> list[str]:
     """Complaints about ``text`` as the value of a label: at most 63 characters, may be empty."""
     rule = _with_examples(_VALUE_RULE, _VALUE, "MyValue", "my_value", "12345")
-    return _checked(text, 63, _value(text), rule)
+    return _checked(text, "63 bytes", _value(text), rule)
 
 
-def _checked(text: str, limit: int, matched: re.Match[str] | None, rule: str) -> list[str]:
-    long = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+def _checked(text: str, limit: str, matched: re.Match[str] | None, rule: str) -> list[str]:
+    long = [f"must be no more than {limit}"] if len(text.encode()) > int(limit.split(maxsplit=1)[0]) else []
     return long if matched else [*long, rule]
 
 

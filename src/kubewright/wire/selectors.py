@@ -165,7 +165,10 @@ def _required(key: str, operator: str, values: Sequence[str]) -> Requirement:
     if operator in (EXISTS, ABSENT) and values:
         complaints.append("values: Invalid value: values set must be empty for exists and does not exist")
     if operator in (GREATER, LESS) and not (len(values) == 1 and _is_integer(values[0])):
-        complaints.append("values[0]: Invalid value: for 'Gt', 'Lt' operators, the value must be an integer")
+        shown = f'"{values[0]}"' if values else "[]"
+        complaints.append(
+            f"values[0]: Invalid value: {shown}: for 'Gt', 'Lt' operators, the value must be an integer"
+        )
     for index, value in enumerate(values):
         said = naming.label_value(value)[:1]
         complaints += [f'values[{index}][{key}]: Invalid value: "{value}": {each}' for each in said]

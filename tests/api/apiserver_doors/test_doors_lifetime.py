@@ -73,6 +73,20 @@ async def test_a_closed_listener_listens_no_more_and_may_be_closed_again(serving
             await world.raw()
 
 
+async def test_who_was_at_the_door_when_it_closed_is_sent_away(serving: Serving) -> None:
+    async with serving() as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.listener.port)
+        await asyncio.sleep(0.02)  # accepted, and no TLS yet
+        await world.listener.close()
+        await writer.start_tls(world.authority.client_context(world.authority.admin))
+        writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"the server is shutting down" in answer
+        writer.close()
+    assert world.asked == []
+
+
 async def test_its_port_is_free_again_at_once(serving: Serving) -> None:
     async with serving() as world, world.client() as client:
         await client.get("/version")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
@@ -39,6 +40,17 @@ async def test_a_defect_is_told_to_the_log_and_not_to_the_client(serving: Servin
     assert (code, reason) == (500, "InternalError")
     assert "secret" not in message
     assert [line["path"] for line in lines if line["log_level"] == "error"] == [PODS]
+
+
+async def test_an_answer_that_cannot_be_written_is_a_defect_too(serving: Serving) -> None:
+    async def handler(_request: Request) -> Response:
+        return Response(200, headers={"x-odd": "a\r\nb"})
+
+    with capture_logs() as lines:
+        async with serving(handler) as world, world.client() as client:
+            with pytest.raises(aiohttp.ServerDisconnectedError):
+                await client.post(PODS)
+    assert [line["log_level"] for line in lines if line["log_level"] != "debug"] == ["error"]
 
 
 async def test_an_answer_that_does_not_come_is_a_timeout(serving: Serving) -> None:

@@ -46,7 +46,7 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
 NAMESPACE = "default"
-MOMENT = 0.05
+MOMENT = 0.25
 Kinds = Kind[Any]
 
 

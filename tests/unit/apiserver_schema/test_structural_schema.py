@@ -40,14 +40,26 @@ PRUNED = [
     ("preserved subtrees stay", {"p": {"type": "object", **PRESERVE}}, {"p": {"a": {"b": 1}}}, None, []),
     (
         "known fields of preserved subtrees are pruned",
-        {"p": {"type": "object", **PRESERVE, "properties": {"k": {"type": "object", "properties": {"a": STRING}}}}},
+        {
+            "p": {
+                "type": "object",
+                **PRESERVE,
+                "properties": {"k": {"type": "object", "properties": {"a": STRING}}},
+            }
+        },
         {"p": {"free": {"x": 1}, "k": {"a": "1", "b": 1}}},
         {"p": {"free": {"x": 1}, "k": {"a": "1"}}},
         ["spec.p.k.b"],
     ),
     (
         "an embedded object keeps its envelope and loses odd metadata",
-        {"e": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": {"type": "object"}}}},
+        {
+            "e": {
+                "type": "object",
+                "x-kubernetes-embedded-resource": True,
+                "properties": {"spec": {"type": "object"}},
+            }
+        },
         {"e": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n", "odd": 1}, "spec": {}}},
         {"e": {"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": {}}},
         ["spec.e.metadata.odd"],
@@ -62,7 +74,9 @@ PRUNED = [
 ]
 
 
-@pytest.mark.parametrize(("properties", "given", "kept", "unknown"), [c[1:] for c in PRUNED], ids=[c[0] for c in PRUNED])
+@pytest.mark.parametrize(
+    ("properties", "given", "kept", "unknown"), [c[1:] for c in PRUNED], ids=[c[0] for c in PRUNED]
+)
 def test_unknown_fields(properties: Any, given: Any, kept: Any, unknown: list[str]) -> None:
     schema, body = of(**properties), obj(**given)
     before = copy.deepcopy(body)
@@ -77,7 +91,12 @@ DEFAULTED = [
     ("a missing field gets its default", {"a": {**STRING, "default": "d"}}, {}, {"a": "d"}),
     ("a given field keeps its value", {"a": {**STRING, "default": "d"}}, {"a": ""}, {"a": ""}),
     ("null counts as missing", {"a": {**STRING, "default": "d"}}, {"a": None}, {"a": "d"}),
-    ("null stays where it may", {"a": {**STRING, "nullable": True, "default": "d"}}, {"a": None}, {"a": None}),
+    (
+        "null stays where it may",
+        {"a": {**STRING, "nullable": True, "default": "d"}},
+        {"a": None},
+        {"a": None},
+    ),
     ("null without a default goes", {"a": STRING}, {"a": None}, {}),
     (
         "defaults open the way for defaults below",
@@ -111,7 +130,9 @@ DEFAULTED = [
 ]
 
 
-@pytest.mark.parametrize(("properties", "given", "filled"), [c[1:] for c in DEFAULTED], ids=[c[0] for c in DEFAULTED])
+@pytest.mark.parametrize(
+    ("properties", "given", "filled"), [c[1:] for c in DEFAULTED], ids=[c[0] for c in DEFAULTED]
+)
 def test_defaults(properties: Any, given: Any, filled: Any) -> None:
     schema, body = of(**properties), obj(**given)
     before = copy.deepcopy(body)

@@ -5,4 +5,7 @@
 ``paths``       URL paths taken apart          ``parameters``  queries and options taken apart
 ``bodies``      JSON and YAML read             ``answers``     objects, lists and Tables written
 ``watch``       the stream of a watch          ``status``      health, version, metrics
+``listener``    the socket                     ``exchange``    HTTP to values and back
+``authn``       who asks                       ``pki``         whom we trust (``certificates``)
+``kubeconfig``  how clients find us
 """

@@ -18,7 +18,7 @@ from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.reading import Expired, Page
 from kubewright.wire import watch
-from kubewright.wire.errors import ApiError, NotAcceptable, to_status
+from kubewright.wire.errors import ApiError, BadRequest, NotAcceptable, to_status
 from kubewright.wire.http import JSON, Response
 
 PLAIN, TABLE, PARTIAL = "", "Table", "PartialObjectMetadata"
@@ -45,6 +45,7 @@ def form(accept: str, include: str = "") -> Form:
     """
     if not accept or accept in (JSON, "*/*"):
         return Form()
+    drawn = True
     for choice in accept.split(","):
         media, *words = (word.strip() for word in choice.split(";"))
         given = dict(word.partition("=")[::2] for word in words)
@@ -55,10 +56,22 @@ def form(accept: str, include: str = "") -> Form:
         if "as" not in given:
             return Form()
         if given["as"] in _SHAPES and given.get("v", "v1") == "v1":
-            return Form(JSON, _SHAPES[given["as"]], include or tables.METADATA)
+            return Form(JSON, _SHAPES[given["as"]], _included(given["as"], include))
+        drawn = False
+    if not drawn:
+        raise NotAcceptable(
+            f"only the following media types are accepted: {JSON}, {YAML}, {JSON};stream=watch"
+        )
     raise NotAcceptable(
         f"406: Not Acceptable\n\nAvailable representations: {JSON}, {YAML}, {JSON};stream=watch"
     )
+
+
+def _included(shape: str, include: str) -> str:
+    if shape == "Table" and include not in ("", tables.METADATA, tables.OBJECT, tables.NONE):
+        said = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise BadRequest(f"Unable to convert to Table as requested: includeObject: {said}")
+    return include or tables.METADATA
 
 
 def one(kind: ServedKind, data: bytes, wanted: Form, now: datetime, *, code: int = 200) -> Response:

@@ -63,9 +63,12 @@ class App:
         if path is None or (found is None and request.method == "GET"):
             authz.admit_path(request)
             answer = self._unmapped(request)
-            if answer is None:
-                raise refusals.no_such_path()
-            return answer
+            if answer is not None:
+                return answer
+            group = paths.group_of(request.path)
+            if not any(kind.resource.group == group for kind in self._catalog):
+                return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            raise refusals.no_such_path()
         target, verb = self._resources.target(path), verb_of(request, path)
         if not verb:
             raise MethodNotAllowed("the server does not allow this method on the requested resource")

@@ -1,4 +1,4 @@
-"""Request bodies: JSON, YAML or protobuf to plain values, and which fields stood in them twice.
+"""Request bodies: JSON, YAML or protobuf to objects, and which fields stood in them twice.
 
 Theory.      A JSON reader keeps the last of two equal keys and says nothing. To report doubles we
              would have to read everything a second, slower time; so first we ask whether the
@@ -15,11 +15,25 @@ import yaml
 
 from kubewright.apiserver.schema import protobuf
 from kubewright.base.limits import BODY_BYTES
+from kubewright.wire import gojson
 from kubewright.wire.errors import BadRequest, TooLarge, UnsupportedMedia
 from kubewright.wire.http import JSON
 
+Object = dict[str, Any]
+
 YAML = "application/yaml"
+_YAMLS = (YAML, "text/yaml", "application/x-yaml")
 _ACCEPTED = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
+_SHOWN = 30
+"""Bytes of a body that a refusal shows."""
+
+_HEAD = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+class _Unreadable(ValueError):
+    """What is wrong with a body, without what it should have been."""
 
 
 def media_type(content_type: str) -> str:
@@ -27,37 +41,42 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower() or JSON
 
 
-def read(body: bytes, content_type: str, kind: str) -> Any:
-    """The value of a body that should be an object of ``kind``.
+def read(body: bytes, content_type: str, kind: str) -> Object:
+    """The object in a body that should be of ``kind``.
 
     Raises:
         TooLarge, UnsupportedMedia, BadRequest
     """
-    if len(body) > BODY_BYTES:
-        raise TooLarge(f"Request entity too large: limit is {BODY_BYTES}")
-    media = media_type(content_type)
-    if media == JSON:
-        return _json(body, kind)
-    if media in (YAML, "text/yaml"):
-        return _yaml(body, kind)
-    if media == protobuf.MEDIA_TYPE:
-        return _protobuf(body, kind)
-    said = "the body of the request was in an unknown format - accepted media types include:"
-    raise UnsupportedMedia(f"{said} {_ACCEPTED}")
+    try:
+        return _read(body, content_type)
+    except _Unreadable as error:
+        said = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
+        raise BadRequest(said) from None
 
 
-def read_patch(body: bytes) -> Any:
-    """The value of a patch.
+def read_options(body: bytes, content_type: str) -> Object:
+    """The object in a body of options; none at all is an empty one.
+
+    Raises:
+        TooLarge, UnsupportedMedia, BadRequest
+    """
+    try:
+        return _read(body, content_type) if body else {}
+    except _Unreadable as error:
+        raise BadRequest(str(error)) from None
+
+
+def read_patch(body: bytes, *, plainly: bool = False) -> Any:
+    """The value of a patch. ``plainly`` leaves out that it is a patch that cannot be read.
 
     Raises:
         TooLarge, BadRequest
     """
-    if len(body) > BODY_BYTES:
-        raise TooLarge(f"Request entity too large: limit is {BODY_BYTES}")
+    _bounded(body)
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"error decoding patch: {error}") from None
+        return gojson.loads(body)
+    except gojson.Unreadable as error:
+        raise BadRequest(f"{error}" if plainly else f"error decoding patch: {error}") from None
 
 
 def doubled(body: bytes, value: Any) -> list[str]:
@@ -67,7 +86,7 @@ def doubled(body: bytes, value: Any) -> list[str]:
     try:
         pairs = json.loads(body, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
-        return []  # YAML, which keeps no trace of doubles
+        return []  # no JSON; the other forms keep no trace of doubles
     return list(_doubles(pairs, ""))
 
 
@@ -89,33 +108,61 @@ def _doubles(value: Any, path: str) -> Iterator[str]:
             yield from _doubles(inner, f"{path}[{index}]")
 
 
-def _json(body: bytes, kind: str) -> Any:
+def _read(body: bytes, content_type: str) -> Object:
+    _bounded(body)
+    media = media_type(content_type)
+    if media == protobuf.MEDIA_TYPE:
+        return _protobuf(body)
+    if media != JSON and media not in _YAMLS:
+        said = "the body of the request was in an unknown format - accepted media types include:"
+        raise UnsupportedMedia(f"{said} {_ACCEPTED}")
+    value = _json(body) if media == JSON else _yaml(body)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _Unreadable(
+            f"couldn't get version/kind; json parse error: {gojson.cannot_unmarshal(value, _HEAD)}"
+        )
+    return value
+
+
+def _bounded(body: bytes) -> None:
+    if len(body) > BODY_BYTES:
+        raise TooLarge(f"Request entity too large: limit is {BODY_BYTES}")
+
+
+def _json(body: bytes) -> Any:
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        said = str(error) if body else "unexpected end of JSON input"
-        raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {said}") from None
+        return gojson.loads(body)
+    except gojson.Unreadable as error:
+        raise _Unreadable(f"couldn't get version/kind; json parse error: {error}") from None
 
 
-def _yaml(body: bytes, kind: str) -> Any:
+def _yaml(body: bytes) -> Any:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.CSafeLoader)):
-            raise yaml.YAMLError("aliases are not accepted")  # a few of them can mean gigabytes
+            raise _Unreadable("yaml: aliases are not accepted")  # a few of them can mean gigabytes
         value = yaml.load(body, Loader=_Loader)
         return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
-        raise _unrecognized(kind, f"yaml: {str(error).splitlines()[0]}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise _Unreadable(f"yaml: line {line}: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError, TypeError, UnicodeError) as error:
+        raise _Unreadable(f"yaml: {str(error).splitlines()[0]}") from None
 
 
-def _protobuf(body: bytes, kind: str) -> Any:
+def _protobuf(body: bytes) -> Object:
     try:
         return protobuf.decode(body)
     except protobuf.Undecodable as error:
-        raise _unrecognized(kind, str(error)) from None
+        raise _Unreadable(str(error)) from None
 
 
-def _unrecognized(kind: str, why: str) -> BadRequest:
-    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why}")
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    shown, more = body[:_SHOWN], " ..." if len(body) > _SHOWN else ""
+    return (shown.decode(errors="replace") if body.startswith(b"{") else shown.hex()) + more
 
 
 class _Loader(yaml.CSafeLoader):

@@ -23,7 +23,7 @@ async def deflated(body: bytes, accepts: str) -> tuple[bytes, Mapping[str, str]]
     if len(body) < WORTHWHILE or not takes_gzip(accepts):
         return body, {}
     smaller = await asyncio.to_thread(gzip.compress, body, LEVEL, mtime=0)
-    return smaller, {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return smaller, {"content-encoding": "gzip", "vary": "accept-encoding"}
 
 
 def takes_gzip(accepts: str) -> bool:

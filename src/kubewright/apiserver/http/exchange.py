@@ -21,7 +21,7 @@ from kubewright.apiserver.http import answers
 from kubewright.apiserver.http.authn import Authenticator, admit, impersonated
 from kubewright.apiserver.http.compression import deflated
 from kubewright.base.limits import BODY_BYTES, REQUEST_SECONDS
-from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooLarge, TooManyRequests
+from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooLarge, TooManyRequests, Unavailable
 from kubewright.wire.http import Handler, Request, Response
 
 log = structlog.get_logger("kubewright.apiserver.http")
@@ -68,7 +68,10 @@ class Exchange:
             self._streams.discard(task)
 
     async def end(self, grace: float) -> None:
-        """End every stream now, every other request when it is done or ``grace`` seconds are over."""
+        """End every stream now, every other request when it is done or ``grace`` seconds are over.
+
+        What comes later is refused. Takes one and a half times ``grace`` at most.
+        """
         self._ending = True
         streams = set(self._streams)
         for task in streams:
@@ -79,10 +82,12 @@ class Exchange:
             for task in late:
                 task.cancel()
             if late:
-                await asyncio.wait(late, timeout=grace)
+                await asyncio.wait(late, timeout=grace / 2)
 
     async def _answer(self, http: web.BaseRequest) -> Response:
         try:
+            if self._ending:
+                raise Unavailable("the server is shutting down", retry_after=1)
             if len(self._requests) > IN_FLIGHT:
                 raise TooManyRequests("Too many requests, please try again later.", retry_after=1)
             request = await self._request(http)
@@ -116,7 +121,10 @@ class Exchange:
             body, more = await deflated(body, http.headers.get("accept-encoding", ""))
             headers.update(more)
         if len(body) <= PIECE_BYTES:
-            return web.Response(status=response.status, body=body, headers=headers)
+            small = web.Response(status=response.status, body=body, headers=headers)
+            if self._ending:
+                small.force_close()
+            return small
         out = web.StreamResponse(status=response.status, headers=headers)
         out.content_length = len(body)
         try:
@@ -171,9 +179,9 @@ async def _send(out: web.StreamResponse, chunk: bytes) -> None:
 
 def _answer_headers(response: Response) -> dict[str, str]:
     return {
-        "Content-Type": response.content_type,
-        "Cache-Control": "no-cache, private",
-        "Server": "kubewright",
+        "content-type": response.content_type,
+        "cache-control": "no-cache, private",
+        "server": "kubewright",
         **response.headers,
     }
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.exchange import Exchange
@@ -30,7 +31,7 @@ GRACE = 1.0
 """Seconds that requests under way are given when the server closes."""
 
 HANDSHAKE_SECONDS = 10.0
-FAREWELL_SECONDS = 0.5
+FAREWELL_SECONDS = 0.25
 """For a client to answer the end of TLS; most do at once, some never."""
 
 IDLE_SECONDS = 300.0
@@ -159,13 +160,17 @@ def _why_not(error: OSError, host: str, port: int) -> str:
 
 
 class _Quiet:
-    """aiohttp's log, turned down: what it calls errors here are mistakes of strangers."""
+    """aiohttp's log in our words: mistakes of strangers are debug lines, and only defects are errors."""
 
-    def debug(self, message: str, *args: Any, **_more: Any) -> None:
-        log.debug("a connection went wrong", why=_filled(message, args))
+    def debug(self, message: str, *args: Any, exc_info: object = None) -> None:
+        log.debug("a connection went wrong", why=message % args if args else message)
 
-    info = warning = error = exception = debug
+    info = warning = debug
 
+    def exception(self, message: str, *args: Any, exc_info: object = None) -> None:
+        if isinstance(exc_info, Exception) and not isinstance(exc_info, HttpProcessingError):
+            log.error("a connection failed that should not have", exc_info=exc_info)
+        else:
+            self.debug(message, *args)
 
-def _filled(message: str, args: tuple[Any, ...]) -> str:
-    return message % args if args else message
+    error = exception

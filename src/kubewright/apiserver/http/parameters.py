@@ -49,11 +49,7 @@ def delete_options(request: Request) -> tuple[Wish, Options]:
     Raises:
         BadRequest, Invalid
     """
-    if not request.body:
-        return deletion(request, {})
-    return deletion(
-        request, bodies.read(request.body, request.headers.get("content-type", ""), "DeleteOptions")
-    )
+    return deletion(request, bodies.read_options(request.body, request.headers.get("content-type", "")))
 
 
 def deletion(request: Request, sent: Any) -> tuple[Wish, Options]:
@@ -82,21 +78,21 @@ def list_options(request: Request) -> Wanted:
         BadRequest, Invalid
     """
     limit, following = _integer(request, "limit") or 0, request.param("continue")
-    match, version = request.param("resourceVersionMatch"), _version(request.param("resourceVersion"))
+    match, asked = request.param("resourceVersionMatch"), version(request)
     if match not in ("", "Exact", "NotOlderThan"):
         said = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
         raise _invalid("ListOptions", "FieldValueNotSupported", "resourceVersionMatch", said)
-    if match and version is None:
+    if match and asked is None:
         raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if match == "Exact" and version == 0:
+    if match == "Exact" and asked == 0:
         raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-    if following and version:
+    if following and asked:
         raise BadRequest("specifying resource version is not allowed when using continue")
     return Wanted(
         limit=max(limit, 0),
         following=following,
-        exact=version if match == "Exact" else None,
-        at_least=0 if match == "Exact" else version or 0,
+        exact=asked if match == "Exact" else None,
+        at_least=0 if match == "Exact" else asked or 0,
     )
 
 
@@ -113,13 +109,13 @@ def watch_options(request: Request) -> WatchWanted:
         raise _forbidden_match(
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         )
-    version = _version(request.param("resourceVersion"))
+    after = version(request)
     bookmarks = flag(request, "allowWatchBookmarks")
     # Without a version, or with "0", a watch begins with what is there; so it always was.
-    initial = asked != "false" if asked else not version
+    initial = asked != "false" if asked else not after
     timeout = _integer(request, "timeoutSeconds")
     return WatchWanted(
-        since=None if initial or not version else version,
+        since=None if initial or not after else after,
         initial=initial,
         marks_initial=initial and bool(asked) and bookmarks,
         bookmarks=bookmarks,
@@ -142,7 +138,13 @@ def _integer(request: Request, name: str) -> int | None:
     return int(text)
 
 
-def _version(text: str) -> int | None:
+def version(request: Request) -> int | None:
+    """The parameter ``resourceVersion``; None when it is not given.
+
+    Raises:
+        BadRequest: it is no number.
+    """
+    text = request.param("resourceVersion")
     if not text:
         return None
     if re.fullmatch(r"[0-9]{1,19}", text) is None:
@@ -163,7 +165,10 @@ def _grace(sent: Mapping[str, Any], request: Request) -> int | None:
 def _propagation(sent: Mapping[str, Any], request: Request) -> str:
     policy = sent.get("propagationPolicy") or request.param("propagationPolicy")
     orphan = sent.get("orphanDependents")
-    if isinstance(orphan, bool) and not policy:
+    if isinstance(orphan, bool):
+        if policy:
+            said = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+            raise _invalid("DeleteOptions", "FieldValueInvalid", "propagationPolicy", said)
         return "Orphan" if orphan else "Background"
     if policy and policy not in _POLICIES:
         said = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'

@@ -85,8 +85,7 @@ class Parts:
 
     async def _evict(self, request: Request, target: Target) -> Response:
         sent = self._body(request, "Eviction")
-        name = (sent.get("metadata") or {}).get("name") or target.name
-        if name != target.name:
+        if (sent.get("metadata") or {}).get("name") != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         wish, options = parameters.deletion(request, sent.get("deleteOptions") or {})
         pod = codec.decode(target.kind, self._latest(target))

@@ -32,6 +32,16 @@ def parse(path: str) -> ResourcePath | None:
     return None
 
 
+def group_of(path: str) -> str | None:
+    """The group below which a path lies, resource or not; the core group is ``""``."""
+    match path.strip("/").split("/"):
+        case ["api", _, _, *_]:
+            return ""
+        case ["apis", group, _, _, *_]:
+            return group
+    return None
+
+
 def _in_group(group: str, version: str, parts: list[str]) -> ResourcePath | None:
     namespace = ""
     if (

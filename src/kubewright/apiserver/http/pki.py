@@ -118,7 +118,6 @@ def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Ident
     """The identity in ``path`` if there is a good one, else a new one, which is put there."""
     found = _read(path)
     if found is not None and good(found):
-        path.chmod(0o600)  # a copy or a backup may have opened it to others
         return found
     made = make()
     write_private(path, made.pem)
@@ -127,7 +126,9 @@ def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Ident
 
 def _read(path: Path) -> Identity | None:
     try:
-        return Identity.from_pem(path.read_bytes())
+        content = path.read_bytes()
+        path.chmod(0o600)  # a copy or a backup may have opened it to others
+        return Identity.from_pem(content)
     except FileNotFoundError:
         return None
     except OSError as error:

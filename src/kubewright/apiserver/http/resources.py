@@ -20,7 +20,7 @@ from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
 from kubewright.wire.errors import ApiError, MethodNotAllowed
-from kubewright.wire.http import JSON, Request, Response
+from kubewright.wire.http import JSON, STRATEGIC_PATCH, Request, Response
 
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -68,7 +68,8 @@ class Resources:
             raise MethodNotAllowed(_NOT_ALLOWED)
         match verb:
             case "get":
-                return self._one(request, kind, self._reading.get(target))
+                at_least = parameters.version(request) or 0
+                return self._one(request, kind, self._reading.get(target, at_least))
             case "list":
                 return self._list(request, target)
             case "watch":
@@ -111,7 +112,8 @@ class Resources:
     async def _patch(self, request: Request, target: Target, part: str) -> Response:
         options = parameters.options(request, "PatchOptions")
         media = bodies.media_type(request.headers.get("content-type", ""))
-        patch = bodies.read_patch(request.body) if media.endswith("+json") else None
+        strategic = media == STRATEGIC_PATCH
+        patch = bodies.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
         edit = edit_of(target.kind, media, patch)
         written = await self._writing.update(target, edit, options, part=part, patched=True)
         return self._written(request, target.kind, written, options)

@@ -6,13 +6,15 @@ Invariants.  Pure but for the warnings it leaves in ``Options``. What comes out 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
 from kubewright.apiserver.registry.target import IGNORE, STRICT, Options, Target
+from kubewright.wire import gojson
 from kubewright.wire.errors import ApiError, BadRequest, Invalid
 
 
@@ -59,10 +61,8 @@ def identified(kind: ServedKind, sent: Any) -> Object:
         BadRequest: it is of another kind, or no object at all.
     """
     resource = kind.resource
-    if not isinstance(sent, dict):
-        raise BadRequest(
-            f"the object provided is unrecognized (must be of type {resource.kind}): it is no object"
-        )
+    if not isinstance(sent, dict):  # a JSON patch can make anything of an object
+        raise BadRequest(gojson.cannot_unmarshal(sent, resource.kind))
     version, name = sent.get("apiVersion"), sent.get("kind")
     if version == resource.api_version and name == resource.kind:
         return sent
@@ -71,10 +71,22 @@ def identified(kind: ServedKind, sent: Any) -> Object:
         raise BadRequest(f"Object '{what}' is missing in the object that was sent")
     if (version or resource.api_version) == resource.api_version and (name or resource.kind) == resource.kind:
         return {**sent, "apiVersion": resource.api_version, "kind": resource.kind}
-    found = f"{version or resource.api_version}, Kind={name or resource.kind}"
-    wanted = f"{resource.api_version}, Kind={resource.kind}"
-    said = f"the API version in the data ({found}) does not match the expected API version ({wanted})"
-    raise refusals.cannot_be_handled(resource, said)
+    raise _other_kind(kind, str(version or resource.api_version), str(name or resource.kind), sent)
+
+
+def _other_kind(kind: ServedKind, version: str, name: str, sent: Object) -> ApiError:
+    resource = kind.resource
+    if not kind.custom:
+        said = f'no kind "{name}" is registered for version "{version}" in this place'
+        short = version.rpartition("/")[2]
+        return BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {said}')
+    if version != resource.api_version:
+        expected = f"does not match the expected API version ({resource.api_version})"
+        return BadRequest(f"the API version in the data ({version}) {expected}")
+    cause = Cause("FieldValueInvalid", "kind", f'Invalid value: "{name}": must be {resource.kind}')
+    metadata = sent.get("metadata")
+    about = metadata.get("name", "") if isinstance(metadata, dict) else ""
+    return refusals.invalid(replace(resource, kind=name), str(about), [cause])
 
 
 def placed(target: Target, obj: Object) -> None:
@@ -89,6 +101,9 @@ def placed(target: Target, obj: Object) -> None:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     name = metadata.get("name", "")
+    if target.name and not name:
+        said = "was undeterminable: name must be provided"
+        raise BadRequest(f"the name of the object ({target.name} based on URL) {said}")
     if target.name and name != target.name:
         raise BadRequest(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"

@@ -68,12 +68,15 @@ class Reading:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def get(self, target: Target) -> bytes:
-        """One object in the version asked for.
+    def get(self, target: Target, at_least: int = 0) -> bytes:
+        """One object, as of no older a version of the store than ``at_least``.
 
         Raises:
             NotFound
+            ApiError: 504, that version is not there yet.
         """
+        if at_least > self._store.version:
+            raise refusals.too_large_version(at_least, self._store.version)
         record = self._store.get(target.collection, target.key)
         if record is None:
             raise refusals.not_found(target.kind.resource, target.name)
@@ -168,10 +171,12 @@ def _read_token(token: str, current: int) -> tuple[int, str]:
     """Version and last key of a continue token; version -1 means the present, whatever it is."""
     try:
         read: Any = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        if read.get("v") != _TOKEN:
+            raise ValueError(f"server does not recognize this encoded version {read.get('v') or ''}")
         version, key = read["rv"], read["start"]
-        if read["v"] != _TOKEN or not isinstance(key, str) or type(version) is not int or not key:
+        if not isinstance(key, str) or type(version) is not int or not key:
             raise ValueError("not one of ours")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
     if version > current:
         raise BadRequest("invalid continue token: it is of a version that never was")

@@ -37,13 +37,21 @@ def no_such_path() -> NotFound:
     return NotFound("the server could not find the requested resource", details={})
 
 
-def already_exists(resource: Resource, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{resource} "{name}" already exists', details=_about(resource, name))
+def already_exists(resource: Resource, name: str, *, deleting: bool = False) -> AlreadyExists:
+    said = "object is being deleted: " if deleting else ""
+    return AlreadyExists(f'{said}{resource} "{name}" already exists', details=_about(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Conflict:
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
     return Conflict(message, details=_about(resource, name))
+
+
+def precondition_failed(resource: Resource, name: str, why: str) -> Conflict:
+    """A delete that meant another object; here kube-apiserver names the kind, not the resource."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    details = {**_about(resource, name), "kind": resource.kind}
+    return Conflict(f'Operation cannot be fulfilled on {kind} "{name}": {why}', details=details)
 
 
 def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Mapping[str, str]] = ()) -> Forbidden:

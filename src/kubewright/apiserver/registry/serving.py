@@ -8,11 +8,11 @@ Called by    ``writing`` at each write, ``server`` at start.
 
 import orjson
 
-from kubewright.apiserver.registry import custom, custom_status
+from kubewright.apiserver.registry import custom, custom_status, refusals
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Store
 from kubewright.base.clock import Clock, rfc3339
-from kubewright.wire.errors import MethodNotAllowed
 from kubewright.wire.gvk import Resource
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
@@ -32,16 +32,17 @@ class Serving:
     def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
         self._store, self._catalog, self._clock = store, catalog, clock
 
-    def admit(self, kind: ServedKind) -> None:
+    def admit(self, target: Target) -> None:
         """A new object of the kind may be made.
 
         Raises:
-            MethodNotAllowed: its definition is being deleted.
+            Forbidden: its definition is being deleted.
         """
-        if kind.custom:
-            record = self._store.latest(str(CRDS), str(kind.resource))
+        if target.kind.custom:
+            record = self._store.latest(str(CRDS), str(target.kind.resource))
             if record is not None and record.deleting:
-                raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
+                why = "create not allowed while custom resource definition is terminating"
+                raise refusals.forbidden(target.kind.resource, target.name, why)
 
     def before_deletion(self, kind: ServedKind, crd: Object) -> Object:
         """A definition as its first delete finds it: held for cleanup, and saying so."""

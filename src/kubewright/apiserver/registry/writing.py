@@ -65,8 +65,8 @@ class Writing:
         intake.placed(target, obj)
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
-        self._namespaces.admit(target)
-        self._serving.admit(kind)
+        self._namespaces.admit(target.named(obj["metadata"].get("name", "")))
+        self._serving.admit(target.named(obj["metadata"].get("name", "")))
         obj = self._born(target, obj)
         name = obj["metadata"]["name"]
         causes = (
@@ -76,8 +76,8 @@ class Writing:
             raise refusals.invalid(kind.resource, name, causes)
         obj = self._serving.established(kind, obj)
         place = target.named(name)
-        if self._store.latest(place.collection, place.key) is not None:
-            raise refusals.already_exists(kind.resource, name)
+        if (taken := self._store.latest(place.collection, place.key)) is not None:
+            raise refusals.already_exists(kind.resource, name, deleting=taken.deleting)
         return Written(await self._put(place, obj, None, options), created=True)
 
     async def update(
@@ -103,7 +103,7 @@ class Writing:
             return Written(codec.in_version(kind, record))
         new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
         intake.placed(target, new)
-        self._expect(target, new, old)
+        self._expect(target, new, old, patched=patched)
         new = _writable(kind, metadata.carried(new, old), old, part)
         new = _generation(kind, kind.prepare(new, old), old)
         if self._unchanged(kind, new, record):
@@ -176,19 +176,18 @@ class Writing:
             raise AlreadyExists(f"no free name begins with {prefix!r}; try again")
         return name
 
-    def _expect(self, target: Target, new: Object, old: Object) -> None:
+    def _expect(self, target: Target, new: Object, old: Object, *, patched: bool) -> None:
         """The versions that the client named must be those that are there."""
         resource, given, found = target.kind.resource, new["metadata"], old["metadata"]
         version = given.get("resourceVersion", "")
         if version and not version.isdecimal():
-            said = f'Invalid value: "{version}": must be a number'
-            raise refusals.invalid(resource, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
+            raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if not version and target.kind.custom:
             said = "Invalid value: 0: must be specified for an update"
             raise refusals.invalid(resource, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
         if version and version != found["resourceVersion"]:
             raise refusals.conflict(resource, target.name)
-        if (uid := given.get("uid")) and uid != found["uid"]:
+        if not patched and (uid := given.get("uid")) and uid != found["uid"]:
             said = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}"
             raise refusals.conflict(resource, target.name, said)
 
@@ -231,14 +230,13 @@ _VERSION = "metadata.resourceVersion"
 
 
 def _preconditions(target: Target, record: Record, wish: lifecycle.Wish) -> None:
-    """kube-apiserver names the kind, not the resource, in these two refusals."""
     if wish.uid and wish.uid != record.uid:
         said = f"the UID in the precondition ({wish.uid}) does not match the UID in record ({record.uid}). "
-        raise refusals.conflict(target.kind.resource, target.name, said + _RECREATED)
+        raise refusals.precondition_failed(target.kind.resource, target.name, said + _RECREATED)
     if wish.resource_version and wish.resource_version != str(record.version):
         said = f"the ResourceVersion in the precondition ({wish.resource_version}) does not match the "
         said += f"ResourceVersion in record ({record.version}). The object might have been modified"
-        raise refusals.conflict(target.kind.resource, target.name, said)
+        raise refusals.precondition_failed(target.kind.resource, target.name, said)
 
 
 _RECREATED = "The object might have been deleted and then recreated"

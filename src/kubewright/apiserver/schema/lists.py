@@ -19,10 +19,12 @@ def duplicates(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
     if not node.unique:
         return
     if isinstance(value, dict):
-        for name, inner in value.items():
-            child = node.fields.get(name) or node.values
-            if child is not None:
-                yield from duplicates(child, inner, f"{path}.{name}" if path else name)
+        for name, child in node.unique_fields:
+            if name in value:
+                yield from duplicates(child, value[name], f"{path}.{name}" if path else name)
+        if node.values is not None:
+            for name in value.keys() - node.fields.keys():
+                yield from duplicates(node.values, value[name], f"{path}.{name}" if path else name)
     elif isinstance(value, list) and node.items is not None:
         yield from _twice(node, value, path)
         for index, item in enumerate(value):

@@ -26,14 +26,16 @@ class Node:
 
     ``open``      unknown fields are kept here (x-kubernetes-preserve-unknown-fields).
     ``embedded``  the object is a whole API object with apiVersion, kind and metadata.
-    ``defaults``  a default stands here or somewhere below: elsewhere defaulting need not look.
-    ``unique``    the same for lists whose items must differ.
+    ``defaults``  a default stands here or somewhere below: elsewhere defaulting need not look, and
+                  of an object only at ``default_fields``.
+    ``unique``    the same for lists whose items must differ, with ``unique_fields``.
     ``struct``    the Go struct that built-in definitions come from, e.g. ``v1.PodSpec``.
     """
 
     __slots__ = (
-        "default", "defaults", "embedded", "fields", "format", "go", "int_or_string", "items", "list_keys",
-        "list_type", "merge_key", "nullable", "open", "strategies", "struct", "type", "unique", "values",
+        "default", "default_fields", "defaults", "embedded", "fields", "format", "go", "items", "list_keys",
+        "list_type", "merge_key", "nullable", "open", "strategies", "struct", "type", "unique",
+        "unique_fields", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -47,14 +49,15 @@ class Node:
         self.open = False
         self.embedded = False
         self.nullable = False
-        self.int_or_string = False
         self.default: Any = MISSING
         self.defaults = False
+        self.default_fields: tuple[tuple[str, Node], ...] = ()
         self.merge_key: str | None = None
         self.strategies: frozenset[str] = frozenset()
         self.list_type = ""
         self.list_keys: tuple[str, ...] = ()
         self.unique = False
+        self.unique_fields: tuple[tuple[str, Node], ...] = ()
 
     @property
     def has_default(self) -> bool:
@@ -76,17 +79,26 @@ def build(schema: OpenApi, resolve: Resolve = unresolved, *, into: Node | None =
     _extensions(node, schema)
     if node.embedded:
         _embed(node, resolve)
-    children = [*node.fields.values(), *(child for child in (node.values, node.items) if child)]
-    node.defaults = node.has_default or any(child.defaults for child in children)
-    node.unique = node.list_type in ("set", "map") or any(child.unique for child in children)
+    _sum_up(node)
     return node
+
+
+def _sum_up(node: Node) -> None:
+    """Where defaults and unique lists are to be found. Metadata has its own rules, elsewhere."""
+    own = [(name, child) for name, child in node.fields.items() if not (node.embedded and name == "metadata")]
+    inner = [child for child in (node.values, node.items) if child is not None]
+    node.default_fields = tuple((name, child) for name, child in own if child.defaults)
+    node.unique_fields = tuple((name, child) for name, child in own if child.unique)
+    node.defaults = node.has_default or bool(node.default_fields) or any(child.defaults for child in inner)
+    node.unique = (
+        node.list_type in ("set", "map") or bool(node.unique_fields) or any(child.unique for child in inner)
+    )
 
 
 def _adopt(node: Node, target: Node) -> None:
     """Share the insides of a definition; the words beside the reference stay ours."""
     for name in ("type", "format", "struct", "fields", "values", "items", "open", "strategies"):
         setattr(node, name, getattr(target, name))
-    node.defaults, node.unique = target.defaults, target.unique
 
 
 def _shape(node: Node, schema: OpenApi, resolve: Resolve) -> None:
@@ -115,7 +127,6 @@ def _extensions(node: Node, schema: OpenApi) -> None:
     node.open = bool(schema.get("x-kubernetes-preserve-unknown-fields", node.open))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     node.nullable = bool(schema.get("nullable"))
-    node.int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     node.default = schema.get("default", MISSING)
     if node.default is None and not node.nullable:
         node.default = MISSING

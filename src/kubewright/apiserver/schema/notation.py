@@ -9,8 +9,9 @@ Theory.      The file holds facts about types: one definition per Go struct, one
 
              First comes the field's number in protobuf, ``2.1`` inside of an inlined struct. A type
              is a scalar, another definition, a list ``[…]`` or a map ``{…}``; a star says that Go
-             has a pointer there, so that zero and nothing differ. Words follow: ``required``; ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and
-             ``key(…)``, for strategic merge patches; ``atomic``; ``=<json>``, a default.
+             has a pointer there, so that zero and nothing differ. Words follow: ``required``;
+             ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and ``key(…)``,
+             for strategic merge patches; ``atomic``; ``=<json>``, a default.
              The entry with the empty name holds the words of the whole definition.
 Called by    ``builtin``, ``protobuf``; written by ``tools/builtin_schemas.py``.
 """

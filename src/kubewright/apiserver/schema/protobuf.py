@@ -47,7 +47,8 @@ def decode(body: bytes) -> Object:
         Undecodable: it is none, or of a kind that has no protobuf form here.
     """
     if not body.startswith(_MAGIC):
-        raise Undecodable("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
+        words = "provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00"
+        raise Undecodable(words)
     try:
         envelope = {number: value for number, _, value in _fields(body[len(_MAGIC) :])}
         head = {number: value.decode() for number, _, value in _fields(envelope.get(1, b""))}
@@ -147,7 +148,7 @@ _SCHEMA = "apiextensions.v1.JSONSchemaProps"
 def _schema_or_array(value: bytes) -> Any:
     given = list(_fields(value))
     many = [_message(_SCHEMA, inner) for number, _, inner in given if number == 2]
-    return many or next((_message(_SCHEMA, inner) for number, _, inner in given if number == 1), {})
+    return many or _first_schema(given)
 
 
 def _schema_or_bool(value: bytes) -> Any:
@@ -158,7 +159,11 @@ def _schema_or_bool(value: bytes) -> Any:
 def _schema_or_strings(value: bytes) -> Any:
     given = list(_fields(value))
     names = [inner.decode() for number, _, inner in given if number == 2]
-    return names or next((_message(_SCHEMA, inner) for number, _, inner in given if number == 1), {})
+    return names or _first_schema(given)
+
+
+def _first_schema(given: list[Wire]) -> Object:
+    return next((_message(_SCHEMA, inner) for number, _, inner in given if number == 1), {})
 
 
 _SCALARS: Mapping[str, Callable[[Any], Any]] = {

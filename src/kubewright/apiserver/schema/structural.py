@@ -17,7 +17,7 @@ from kubewright.apiserver.schema import builtin, decode
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.lists import duplicates
-from kubewright.apiserver.schema.node import OBJECT_META, Node, build
+from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.normal import normal
 
 OpenApi = Mapping[str, Any]

@@ -80,9 +80,8 @@ def default(node: Node, value: Any) -> Any:
 
 def _default_map(node: Node, value: dict[str, Any]) -> dict[str, Any]:
     filled = dict(value)
-    for name, child in node.fields.items():
-        if child.defaults:
-            _fill(filled, name, child)
+    for name, child in node.default_fields:
+        _fill(filled, name, child)
     if node.values is not None and node.values.defaults:
         for name in value.keys() - node.fields.keys():
             _fill(filled, name, node.values)

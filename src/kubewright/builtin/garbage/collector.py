@@ -91,7 +91,7 @@ class Collector:
         if not self.feeds.is_listed(resource):
             return Fate.PENDING
         try:
-            live = await self.feeds.lean.get(dynamic(resource), place)
+            live = await self._client.get(dynamic(resource), place)
         except NotFound:
             live = {"metadata": {}}
         metadata = live["metadata"]
@@ -149,7 +149,7 @@ class Collector:
         Raises:
             NotFound: there is none, or its name belongs to another now.
         """
-        live = await self.feeds.lean.get(dynamic(node.resource), node.key)
+        live = await self._client.get(dynamic(node.resource), node.key)
         metadata: Json = live["metadata"]
         if metadata["uid"] != node.uid:
             raise NotFound(f"{node.resource.kind} {node.key} is another one now")

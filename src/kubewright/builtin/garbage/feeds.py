@@ -1,6 +1,6 @@
 """One watch for each kind that the server serves, today and after the next CRD.
 
-Theory.      A ``Sink`` stands where an informer has its cache: it takes what a ``kube.feed`` brings,
+Theory.      ``Sink`` stands where an informer has its cache: it takes what a ``kube.feed`` brings,
              keeps nothing but the graph's nodes, and answers which part of history it has seen. The
              set of kinds follows discovery, which is asked again whenever a CRD changes.
 Invariants.  A kind that is no longer served leaves the graph without any of its objects counting as
@@ -9,31 +9,22 @@ Called by    ``collector``; ``Feeds.run`` is background work of the manager.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Callable
 
-import msgspec
 import structlog
-from msgspec import Struct
 
 from kubewright.base.errors import KubewrightError
 from kubewright.builtin.discovery import EVENTS, discover
-from kubewright.builtin.garbage.decide import FOREGROUND, ORPHAN
-from kubewright.builtin.garbage.graph import Graph, Node, Owner
-from kubewright.kube.cache import Cache
+from kubewright.builtin.garbage.graph import Graph
+from kubewright.builtin.garbage.metadata import MetadataOnly, node_of
 from kubewright.kube.client import Client
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
 from kubewright.kube.scope import Scope
-from kubewright.kube.transport import Transport
-from kubewright.wire.gvk import Resource, split_api_version
-from kubewright.wire.http import Request, Response
+from kubewright.wire.gvk import Resource
 from kubewright.wire.watch import DELETED
 
 NEEDED = frozenset({"list", "watch", "delete", "patch"})
-METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 
 LOOKS_AFTER_CHANGE = (0.5, 5.0)
 """Seconds after a CRD changed, and after that, when discovery is asked: a real server lags behind."""
@@ -43,32 +34,8 @@ RETRY_SECONDS = 5.0
 log = structlog.get_logger("kubewright.garbage")
 
 
-class MetadataOnly:
-    """A transport that asks for the metadata of objects instead of the objects."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, request: Request, *, timeout: float) -> Response:
-        """As ``Transport.request``; lists and objects come as their metadata."""
-        return await self._inner.request(_for_metadata(request, "List"), timeout=timeout)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``."""
-        return self._inner.stream(_for_metadata(request, ""))
-
-    async def close(self) -> None:
-        """Nothing to close: the inner transport is somebody else's."""
-
-
-def _for_metadata(request: Request, suffix: str) -> Request:
-    if request.method != "GET":
-        return request
-    return replace(request, headers={**request.headers, "accept": METADATA.format(suffix)})
-
-
 class Sink:
-    """Brings one kind into the graph. Has the methods of ``kube.cache.Cache`` that a feed calls."""
+    """Brings one kind into the graph (a ``kube.feed.Sink``)."""
 
     def __init__(self, resource: Resource, graph: Graph) -> None:
         self.seen = 0
@@ -116,55 +83,10 @@ class Sink:
         self._graph.put(node_of(self._resource, header))
 
 
-class _Reference(Struct, rename="camel", gc=False):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    block_owner_deletion: bool | None = None
-
-
-class _Metadata(Struct, rename="camel", gc=False):
-    owner_references: list[_Reference] | None = None
-    finalizers: list[str] | None = None
-
-
-class _Object(Struct, gc=False):
-    metadata: _Metadata
-
-
-_objects = msgspec.json.Decoder(_Object)
-
-
-def node_of(resource: Resource, header: Header) -> Node:
-    """The node for an object of which we have at least the metadata."""
-    metadata = _objects.decode(header.data).metadata
-    finalizers = metadata.finalizers or ()
-    return Node(
-        uid=header.uid,
-        resource=resource,
-        key=header.key,
-        version=str(header.version),
-        owners=tuple(
-            Owner(
-                ref.uid,
-                split_api_version(ref.api_version)[0],
-                ref.kind,
-                ref.name,
-                bool(ref.block_owner_deletion),
-            )
-            for ref in metadata.owner_references or ()
-        ),
-        deleting=header.deleting,
-        orphans=ORPHAN in finalizers,
-        foreground=FOREGROUND in finalizers,
-    )
-
-
 class _Watched:
     def __init__(self, client: Client, resource: Resource, graph: Graph) -> None:
         self.sink = Sink(resource, graph)
-        self.feed = Feed(client, resource, Scope(), cast("Cache[Any]", self.sink))
+        self.feed = Feed(client, resource, Scope(), self.sink)
         self.task: asyncio.Task[None] | None = None
 
 
@@ -181,11 +103,6 @@ class Feeds:
         self._changed = asyncio.Event()
         self._changed.set()
         self._discovered = False
-
-    @property
-    def lean(self) -> Client:
-        """A client whose answers hold metadata only."""
-        return self._lean
 
     def kinds_changed(self) -> None:
         """Something about CRDs is different: ask discovery soon."""

@@ -22,7 +22,7 @@ from kubewright.compose.options import Options, Place
 from kubewright.machines.machine.settings import MachineSettings
 
 OPTIONS = Options(
-    driver_options={"heartbeatSeconds": "1"},
+    driver_options={"leaseSeconds": "2"},
     machine=MachineSettings(health_timeout=timedelta(seconds=3), report_after=timedelta(milliseconds=200)),
     grace=3.0,
 )

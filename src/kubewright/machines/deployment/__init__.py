@@ -20,7 +20,3 @@ Map            observe.py     Seen: the deployment, its sets, their machines
 Source         mcm.md §1.5, §7. Not yet: in-place updates, PreferNoSchedule taints and the autoscaler's
                annotations on the nodes of old sets.
 """
-
-from kubewright.machines.deployment.reconciler import MachineDeployments, wire
-
-__all__ = ["MachineDeployments", "wire"]

@@ -157,7 +157,7 @@ def controller_of(
     controller.watches(deployments.sets, lambda change: _of_set(deployments.deployments, change))
 
     def told(before: Member | None, after: Member | None) -> None:
-        for key in deployments_of(deployments, before, after):
+        for key in sorted(deployments_of(deployments, before, after), key=str):
             controller.enqueue(key, "a machine has changed", after=settings.gather_seconds)
 
     deployments.census.listen(told)

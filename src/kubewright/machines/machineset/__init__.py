@@ -25,7 +25,3 @@ Map            members.py     what sets and deployments know about one machine, 
                settings.py    what an operator may set
 Source         mcm.md §1.4, §6.
 """
-
-from kubewright.machines.machineset.reconciler import MachineSets, wire
-
-__all__ = ["MachineSets", "wire"]

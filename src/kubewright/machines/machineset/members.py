@@ -132,7 +132,8 @@ class Census:
         return self._member(header) if header is not None else None
 
     def _members(self, keys: frozenset[Key]) -> list[Member]:
-        found = (self.get(key) for key in keys)
+        """In the order of their names: the same world always looks the same."""
+        found = (self.get(key) for key in sorted(keys, key=lambda key: key.name))
         return [member for member in found if member is not None]
 
     def _member(self, header: Header) -> Member:

@@ -145,7 +145,7 @@ def controller_of(machine_sets: MachineSets, clock: Clock, metrics: Metrics | No
     controller.watches(machine_sets.sets, _when_it_matters)
 
     def told(before: Member | None, after: Member | None) -> None:
-        for key in sets_of(machine_sets.sets, before, after):
+        for key in sorted(sets_of(machine_sets.sets, before, after), key=str):
             controller.enqueue(key, "a machine has changed", after=settings.gather_seconds)
 
     machine_sets.census.listen(told)

@@ -1,8 +1,8 @@
 """JSON patch (RFC 6902): the ``jsonpatch`` library applies it, we say what is wrong as kube does.
 
-A patch that is none is the sender's mistake (400). A patch that does not fit the document — a
-failed ``test``, a path to nothing — is refused with 422 Invalid; kube-apiserver hides the reason,
-we add it as a cause.
+A patch that cannot even be read is the sender's mistake (400). A patch that does not fit the document —
+a failed ``test``, a path to nothing, an unknown operation — is refused with 422 Invalid;
+kube-apiserver hides the reason, we add it as a cause.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,11 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
+from kubewright.wire import gojson
 from kubewright.wire.errors import BadRequest, Invalid, TooLarge
 
 MOST_OPERATIONS = 10_000
 """Operations that one patch may have: kube-apiserver's bound."""
-
-_NEEDS = {
-    "add": "value",
-    "replace": "value",
-    "test": "value",
-    "move": "from",
-    "copy": "from",
-    "remove": "path",
-}
 
 
 def apply(document: Any, operations: Any) -> Any:
@@ -35,12 +27,14 @@ def apply(document: Any, operations: Any) -> Any:
         Invalid: an operation does not fit the document.
     """
     if not isinstance(operations, list):
-        raise BadRequest("error decoding patch: a JSON patch is a list of operations")
+        raise _undecodable(operations, "[]handlers.jsonPatchOp")
     if len(operations) > MOST_OPERATIONS:
         found = len(operations)
-        raise TooLarge(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {found}")
-    for index, operation in enumerate(operations):
-        _check(index, operation)
+        raise TooLarge(
+            f"Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {found}"
+        )
+    for operation in operations:
+        _check(operation)
     try:
         return jsonpatch.apply_patch(document, operations)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
@@ -50,17 +44,17 @@ def apply(document: Any, operations: Any) -> Any:
         raise _refused(f"a path leads nowhere: {error}") from None
 
 
-def _check(index: int, operation: Any) -> None:
+def _check(operation: Any) -> None:
+    """The types of an operation; whether it makes sense is seen when it is applied."""
     if not isinstance(operation, Mapping):
-        raise BadRequest(f"error decoding patch: operation {index} is no object")
-    needed = _NEEDS.get(str(operation.get("op")))
-    if needed is None:
-        raise BadRequest(f"error decoding patch: operation {index} has no known op: {operation.get('op')!r}")
-    for name in ("path", needed):
-        if name not in operation:
-            raise BadRequest(f"error decoding patch: operation {index} lacks {name!r}")
-    if not all(isinstance(operation[name], str) for name in ("path", "from") if name in operation):
-        raise BadRequest(f"error decoding patch: path and from of operation {index} must be strings")
+        raise _undecodable(operation, "handlers.jsonPatchOp")
+    for name in ("op", "path", "from"):
+        if not isinstance(operation.get(name, ""), str):
+            raise _undecodable(operation[name], "string")
+
+
+def _undecodable(value: Any, wanted: str) -> BadRequest:
+    return BadRequest(f"error decoding patch: {gojson.cannot_unmarshal(value, wanted)}")
 
 
 def _refused(why: str) -> Invalid:

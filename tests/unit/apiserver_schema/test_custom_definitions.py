@@ -1,0 +1,156 @@
+"""CustomResourceDefinitions: the kinds they make, their conditions, what they warn of."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver.registry import custom, custom_definition, custom_status
+from kubewright.apiserver.registry.kind import Object
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+LATER = datetime(2030, 1, 2, tzinfo=UTC)
+
+
+def version(name: str = "v1", *, storage: bool = True, **more: Any) -> Object:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    return {"name": name, "served": True, "storage": storage, "schema": schema, **more}
+
+
+def crd(plural: str = "widgets", kind: str = "Widget", *, versions: Any = None, **names: Any) -> Object:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind, **names},
+            "versions": versions or [version()],
+        },
+    }
+
+
+def complete(definition: Object) -> Object:
+    return custom_definition.prepare(definition, None)
+
+
+def test_names_that_follow_from_the_kind() -> None:
+    names = complete(crd())["spec"]["names"]
+    assert (names["singular"], names["listKind"]) == ("widget", "WidgetList")
+    assert complete(complete(crd())) == complete(crd())
+
+
+def test_every_served_version_is_a_kind_and_all_share_the_storage_version() -> None:
+    versions = [
+        version("v1alpha1", storage=False),
+        version("v1"),
+        {**version("v0", storage=False), "served": False},
+    ]
+    made = custom.kinds(complete(crd(versions=versions)))
+    assert [kind.resource.version for kind in made] == ["v1", "v1alpha1"]
+    assert {kind.storage_version for kind in made} == {"v1"}
+
+
+def test_a_kind_has_what_its_version_declares() -> None:
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    full = version(
+        subresources={"status": {}, "scale": scale},
+        selectableFields=[{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.on"}],
+    )
+    (kind,) = custom.kinds(complete(crd(versions=[full], shortNames=["w"], categories=["all"])))
+    assert kind.has_status
+    assert kind.scale is not None
+    assert (kind.scale.spec_path, kind.scale.status_path, kind.scale.selector_path) == (
+        "spec.replicas",
+        "status.replicas",
+        "",
+    )
+    assert (kind.resource.short_names, kind.categories) == (("w",), ("all",))
+    assert kind.fields({"spec": {"color": "red", "on": True}}) == {"spec.color": "red", "spec.on": "true"}
+    assert kind.fields({}) == {"spec.color": "", "spec.on": ""}
+
+
+REPLICAS: list[tuple[Any, list[str]]] = [
+    (3, []),
+    (None, []),
+    (-1, ["Invalid value: -1: should be a non-negative integer"]),
+    (2**31, ["Invalid value: 2147483648: should be less than or equal to 2147483647"]),
+    ("3", ["Invalid value: 0: .spec.replicas accessor error: 3 is of the type string, expected int64"]),
+    (1.0, ["Invalid value: 0: .spec.replicas accessor error: 1 is of the type float64, expected int64"]),
+]
+
+
+@pytest.mark.parametrize(("replicas", "said"), REPLICAS)
+def test_replicas_of_a_scalable_kind_are_whole_and_not_negative(replicas: Any, said: list[str]) -> None:
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    (kind,) = custom.kinds(complete(crd(versions=[version(subresources={"scale": scale})])))
+    causes = kind.check({"spec": {"replicas": replicas}}, None)
+    assert [cause.message for cause in causes] == said
+    assert {cause.field for cause in causes} <= {".spec.replicas"}
+
+
+def conditions(definition: Object) -> dict[str, str]:
+    return {c["type"]: f"{c['status']} {c['reason']}" for c in definition["status"]["conditions"]}
+
+
+def test_a_definition_with_free_names_is_established() -> None:
+    made = custom_status.established(complete(crd(shortNames=["w"])), [], NOW)
+    assert conditions(made) == {
+        "NamesAccepted": "True NoConflicts",
+        "Established": "True InitialNamesAccepted",
+    }
+    assert made["status"]["acceptedNames"]["shortNames"] == ["w"]
+    assert made["status"]["storedVersions"] == ["v1"]
+    assert custom_status.is_established(made)
+    assert custom_status.established(made, [made], LATER) is made, "nothing changed, so nothing is written"
+
+
+CLASHES = [
+    ("a short name that is a plural", {"shortNames": ["widgets"]}, "ShortNamesConflict"),
+    ("a singular that is taken", {"singular": "widget"}, "SingularConflict"),
+    ("a kind that is taken", {"kind": "Widget", "singular": "other"}, "KindConflict"),
+]
+
+
+@pytest.mark.parametrize(("names", "reason"), [c[1:] for c in CLASHES], ids=[c[0] for c in CLASHES])
+def test_a_definition_whose_names_are_taken_waits(names: dict[str, Any], reason: str) -> None:
+    first = custom_status.established(complete(crd()), [], NOW)
+    second = complete(crd("gadgets", **{"kind": "Gadget", **names}))
+    waiting = custom_status.established(second, [first, second], NOW)
+    assert conditions(waiting) == {"NamesAccepted": f"False {reason}", "Established": "False NotAccepted"}
+    assert not custom_status.is_established(waiting)
+
+
+def test_an_established_definition_stays_established_when_its_new_names_clash() -> None:
+    taken = custom_status.established(complete(crd("gadgets", "Gadget", shortNames=["g"])), [], NOW)
+    first = custom_status.established(complete(crd()), [taken], NOW)
+    greedy = {**first, "spec": {**first["spec"], "names": {**first["spec"]["names"], "shortNames": ["g"]}}}
+    after = custom_status.established(greedy, [taken, greedy], LATER)
+    assert conditions(after) == {
+        "NamesAccepted": "False ShortNamesConflict",
+        "Established": "True InitialNamesAccepted",
+    }
+    assert "shortNames" not in after["status"]["acceptedNames"]
+
+
+def test_versions_that_were_stored_are_remembered() -> None:
+    first = custom_status.established(complete(crd()), [], NOW)
+    versions = [version("v1", storage=False), version("v2")]
+    moved = {**first, "spec": {**first["spec"], "versions": versions}}
+    assert custom_status.established(moved, [first], LATER)["status"]["storedVersions"] == ["v1", "v2"]
+
+
+def test_identity_cannot_change() -> None:
+    old, new = complete(crd()), complete(crd(kind="Gadget"))
+    new["spec"]["scope"] = "Cluster"
+    fields = [cause.field for cause in custom_definition.rule(new, old)]
+    assert fields == ["spec.scope", "spec.names.kind"]
+
+
+def test_rules_that_are_not_enforced_are_told_once() -> None:
+    rule = {"x-kubernetes-validations": [{"rule": "self.a > 1"}, {"rule": "self.b > 1"}]}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", **rule}}}}
+    (said,) = custom.warnings(crd(versions=[version(schema=schema)]))
+    assert said == "version v1: 2 x-kubernetes-validations rules are stored but not enforced by this server"
+    assert custom.warnings(crd()) == []

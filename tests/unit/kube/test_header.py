@@ -1,0 +1,115 @@
+"""Headers: what is read from an object's bytes, and what an answer says about its life."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kubewright.kube import header
+from kubewright.kube.errors import BadAnswer
+from kubewright.kube.header import Header
+from kubewright.kube.scope import Scope
+from kubewright.wire.gvk import Key
+
+
+def body(spec: Any = None, **metadata: Any) -> bytes:
+    base = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}
+    return json.dumps({"metadata": {**base, **metadata}, "spec": spec or {}}, separators=(",", ":")).encode()
+
+
+def test_a_header_is_what_the_metadata_says() -> None:
+    owners = [{"uid": "o1"}, {"uid": "o2", "controller": True}]
+    data = body(
+        labels={"x": "y"}, generation=3, ownerReferences=owners, deletionTimestamp="2030-01-01T00:00:00Z"
+    )
+    assert header.read(data) == Header(Key("n", "a"), "u", 7, 3, "o2", True, data)
+    assert header.read(data).labels == {"x": "y"}
+
+
+def test_a_bare_object_has_a_header_too() -> None:
+    found = header.read(b'{"metadata":{"name":"a","resourceVersion":"1"}}')
+    assert (found.key, found.uid, dict(found.labels), found.owner_uid, found.deleting) == (
+        Key("", "a"),
+        "",
+        {},
+        "",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [b"<html>", b"[]", b"{}", b'{"metadata":{"name":"a"}}', body(resourceVersion="x"), body(uid=3)]
+)
+def test_what_is_no_object_is_refused(data: bytes) -> None:
+    with pytest.raises(BadAnswer):
+        header.read(data)
+
+
+def test_a_secret_does_not_show_in_the_representation() -> None:
+    assert "hidden" not in repr(header.read(body(spec={"key": "hidden"})))
+
+
+@pytest.mark.parametrize("place", ["first", "middle", "last", "alone"])
+def test_managed_fields_are_not_kept(place: str) -> None:
+    managed = [{"manager": "m", "fieldsV1": {'f:"x"': {}}}]
+    meta = {"name": "a", "resourceVersion": "1"}
+    names = {"first": ["managedFields", *meta], "middle": ["name", "managedFields", "resourceVersion"]}
+    order = names.get(place, [*meta, "managedFields"])
+    whole = {**meta, "managedFields": managed}
+    data = json.dumps({"metadata": {name: whole[name] for name in order}}, separators=(",", ":")).encode()
+    found = header.read(data)
+    assert json.loads(found.data) == {"metadata": meta}
+
+
+def test_managed_fields_that_stand_twice_stay() -> None:
+    """Rather too much than the wrong ones cut out."""
+    managed = [{"manager": "m"}]
+    data = body(spec={"template": {"managedFields": managed}}, managedFields=managed)
+    assert header.read(data).data == data
+
+
+NOW = "2030-01-01T00:00:00Z"
+LIVES = [
+    ("a plain object lives", body(), False, True),
+    ("a finalizer holds it", body(deletionTimestamp=NOW, finalizers=["f"]), False, True),
+    ("a grace period holds it", body(deletionTimestamp=NOW, deletionGracePeriodSeconds=30), True, True),
+    (
+        "a namespace is held by its spec",
+        body({"finalizers": ["kubernetes"]}, deletionTimestamp=NOW),
+        True,
+        True,
+    ),
+    ("the last finalizer was taken away", body(deletionTimestamp=NOW, finalizers=[]), False, False),
+    (
+        "a pod was deleted without grace",
+        body(deletionTimestamp=NOW, deletionGracePeriodSeconds=0),
+        True,
+        False,
+    ),
+    ("a delete answered with the object as it was", body(), True, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "deleted", "lives"), [case[1:] for case in LIVES], ids=[case[0] for case in LIVES]
+)
+def test_whether_an_object_lives_after_a_write(data: bytes, deleted: bool, lives: bool) -> None:
+    assert header.read_answer(data, deleted=deleted)[1] is lives
+
+
+SCOPES = [
+    ("everything", Scope(), True),
+    ("its namespace", Scope("n"), True),
+    ("another namespace", Scope("m"), False),
+    ("its labels", Scope(labels="x in (y, z)"), True),
+    ("other labels", Scope(labels="x!=y"), False),
+    ("its fields", Scope(fields="metadata.name=a,spec.nodeName=w,spec.unschedulable=true"), True),
+    ("an absent field is empty", Scope(fields="spec.other="), True),
+    ("other fields", Scope(fields="spec.nodeName!=w"), False),
+]
+
+
+@pytest.mark.parametrize(("scope", "covers"), [case[1:] for case in SCOPES], ids=[case[0] for case in SCOPES])
+def test_a_scope_takes_what_the_server_would_send(scope: Scope, covers: bool) -> None:
+    data = body({"nodeName": "w", "unschedulable": True}, labels={"x": "y"})
+    assert scope.covers(header.read(data)) is covers
