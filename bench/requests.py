@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+_VERBS = {"post": "create", "put": "update"}
 OURS = "kubewright"
 """The first word of our user agent."""
 
@@ -54,14 +55,25 @@ def from_metrics(text: str) -> Asked:
         if sample := _SAMPLE.match(line):
             labels: Mapping[str, str] = dict(_LABEL.findall(sample["labels"]))
             resource = "/".join(part for part in (labels.get("resource"), labels.get("subresource")) if part)
-            ask = Ask(_client(labels.get("client", "")), labels["verb"].lower(), resource)
+            verb = labels["verb"].lower()
+            ask = Ask(_client(labels.get("client", "")), _VERBS.get(verb, verb), resource)
             found[ask] += int(float(sample["value"]))
     return found
 
 
-def ours(asked: Asked) -> Asked:
-    """What the controllers asked for; watches are counted apart, they are no requests that repeat."""
-    return Counter({ask: count for ask, count in asked.items() if ask.client == OURS and ask.verb != "watch"})
+NOT_CONTROLLERS = frozenset((
+    ("create", "nodes"), ("patch", "nodes/status"), ("get", "nodes"),
+    ("create", "leases"), ("patch", "leases"), ("get", "leases"), ("delete", "leases"),
+))  # fmt: skip
+"""What simulated kubelets, and the garbage collector of their Leases, ask for. In ``up`` they share our
+client; no machine controller asks any of it while all nodes are well."""
+
+
+def ours(asked: Asked, *, without_kubelets: bool) -> Asked:
+    """What the controllers asked for; a watch is no request that repeats, and is left out."""
+    mine = {ask: count for ask, count in asked.items() if ask.client == OURS and ask.verb != "watch"}
+    left_out = NOT_CONTROLLERS if without_kubelets else frozenset()
+    return Counter({ask: count for ask, count in mine.items() if (ask.verb, ask.resource) not in left_out})
 
 
 def writes(asked: Asked) -> int:

@@ -97,7 +97,7 @@ class Scenario:
         )  # fmt: skip
 
     async def _asked(self) -> Asked:
-        return ours(await self._world.asked())
+        return ours(await self._world.asked(), without_kubelets=not self._world.nodes_are_ours)
 
     async def _prepare(self) -> None:
         client = self._world.client

@@ -76,7 +76,7 @@ class Namespaces:
         """Delete what is there; what is left, and what went wrong."""
         left, troubles = [], []
         for served in await discover(self._client):
-            if not served.resource.namespaced or not served.verbs >= {"list", "delete"}:
+            if not _may_hold_objects(served):
                 continue
             try:
                 if objects := await self._remove(served, namespace):
@@ -195,6 +195,13 @@ _CONTENTED = {
 def _contented(type_: str) -> dict[str, str]:
     reason, message = _CONTENTED[type_]
     return {"reason": reason, "message": message}
+
+
+def _may_hold_objects(served: Served) -> bool:
+    """Whether the kind has objects of its own in namespaces. Events are served in two groups."""
+    resource = served.resource
+    twin = (resource.group, resource.plural) == ("events.k8s.io", "events")
+    return resource.namespaced and not twin and served.verbs >= {"list", "delete"}
 
 
 def _finalizers(obj: Json) -> tuple[str, ...]:

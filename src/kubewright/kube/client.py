@@ -125,8 +125,8 @@ class Client:
 
         Raises:
             NotFound: there is no such object.
-            Conflict: the patch carries a version or uid, and the object has another: look again.
-            Invalid: the result breaks the schema.
+            Conflict: the patch carries a version, and the object has another: look again.
+            Invalid: the result breaks the schema, or the patch carries another object's uid.
         """
         if not body:
             return await self.get(kind, key)

@@ -41,7 +41,10 @@ def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:
 
 
 def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
-    """The patch with the condition that the name still belongs to this very object."""
+    """The patch with the condition that the name still belongs to this very object.
+
+    The server answers ``Invalid`` (of ``metadata.uid``) when it does not.
+    """
     return _with_metadata(patch, "uid", uid)
 
 

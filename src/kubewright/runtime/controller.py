@@ -172,7 +172,8 @@ def _told(error: Exception) -> Retry:
         log.error("unexpected error in a reconciliation", error=str(error), exc_info=error)
         return Backoff()
     for each in known:
-        log.info("reconciliation failed", error=str(each), kind=type(each).__name__)
+        say = log.debug if _means_look_again(each.retry) else log.info
+        say("reconciliation failed", error=str(each), error_kind=type(each).__name__)
     return min((each.retry for each in known), key=_patience)
 
 
@@ -184,6 +185,11 @@ def _known_errors(error: BaseException) -> list[KubewrightError]:
         return []
     parts = [_known_errors(part) for part in error.exceptions]
     return [known for part in parts for known in part] if all(parts) else []
+
+
+def _means_look_again(retry: Retry) -> bool:
+    """Whether the failure is everyday business: somebody else wrote first."""
+    return isinstance(retry, After) and retry.seconds < PATIENT_SECONDS
 
 
 def _patience(retry: Retry) -> tuple[int, float]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
-from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.machines.machineset.naming import new_names
-from kubewright.testing.faults import FORBIDDEN, Delay, Dice, Fault, Lag, Lose, LoseAnswer, is_watch
+from kubewright.testing.faults import FORBIDDEN, Delay, Dice, Fault, Lag, Lose, LoseAnswer, Silence, is_watch
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
@@ -98,6 +98,49 @@ async def test_a_name_that_a_stranger_has_is_left_to_him(world: World) -> None:
     await world.clock.sleep(30)
     assert len(world.all()) == 4
     assert (await world.client.get(MACHINE, Key(NS, name))).metadata.owner_references == ()
+
+
+async def test_a_set_name_that_a_stranger_has_changes_the_hash(world: World) -> None:
+    await world.deploy(replicas=1)
+    await world.settle(1)
+    (only,) = await world.sets()
+    await world.client.delete(MACHINE_DEPLOYMENT, Key(NS, "md"))
+    await world.settle(0)
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"class": {"kind": "MachineClass", "name": "x"}},
+    }
+    selector = {"matchLabels": {"app": "x"}}
+    stranger = {"metadata": {"name": only.name}, "spec": {"selector": selector, "template": template}}
+    await world.client.create(MACHINE_SET, stranger, namespace=NS)
+    await world.deploy(replicas=1)
+    await world.settle(1)
+    found = await world.deployment()
+    assert found.status.collision_count == 1
+    assert len(await world.sets()) == 2
+    assert found.status.updated_replicas == 1
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_cache_that_is_behind_costs_patience_and_no_storm_of_requests(
+    world: World, method: str
+) -> None:
+    await world.deploy(replicas=4)
+    await world.settle(4)
+    world.transport.choose = Creations(Lose(), 0, watch=Silence())
+    await world.restart()
+    await world.clock.sleep(5)
+    for machine in world.all():
+        body = {"metadata": {"finalizers": None}}
+        await world.client.patch(MACHINE, Key(NS, machine.name), body)
+        await world.client.delete(MACHINE, Key(NS, machine.name))
+    world.transport.asked.clear()
+    if method == "DELETE":
+        await world.change({"replicas": 0})
+    else:
+        await world.change({"template": {"spec": {"drainTimeout": "5m"}}})
+    await world.clock.sleep(60)
+    assert len(world.requests(method, "/machines/")) < 60
 
 
 @pytest.mark.parametrize("moment", [0.02, 0.5, 1.02, 1.5, 2.2, 3.0])

@@ -153,4 +153,6 @@ def test_rules_that_are_not_enforced_are_told_once() -> None:
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", **rule}}}}
     (said,) = custom.warnings(crd(versions=[version(schema=schema)]))
     assert said == "version v1: 2 x-kubernetes-validations rules are stored but not enforced by this server"
+    ruled = crd(versions=[version(schema=schema)])
+    assert (custom.news(ruled, crd()), custom.news(ruled, ruled)) == ([said], [])
     assert custom.warnings(crd()) == []

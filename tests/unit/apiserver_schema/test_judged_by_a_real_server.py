@@ -4,12 +4,14 @@
 in which we knowingly differ (docs/reference) are not in it.
 """
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from kubewright.apiserver.http import tables
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
@@ -73,3 +75,15 @@ def test_we_say_what_kube_apiserver_says(resource: tuple[str, str, str], catalog
     assert {name: verdict(kind, case) for name, case in cases.items()} == {
         name: recorded(case) for name, case in cases.items()
     }
+
+
+TABLES = [table for table in orjson.loads((HERE / "judged_tables.json").read_bytes()) if table["rows"]]
+
+
+@pytest.mark.parametrize("recorded_table", TABLES, ids=lambda table: "/".join(table["resource"]))
+def test_we_print_what_kube_apiserver_prints(recorded_table: dict[str, Any], catalog: Catalog) -> None:
+    kind = catalog.find(*recorded_table["resource"])
+    assert kind is not None
+    objects = [row["object"] for row in recorded_table["rows"]]
+    printed = tables.render(kind, objects, now=datetime.fromisoformat(recorded_table["now"]))
+    assert [row["cells"] for row in printed["rows"]] == [row["cells"] for row in recorded_table["rows"]]

@@ -4,10 +4,11 @@ import asyncio
 import random
 from contextlib import suppress
 from datetime import timedelta
+from types import SimpleNamespace
 
 import looptime
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -257,6 +258,17 @@ async def test_a_vanished_lease_is_not_taken_before_its_holder_must_have_noticed
     await settle(one, two)
 
 
+async def test_beginning_and_end_of_a_term_are_events(server):
+    told = []
+    recorder = SimpleNamespace(event=lambda about, reason, text: told.append((about["kind"], reason, text)))
+    elector = Elector(Line(server), LoopClock(), KEY, identity="one", recorder=recorder)
+    await elector.run(lambda: asyncio.sleep(1))
+    assert told == [
+        ("Lease", "LeaderElection", "one became leader"),
+        ("Lease", "LeaderElection", "one stopped leading"),
+    ]
+
+
 async def test_what_the_work_raises_comes_out_and_the_lease_is_released(server):
     async def breaks():
         raise ValueError("defect")
@@ -284,7 +296,7 @@ def test_timings_that_leave_no_room_are_refused(numbers):
 FAULTS = ("ok", "ok", "ok", "refused", "unavailable", "answer lost", "late")
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings.default.max_examples // 4, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     offsets=st.tuples(st.floats(-5000, 5000), st.floats(-5000, 5000), st.floats(-5000, 5000)),

@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import structlog
 
@@ -143,6 +144,9 @@ async def test_a_kind_that_is_not_installed_is_named_and_waited_for():
     waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
     assert waiting == ["the server does not serve nodes; is its CRD installed?"] * 2
     assert manager.working.is_set()
+    picture = msgspec.json.decode(msgspec.json.encode(manager.status()))
+    assert picture["phase"] == "stopped"
+    assert [each["resource"] for each in picture["clusters"]["cluster"]] == ["nodes"]
 
 
 async def test_caches_that_never_fill_can_be_an_error():

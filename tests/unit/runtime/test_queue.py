@@ -197,7 +197,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 @given(ACTIONS, st.integers(1, 4), st.lists(st.integers(0, 5), min_size=1, max_size=5))
 def test_no_history_breaks_the_promises(actions, workers, work_times):
     with looptime_runner() as runner:

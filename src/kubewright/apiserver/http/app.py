@@ -55,7 +55,8 @@ class App:
             answer = answers.failure(ServerError("Internal error occurred: see the server's log"))
         if path is not None:
             verb = _COUNTED_AS.get(verb_of(request, path), request.method)
-            self.counts.add(Call(verb, path.group, path.plural, path.part, answer.status))
+            client = request.headers.get("user-agent", "")
+            self.counts.add(Call(verb, path.group, path.plural, path.part, answer.status), client)
         return answer
 
     async def _answer(self, request: Request, path: paths.ResourcePath | None) -> Response:

@@ -27,9 +27,8 @@ _ACCEPTED = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
 _SHOWN = 30
 """Bytes of a body that a refusal shows."""
 
-_HEAD = (
-    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-)
+_HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+"""What Go first reads a body into."""
 
 
 class _Unreadable(ValueError):

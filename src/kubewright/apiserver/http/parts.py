@@ -18,6 +18,7 @@ from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Edit, Writing
 from kubewright.apiserver.store import Record, Store
 from kubewright.base.clock import Clock
+from kubewright.wire import gojson
 from kubewright.wire.errors import BadRequest, MethodNotAllowed
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response
@@ -79,7 +80,7 @@ class Parts:
             patch = bodies.read_patch(request.body) if media.endswith("+json") else None
             return edit_of(target.kind, media, patch)
         sent = bodies.read(request.body, content_type, "Scale")
-        if isinstance(sent, dict) and sent.get("kind", "Scale") != "Scale":
+        if sent.get("kind", "Scale") != "Scale":
             raise BadRequest(f"the body must be a Scale, not a {sent['kind']}")
         return lambda _before: sent
 
@@ -126,7 +127,7 @@ class Parts:
 
     def _budgets(self, target: Target) -> list[Object]:
         """The namespace's budgets, with what evictions of this very turn have taken from them."""
-        committed = self._store.scan(str(BUDGETS), target.prefix)
+        committed = self._store.scan(str(BUDGETS), f"{target.namespace}/")
         latest = (self._store.latest(str(BUDGETS), record.key) for record in committed)
         return [orjson.loads(record.data) for record in latest if record is not None]
 
@@ -144,8 +145,8 @@ class Parts:
 
     def _body(self, request: Request, kind: str) -> dict[str, Any]:
         sent = bodies.read(request.body, request.headers.get("content-type", ""), kind)
-        if not isinstance(sent, dict) or not isinstance(sent.get("metadata") or {}, dict):
-            raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): it is no object")
+        if not isinstance(sent.get("metadata") or {}, dict):
+            raise BadRequest(gojson.cannot_unmarshal(sent["metadata"], "v1.ObjectMeta"))
         return sent
 
     def _form(self, request: Request) -> answers.Form:

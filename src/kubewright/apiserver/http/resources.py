@@ -13,13 +13,12 @@ from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.http.watch import Watches
 from kubewright.apiserver.registry import filters, refusals
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
-from kubewright.apiserver.registry.lifecycle import Wish
 from kubewright.apiserver.registry.patching import edit_of
 from kubewright.apiserver.registry.reading import Page, Reading, Wanted
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
-from kubewright.wire.errors import ApiError, MethodNotAllowed
+from kubewright.wire.errors import MethodNotAllowed
 from kubewright.wire.http import JSON, STRATEGIC_PATCH, Request, Response
 
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
@@ -128,18 +127,10 @@ class Resources:
     async def _delete_all(self, request: Request, target: Target) -> Response:
         wish, options = parameters.delete_options(request)
         found = self._reading.list(target, self._filter(request, target.kind), Wanted())
-        for record in found.records:
-            namespace, _, name = record.key.rpartition("/")
-            await self._delete_one(Target(target.kind, namespace, name), wish, options)
+        targets = [Target.at(target.kind, record.key) for record in found.records]
+        await self._writing.delete_all(targets, wish, options)
         page = Page(found.records, self._reading.version)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
-
-    async def _delete_one(self, target: Target, wish: Wish, options: Options) -> None:
-        try:
-            await self._writing.delete(target, wish, options)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or no longer what the preconditions meant
-                raise
 
     def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:
         sent = bodies.read(request.body, request.headers.get("content-type", ""), kind.resource.kind)

@@ -5,6 +5,7 @@ client is counted the same way.
 """
 
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from kubewright.wire.http import Response
 KUBERNETES = (1, 34)
 """The Kubernetes version whose API we speak, as ``kubectl version`` shows it."""
 
+CLIENTS = 100
+"""Different programs that are counted apart."""
+
+_CLIENT = re.compile(r"[\w.-]+")
 _TEXT = "text/plain; charset=utf-8"
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -33,16 +38,26 @@ class Call:
 
 
 class Counts:
-    """Requests since the start."""
+    """Requests since the start, also by the program that asked: the first word of its user agent."""
 
     def __init__(self) -> None:
-        self._calls: Counter[Call] = Counter()
+        self._calls: Counter[tuple[Call, str]] = Counter()
+        self._clients: set[str] = set()
 
-    def add(self, call: Call) -> None:
-        self._calls[call] += 1
+    def add(self, call: Call, user_agent: str = "") -> None:
+        """Count a request; programs beyond the first ``CLIENTS`` count as one."""
+        client = "".join(_CLIENT.findall(user_agent.partition("/")[0]))[:32]
+        if client not in self._clients:
+            client = client if len(self._clients) < CLIENTS else "other"
+            self._clients.add(client)
+        self._calls[call, client] += 1
 
     def snapshot(self) -> dict[Call, int]:
-        return dict(self._calls)
+        """By request alone."""
+        found: Counter[Call] = Counter()
+        for (call, _), count in self._calls.items():
+            found[call] += count
+        return dict(found)
 
     def exposition(self) -> bytes:
         """The counts in Prometheus' text form, under kube-apiserver's name."""
@@ -50,11 +65,10 @@ class Counts:
             "# HELP apiserver_request_total Requests answered.",
             "# TYPE apiserver_request_total counter",
         ]
-        for call, count in self._calls.items():
+        for (call, client), count in self._calls.items():
             labels = f'verb="{call.verb}",group="{call.group}",resource="{call.resource}"'
-            lines.append(
-                f'apiserver_request_total{{{labels},subresource="{call.part}",code="{call.code}"}} {count}'
-            )
+            labels = f'{labels},subresource="{call.part}",code="{call.code}",client="{client}"'
+            lines.append(f"apiserver_request_total{{{labels}}} {count}")
         return ("\n".join(lines) + "\n").encode()
 
 

@@ -49,7 +49,7 @@ class Watches:
             Gone: the version to begin after is too old.
         """
         found = self._reading.list(target, matches, Wanted()) if wanted.initial else None
-        watcher = self._reading.watch(target, wanted.since)
+        watcher = self._reading.watch(target, matches, wanted.since)
         view = _View(target, matches, form, self._clock)
         return _Stream(self._reading, self._clock, watcher, view, wanted).beginning(found)
 

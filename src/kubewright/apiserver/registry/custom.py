@@ -13,10 +13,12 @@ from typing import Any
 from kubewright.apiserver.registry import custom_scale
 from kubewright.apiserver.registry.custom_jsonpath import first, parse
 from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
+from kubewright.apiserver.schema.formats import KNOWN
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.gvk import Resource
 
 Version = Mapping[str, Any]
+_RULES = "x-kubernetes-validations"
 
 
 def kinds(crd: Object) -> list[ServedKind]:
@@ -92,24 +94,32 @@ def _as_label(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def news(crd: Object, old: Object | None) -> list[str]:
+    """The warnings that the definition did not deserve before."""
+    known = [] if old is None else warnings(old)
+    return [words for words in warnings(crd) if words not in known]
+
+
 def warnings(crd: Object) -> list[str]:
-    """What a person should know about a definition: said once, when it is created or changed."""
-    versions = crd.get("spec", {}).get("versions") or ()
-    schemas = [(v.get("name"), (v.get("schema") or {}).get("openAPIV3Schema") or {}) for v in versions]
-    return [
-        f"version {name}: {count} x-kubernetes-validations rules are stored but not enforced by this server"
-        for name, schema in schemas
-        if (count := sum(1 for _ in _rules(schema)))
-    ]
+    """What a person should know about a definition that is good enough to be stored."""
+    found: list[str] = []
+    for version in crd.get("spec", {}).get("versions") or ():
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        formats = {part["format"] for part in _parts(schema) if isinstance(part.get("format"), str)}
+        found += [f'unrecognized format "{name}"' for name in sorted(formats - KNOWN)]
+        if count := sum(len(part.get(_RULES) or ()) for part in _parts(schema)):
+            name = version.get("name")
+            found.append(f"version {name}: {count} {_RULES} rules are stored but not enforced by this server")
+    return list(dict.fromkeys(found))
 
 
-def _rules(schema: Any) -> Iterator[Any]:
-    if isinstance(schema, dict):
+def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """The schema and every schema inside of it."""
+    if isinstance(schema, Mapping):
+        yield schema
         for name, inner in schema.items():
-            if name == "x-kubernetes-validations" and isinstance(inner, list):
-                yield from inner
-            else:
-                yield from _rules(inner)
+            if name not in ("default", "example", "enum"):
+                yield from _parts(inner)
     elif isinstance(schema, list):
         for item in schema:
-            yield from _rules(item)
+            yield from _parts(item)

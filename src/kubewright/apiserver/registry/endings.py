@@ -9,7 +9,7 @@ Called by    ``server``, which runs ``Endings.run`` for as long as it lives.
 
 import asyncio
 import logging
-from datetime import timedelta
+from collections import deque
 
 import orjson
 
@@ -19,13 +19,13 @@ from kubewright.apiserver.registry.serving import CLEANUP, CRDS
 from kubewright.apiserver.registry.target import IGNORE, Options, Target
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Record, Refused, Store
-from kubewright.base.clock import Clock, parse_rfc3339
+from kubewright.base.clock import Clock
 from kubewright.wire.errors import ApiError
 
 _log = logging.getLogger(__name__)
 
-EVENT_TTL = timedelta(hours=1)
-"""How long an event is kept after it was last written."""
+EVENT_SECONDS = 3600.0
+"""How long an event is kept after it was last written, as kube-apiserver's ``--event-ttl``."""
 
 SWEEP_SECONDS = 300.0
 """Time between two looks for old events."""
@@ -76,31 +76,27 @@ class Endings:
         watcher = self._store.watch(definition.key)
         try:
             while kind is not None and self._store.count(definition.key) and not watcher.closed:
-                for record in [r for r in self._store.scan(definition.key) if not r.deleting]:
-                    namespace, _, name = record.key.rpartition("/")
-                    await self._delete(Target(kind, namespace, name))
+                waiting = [record.key for record in self._store.scan(definition.key) if not record.deleting]
+                await self._writing.delete_all([Target.at(kind, key) for key in waiting], Wish(), Options())
                 if self._store.count(definition.key):
                     await watcher.ready()
                     watcher.take()
         finally:
             self._store.unwatch(watcher)
 
-    async def _delete(self, target: Target) -> None:
-        try:
-            await self._writing.delete(target, Wish(), Options())
-        except ApiError as error:
-            if error.code != 404:
-                raise
-
     async def _expire_events(self) -> None:
-        """The store's order is by key, so every sweep looks at all; a decode is microseconds."""
+        """Versions tell the time: what has an older one than the store had an hour ago was not
+        written since. So nothing is decoded, and a restart keeps events an hour more at most."""
         kind = self._kind(_EVENTS)
+        marks = deque([(self._clock.monotonic(), self._store.version)])
         while not self._store.refusal:
             await self._clock.sleep(SWEEP_SECONDS)
-            oldest = self._clock.now() - EVENT_TTL
-            for record in [r for r in self._store.scan(_EVENTS) if _last_seen(r) < oldest.timestamp()]:
-                namespace, _, name = record.key.rpartition("/")
-                await self._delete(Target(kind, namespace, name))
+            now = self._clock.monotonic()
+            marks.append((now, self._store.version))
+            while marks[0][0] <= now - EVENT_SECONDS:
+                _, horizon = marks.popleft()
+                old = [record.key for record in self._store.scan(_EVENTS) if record.version <= horizon]
+                await self._writing.delete_all([Target.at(kind, key) for key in old], Wish(), Options())
 
     def _kind(self, resource: str) -> ServedKind:
         return next(kind for kind in self._catalog if str(kind.resource) == resource)
@@ -109,16 +105,3 @@ class Endings:
 def _released(crd: Object) -> Object:
     finalizers = [each for each in crd["metadata"].get("finalizers", []) if each != CLEANUP]
     return {**crd, "metadata": {**crd["metadata"], "finalizers": finalizers}}
-
-
-def _last_seen(record: Record) -> float:
-    """When an event was last written, as well as it says itself (seconds since 1970)."""
-    event = orjson.loads(record.data)
-    series = event.get("series") or {}
-    said = (
-        series.get("lastObservedTime") or event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]
-    )
-    try:
-        return parse_rfc3339(said).timestamp()
-    except (ValueError, TypeError):
-        return parse_rfc3339(event["metadata"]["creationTimestamp"]).timestamp()

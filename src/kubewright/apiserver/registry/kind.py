@@ -101,6 +101,10 @@ def _no_causes(_new: Object, _old: Object | None) -> list[Cause]:
     return []
 
 
+def _no_words(_new: Object, _old: Object | None) -> list[str]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class ServedKind:
     """One kind in one version.
@@ -108,6 +112,7 @@ class ServedKind:
     ``prepare``   fills in what the server owns on create (old is None) and update, after
                   defaulting: e.g. a Secret's ``stringData`` into ``data``, a Namespace's phase.
     ``check``     rules beyond the schema: immutable fields, names, cross-field rules.
+    ``warn``      what a person should hear about an object that is good enough to be stored.
     ``fields``    the values that field selectors may ask for, beside metadata.name/namespace:
                   label (``spec.nodeName``) to value.
     ``stored_as``     the resource under whose place the objects are stored when it is another one, and
@@ -135,6 +140,7 @@ class ServedKind:
     has_generation: bool = True
     prepare: Callable[[Object, Object | None], Object] = _same
     check: Callable[[Object, Object | None], list[Cause]] = _no_causes
+    warn: Callable[[Object, Object | None], list[str]] = _no_words
     fields: Callable[[Object], Mapping[str, str]] = field(default=lambda _obj: {})
     stored_as: Resource | None = None
     to_stored: Callable[[Object], Object] = lambda obj: obj

@@ -89,6 +89,7 @@ class Reading:
             BadRequest: the continue token is none.
             Gone, Expired: the snapshot it asks for is no longer kept.
         """
+        target = narrowed(target, matches)
         version, after = self._store.version, ""
         if wanted.at_least > version:
             raise refusals.too_large_version(wanted.at_least, version)
@@ -97,16 +98,16 @@ class Reading:
         elif wanted.exact is not None:
             version = wanted.exact
         records = self._snapshot(target, version, after, wanted)
-        return self._page(records, target, matches, version, wanted.limit)
+        return self._page(records, matches, version, wanted.limit)
 
-    def watch(self, target: Target, since: int | None) -> Watcher:
-        """The changes of a collection after a version; None: from now.
+    def watch(self, target: Target, matches: Filter, since: int | None) -> Watcher:
+        """The changes of a collection after a version; None: from now. They are yet to be filtered.
 
         Raises:
             Gone: they are no longer all kept.
         """
         try:
-            return self._store.watch(target.collection, target.prefix, since)
+            return self._store.watch(target.collection, narrowed(target, matches).prefix, since)
         except Compacted:
             raise refusals.expired(f"too old resource version: {since} ({self._store.version})") from None
 
@@ -133,11 +134,7 @@ class Reading:
                 f"The resourceVersion for the provided list is too old: {version}"
             ) from None
 
-    def _page(
-        self, records: Iterator[Record], target: Target, matches: Filter, version: int, limit: int
-    ) -> Page:
-        if (name := matches.name) is not None and target.prefix:
-            records = (record for record in records if record.key == target.prefix + name)
+    def _page(self, records: Iterator[Record], matches: Filter, version: int, limit: int) -> Page:
         found = records if matches.everything else filter(matches, records)
         if not limit:
             return Page(tuple(found), version)
@@ -146,6 +143,12 @@ class Reading:
             return Page(page, version)
         remaining = 1 + sum(1 for _ in found) if matches.everything else None
         return Page(page, version, _token(version, page[-1].key), remaining)
+
+
+def narrowed(target: Target, matches: Filter) -> Target:
+    """The target, down to one name where only that can match: no need to look at all others."""
+    alone = matches.name is not None and bool(target.namespace or not target.kind.resource.namespaced)
+    return target.named(matches.name or "") if alone else target
 
 
 def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, bytes] | None:

@@ -13,6 +13,12 @@ class Target:
     namespace: str = ""
     name: str = ""
 
+    @classmethod
+    def at(cls, kind: ServedKind, key: str) -> "Target":
+        """The object that the store has under ``key``."""
+        namespace, _, name = key.rpartition("/")
+        return cls(kind, namespace, name)
+
     @property
     def collection(self) -> str:
         """The store's collection; all versions of a kind share it."""
@@ -24,8 +30,8 @@ class Target:
 
     @property
     def prefix(self) -> str:
-        """What the keys of a list begin with."""
-        return f"{self.namespace}/" if self.namespace else ""
+        """What the keys of a list begin with; with a name, there is one such key (and those it begins)."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def named(self, name: str) -> "Target":
         return Target(self.kind, self.namespace, name)

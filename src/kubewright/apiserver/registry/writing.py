@@ -8,13 +8,14 @@ Invariants.  What is answered is what is stored, byte for byte. A write that cha
 Called by    ``http.app`` and the subresources. Continues in ``intake``, ``metadata``, ``lifecycle``.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry import codec, intake, lifecycle, metadata, refusals
+from kubewright.apiserver.registry import codec, intake, lifecycle, merging, metadata, refusals
 from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
 from kubewright.apiserver.registry.namespaces import Namespaces
 from kubewright.apiserver.registry.serving import Serving
@@ -22,13 +23,16 @@ from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.store import Record, Store, record_of
 from kubewright.base.clock import Clock, new_uid, rfc3339
 from kubewright.base.names import ALPHABET
-from kubewright.wire.errors import AlreadyExists, BadRequest
+from kubewright.wire.errors import AlreadyExists, BadRequest, Conflict, NotFound
 
 GENERATED_SUFFIX, GENERATED_PREFIX = 5, 58
 """Letters of a generated suffix, and what is kept of the prefix before it."""
 
 NAME_ATTEMPTS = 8
 """Draws for a generated name until we give up and say that it is taken."""
+
+DELETED_AT_ONCE = 500
+"""Objects of a collection that are deleted in one go."""
 
 Edit = Callable[[Object], Object]
 
@@ -74,6 +78,8 @@ class Writing:
         )
         if causes:
             raise refusals.invalid(kind.resource, name, causes)
+        options.warnings += kind.warn(obj, None)
+        options.warnings += self._serving.advice(kind, obj)
         obj = self._serving.established(kind, obj)
         place = target.named(name)
         if (taken := self._store.latest(place.collection, place.key)) is not None:
@@ -104,13 +110,15 @@ class Writing:
         new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
         intake.placed(target, new)
         self._expect(target, new, old, patched=patched)
-        new = _writable(kind, metadata.carried(new, old), old, part)
-        new = _generation(kind, kind.prepare(new, old), old)
+        new = merging.writable(kind, metadata.carried(new, old), old, part)
+        new = merging.counted(kind, kind.prepare(new, old), old)
         if self._unchanged(kind, new, record):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"]) + kind.schema.validate(new)
         if causes := causes + (kind.check(new, old) if part != "binding" else []):
             raise refusals.invalid(kind.resource, target.name, causes)
+        options.warnings += kind.warn(new, old)
+        options.warnings += self._serving.advice(kind, new)
         new = self._serving.established(kind, new)
         if lifecycle.finished(kind, new):
             return await self._remove(target, record, options, final=new)
@@ -133,6 +141,19 @@ class Writing:
         if self._unchanged(kind, decision.obj, record):
             return Written(codec.in_version(kind, record))
         return Written(await self._put(target, decision.obj, record, options))
+
+    async def delete_all(self, targets: Sequence[Target], wish: lifecycle.Wish, options: Options) -> None:
+        """Delete many. What is gone meanwhile, or no longer what the wish meant, is left alone.
+
+        They are staged together, so a thousand of them is a few commits and not a thousand.
+        """
+        for first in range(0, len(targets), DELETED_AT_ONCE):
+            some = targets[first : first + DELETED_AT_ONCE]
+            calls = (self.delete(target, wish, options) for target in some)
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            for error in (outcome for outcome in outcomes if isinstance(outcome, BaseException)):
+                if not isinstance(error, NotFound | Conflict):
+                    raise error
 
     def expect(self, target: Target, wish: lifecycle.Wish) -> None:
         """The preconditions of a delete hold now.
@@ -240,54 +261,3 @@ def _preconditions(target: Target, record: Record, wish: lifecycle.Wish) -> None
 
 
 _RECREATED = "The object might have been deleted and then recreated"
-
-
-def _writable(kind: ServedKind, new: Object, old: Object, part: str) -> Object:
-    """What this part of the API may write of ``new``, over ``old``."""
-    if part == "status":
-        return _only_status(kind, new, old)
-    if part == "finalize":
-        return _with_finalizers(old, new)
-    if part == "binding":
-        return new
-    if "finalize" in kind.subresources:
-        new = _with_finalizers(new, old)
-    if kind.has_status and new.get("status") is not old.get("status"):
-        kept = {key: value for key, value in new.items() if key != "status"}
-        return {**kept, "status": old["status"]} if "status" in old else kept
-    return new
-
-
-def _with_finalizers(obj: Object, source: Object) -> Object:
-    """A namespace with the spec's finalizers of another state of it."""
-    finalizers = (source.get("spec") or {}).get("finalizers", [])
-    spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "finalizers"}
-    if finalizers == (obj.get("spec") or {}).get("finalizers", []):
-        return obj
-    return {**obj, "spec": {**spec, **({"finalizers": finalizers} if finalizers else {})}}
-
-
-def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
-    """Old with the new status. Built-in kinds take labels and annotations here too: kubelets write both."""
-    result = {key: value for key, value in old.items() if key != "status"}
-    if "status" in new:
-        result["status"] = new["status"]
-    if not kind.custom:
-        theirs = ("labels", "annotations")
-        kept = {name: value for name, value in old["metadata"].items() if name not in theirs}
-        told = {name: new["metadata"][name] for name in theirs if name in new["metadata"]}
-        result["metadata"] = {**kept, **told}
-    return result
-
-
-def _generation(kind: ServedKind, new: Object, old: Object) -> Object:
-    """Count a change of what is wanted: anything but metadata and (where it is apart) status."""
-    if not kind.has_generation:
-        return new
-    beside = ("metadata", "status") if kind.has_status else ("metadata",)
-    before = old["metadata"].get("generation", 0)
-    same = all(new.get(key) == old.get(key) for key in new.keys() | old.keys() if key not in beside)
-    after = before if same else before + 1
-    if new["metadata"].get("generation", 0) == after:
-        return new
-    return {**new, "metadata": {**new["metadata"], "generation": after}}

@@ -55,6 +55,16 @@ CHECKS: Mapping[str, Callable[[str], bool]] = {
     "uuid": lambda text: _UUID.fullmatch(text) is not None,
 }
 
+KNOWN = frozenset(
+    (
+        "bsonobjectid", "byte", "cidr", "creditcard", "date", "date-time", "datetime", "double", "duration",
+        "email", "float", "hexcolor", "hostname", "int32", "int64", "ipv4", "ipv6", "isbn", "isbn10",
+        "isbn13", "k8s-long-name", "mac", "password", "rgbcolor", "ssn", "uri", "uuid", "uuid3",
+        "uuid4", "uuid5", "k8s-short-name",
+    )
+)  # fmt: skip
+"""The formats that Kubernetes knows; a definition that uses another one gets a warning."""
+
 PATTERNS = jsonschema_rs.RegexOptions()
 """Patterns run in linear time and read like Go's: no look-around, no back references."""
 

@@ -23,7 +23,7 @@ def duplicates(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
             if name in value:
                 yield from duplicates(child, value[name], f"{path}.{name}" if path else name)
         if node.values is not None:
-            for name in value.keys() - node.fields.keys():
+            for name in sorted(value.keys() - node.fields.keys()):
                 yield from duplicates(node.values, value[name], f"{path}.{name}" if path else name)
     elif isinstance(value, list) and node.items is not None:
         yield from _twice(node, value, path)

@@ -131,7 +131,10 @@ class _Lock:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        """Let go; a second time does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _locked(folder: Path) -> _Lock:

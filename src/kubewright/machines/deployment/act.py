@@ -141,7 +141,7 @@ class Actor:
         try:
             await self._client.patch(MACHINE, mark.member.key, body)
         except (NotFound, Conflict):
-            return None
+            return Stale(f"machine {mark.member.name} is no longer the one that was seen")
         except KubewrightError as error:
             return error
         return None

@@ -2,7 +2,8 @@
 
 Theory.      Each write names the uid of what was seen, and the version where the decision rests on
              what was read: a list that is replaced as a whole, a Failed machine that may have come
-             back since. What has changed or gone meanwhile is no error: the next look decides anew.
+             back since. What has changed or gone meanwhile is no failure to tell of, but it ends
+             the pass with the key's backoff: the cache is behind, and only time helps.
 Invariants.  One machine's failure does not stop the others, but for creations (``batches``).
 Called by    ``reconciler.MachineSets``. Continues in ``making``.
 """
@@ -43,6 +44,9 @@ from kubewright.runtime.events import Recorder
 from kubewright.wire.errors import Conflict, NotFound
 
 Patch = dict[str, Any]
+
+_STALE = (NotFound, Conflict)
+"""What the server says when an object is gone or no longer the one that was seen."""
 
 
 class Actor:
@@ -110,13 +114,13 @@ class Actor:
     async def _patch_each(
         self, members: Sequence[Member], patch_of: Callable[[Machine], Patch]
     ) -> list[KubewrightError]:
-        """Patch machines by what the cache has; those that have changed meanwhile are left alone."""
+        """Patch machines by what the cache has; what has changed meanwhile is not overwritten."""
 
         async def patch(member: Member) -> KubewrightError | None:
             machine = self._machines.get(member.key)
             if machine is None or machine.metadata.uid != member.uid or not (body := patch_of(machine)):
                 return None
-            return await _harmless(self._client.patch(MACHINE, member.key, body))
+            return await _error_of(self._client.patch(MACHINE, member.key, body))
 
         return await spread(members, patch, self._at_once)
 
@@ -128,14 +132,16 @@ class Actor:
         async def delete(member: Member) -> KubewrightError | None:
             version = member.version if member.uid in as_seen else ""
             call = self._client.delete(MACHINE, member.key, uid=member.uid, resource_version=version)
-            error = await _harmless(call)
+            error = await _error_of(call)
             if error is None:
                 gone.append(member.name)
             return error
 
         errors = await spread(members, delete, self._at_once)
         tell_done(self._recorder, about, EventReason.SUCCESSFUL_DELETE, gone)
-        tell_failed(self._recorder, about, EventReason.FAILED_DELETE, errors, outcome)
+        outcome.errors += (error for error in errors if isinstance(error, _STALE))
+        failed = [error for error in errors if not isinstance(error, _STALE)]
+        tell_failed(self._recorder, about, EventReason.FAILED_DELETE, failed, outcome)
 
 
 def exactly(meta: ObjectMeta) -> Patch:
@@ -143,12 +149,10 @@ def exactly(meta: ObjectMeta) -> Patch:
     return {"uid": meta.uid, "resourceVersion": meta.resource_version}
 
 
-async def _harmless(call: Awaitable[Any]) -> KubewrightError | None:
-    """The error of a call; None when it worked or its object is gone or no longer the one seen."""
+async def _error_of(call: Awaitable[Any]) -> KubewrightError | None:
+    """The error that a call ends with; None when it worked."""
     try:
         await call
-    except (NotFound, Conflict):
-        return None
     except KubewrightError as error:
         return error
     return None

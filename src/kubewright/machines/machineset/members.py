@@ -231,12 +231,13 @@ def _phase(text: str) -> Phase:
 
 
 def _ready_since(machine: Machine) -> float | None:
-    """Since when the node is Ready; without a node, since the phase last changed."""
+    """Since when the node is Ready; without a node, since the phase last changed, or the machine is there."""
     for condition in machine.status.conditions:
         is_ready = condition.type == NodeConditionType.READY and condition.status == "True"
         if is_ready and (since := stamp(condition.last_transition_time)) is not None:
             return since
-    return stamp(machine.status.current_status.last_update_time)
+    changed = machine.status.current_status.last_update_time
+    return stamp(changed or machine.metadata.creation_timestamp)
 
 
 def _trouble(machine: Machine) -> MachineSummary | None:

@@ -48,7 +48,8 @@ class SimDriver:
 
     async def run(self, cluster: Informers) -> None:
         """Be the kubelets of all VMs in that cluster, until cancelled (``capabilities.Background``)."""
-        await Kubelets(self.cloud, cluster, self._settings).run()
+        if self._settings.kubelets == "on":
+            await Kubelets(self.cloud, cluster, self._settings).run()
 
     async def close(self) -> None:
         """Let go of the cloud's file."""

@@ -5,7 +5,7 @@ node's death show within eight seconds instead of forty.
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +32,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     ``pod_start_seconds``  from being created to running; ``pod_stop_seconds`` from deletion to end, or
                            the pod's grace period, if that is shorter.
     ``workers``            requests in flight for nodes, and as many for pods.
+    ``kubelets``           ``off``: the VMs have none, somebody else makes the nodes (the benchmark does).
     """
 
     lease_seconds: Positive = 40
@@ -41,6 +42,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     pod_start_seconds: NotNegative = 0
     pod_stop_seconds: NotNegative = 1
     workers: Annotated[int, Meta(ge=1, le=256)] = 32
+    kubelets: Literal["on", "off"] = "on"
 
     def renewal(self, guests: int) -> float:
         """Seconds between two renewals of one Lease, with so many kubelets."""

@@ -30,9 +30,8 @@ def apply(document: Any, operations: Any) -> Any:
         raise _undecodable(operations, "[]handlers.jsonPatchOp")
     if len(operations) > MOST_OPERATIONS:
         found = len(operations)
-        raise TooLarge(
-            f"Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {found}"
-        )
+        said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {found}"
+        raise TooLarge(f"Request entity too large: {said}")
     for operation in operations:
         _check(operation)
     try:

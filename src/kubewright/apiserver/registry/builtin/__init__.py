@@ -8,14 +8,19 @@ Map.    kinds       the table: names, scope, subresources
         events      core Events and events.k8s.io Events: the same objects in two shapes
 """
 
+from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import check, columns, events, prepare, selectable
 from kubewright.apiserver.registry.builtin.kinds import Row, rows
-from kubewright.apiserver.registry.kind import Catalog, Scale, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, Object, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.wire.gvk import Resource
 
 _ALL_VERBS = frozenset(("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"))
 _SCALE = Scale("spec.replicas", "status.replicas", "status.selector")
+
+
+def _no_words(_new: Object, _old: Object | None) -> list[str]:
+    return []
 
 
 def builtin_catalog() -> Catalog:
@@ -47,6 +52,7 @@ def served(row: Row) -> ServedKind:
         has_generation=row.generation,
         prepare=prepare.of(row.definition),
         check=check.of(row.definition),
+        warn=custom.news if row.kind == "CustomResourceDefinition" else _no_words,
         fields=selectable.of(row.definition),
         grace_seconds=prepare.grace_seconds if row.kind == "Pod" else None,
         **mirrored,

@@ -12,8 +12,10 @@ from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.events import to_core
 from kubewright.apiserver.registry.builtin.rules import (
+    MOST_DATA,
     Rule,
     at_least,
+    bounded,
     config_keys,
     duplicate,
     forbidden,
@@ -176,8 +178,13 @@ _COUNTS = ("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")
 _TASK = ("OnFailure", "Never")
 
 _RULES: Mapping[str, tuple[Rule, ...]] = {
-    "core.v1.ConfigMap": (config_keys("data", "binaryData"), _data_twice, sealed("data", "binaryData")),
-    "core.v1.Secret": (config_keys("data"), immutable("type"), sealed("data")),
+    "core.v1.ConfigMap": (
+        config_keys("data", "binaryData"), bounded("[]", MOST_DATA, "data", "binaryData"), _data_twice,
+        sealed("data", "binaryData"),
+    ),
+    "core.v1.Secret": (
+        config_keys("data"), bounded("data", MOST_DATA * 4 // 3, "data"), immutable("type"), sealed("data"),
+    ),
     "core.v1.Event": (_event,),
     "events.v1.Event": (_new_event, _event),
     "core.v1.Node": (

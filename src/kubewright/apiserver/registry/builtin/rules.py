@@ -122,6 +122,21 @@ def config_keys(*paths: str) -> Rule:
     return rule
 
 
+MOST_DATA = 1024 * 1024
+"""Bytes of data that a ConfigMap or a Secret may hold."""
+
+
+def bounded(where: str, most: int, *paths: str) -> Rule:
+    """Values that are small enough together (characters); ``where`` is what the refusal blames."""
+
+    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+        size = sum(len(value) for path in paths for value in at(new, path, {}).values())
+        if size > most:
+            yield Cause("FieldValueTooLong", where, f"Too long: may not be more than {MOST_DATA} bytes")
+
+    return rule
+
+
 def present(*paths: str) -> Rule:
     """Fields that must be there and not be empty."""
 

@@ -1,0 +1,59 @@
+"""What each endpoint may write of an object, and when its generation counts up. Pure.
+
+Theory.      An object has several writers: people own its spec, controllers its status, the
+             namespace controller a namespace's finalizers. Each endpoint takes its part of what was
+             sent and leaves the rest as it is stored, so that nobody undoes the others by accident.
+"""
+
+from kubewright.apiserver.registry.kind import Object, ServedKind
+
+
+def writable(kind: ServedKind, new: Object, old: Object, part: str) -> Object:
+    """What this part of the API may write of ``new``, over ``old``."""
+    if part == "status":
+        return _only_status(kind, new, old)
+    if part == "finalize":
+        return _with_finalizers(old, new)
+    if part == "binding":
+        return new
+    if "finalize" in kind.subresources:
+        new = _with_finalizers(new, old)
+    if kind.has_status and new.get("status") is not old.get("status"):
+        kept = {key: value for key, value in new.items() if key != "status"}
+        return {**kept, "status": old["status"]} if "status" in old else kept
+    return new
+
+
+def _with_finalizers(obj: Object, source: Object) -> Object:
+    """A namespace with the spec's finalizers of another state of it."""
+    finalizers = (source.get("spec") or {}).get("finalizers", [])
+    spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "finalizers"}
+    if finalizers == (obj.get("spec") or {}).get("finalizers", []):
+        return obj
+    return {**obj, "spec": {**spec, **({"finalizers": finalizers} if finalizers else {})}}
+
+
+def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
+    """Old with the new status. Built-in kinds take labels and annotations here too: kubelets write both."""
+    result = {key: value for key, value in old.items() if key != "status"}
+    if "status" in new:
+        result["status"] = new["status"]
+    if not kind.custom:
+        theirs = ("labels", "annotations")
+        kept = {name: value for name, value in old["metadata"].items() if name not in theirs}
+        told = {name: new["metadata"][name] for name in theirs if name in new["metadata"]}
+        result["metadata"] = {**kept, **told}
+    return result
+
+
+def counted(kind: ServedKind, new: Object, old: Object) -> Object:
+    """Count a change of what is wanted: anything but metadata and (where it is apart) status."""
+    if not kind.has_generation:
+        return new
+    beside = ("metadata", "status") if kind.has_status else ("metadata",)
+    before = old["metadata"].get("generation", 0)
+    same = all(new.get(key) == old.get(key) for key in new.keys() | old.keys() if key not in beside)
+    after = before if same else before + 1
+    if new["metadata"].get("generation", 0) == after:
+        return new
+    return {**new, "metadata": {**new["metadata"], "generation": after}}

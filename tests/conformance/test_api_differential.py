@@ -1,0 +1,385 @@
+"""The same random story told to both servers: every answer must be the same.
+
+Each step is a request that both servers get, and what they answer (code, reason, message, causes and the
+object without what must differ: uids, versions, times, managed fields) is compared. A story is named by its
+seed, so a difference can be told again: ``STORIES=1 SEED=17 make test-kube ARGS='-k differential'``.
+"""
+
+import copy
+import os
+import random
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubewright.testing.api import Answer, Api, Object
+from kubewright.testing.judge import Judge
+from kubewright.testing.servers import embedded_api, real_api
+from kubewright.wire.http import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+
+pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
+
+STORIES = int(os.environ.get("STORIES", "6"))
+FIRST = int(os.environ.get("SEED", "1"))
+STEPS = 60
+NAMES = ("a", "b", "c")
+GROUP = "stories.example.io"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGET = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "size": {"type": "integer", "minimum": 0, "maximum": 9, "default": 1},
+                "mode": {"type": "string", "enum": ["x", "y"]},
+                "parts": {
+                    "type": "array",
+                    "maxItems": 3,
+                    "items": {
+                        "type": "object",
+                        "required": ["name"],
+                        "properties": {"name": {"type": "string"}, "n": {"type": "integer", "default": 7}},
+                    },
+                },
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            },
+        },
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}, "n": {"type": "integer"}}},
+    },
+}
+DEFINITION = {
+    "metadata": {"name": f"widgets.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": WIDGET},
+            }
+        ],
+    },
+}
+CHANGING = {"continue", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields"}
+UNLIKE = {"serviceAccount", "serviceAccountName"}
+"""The judge runs without the ServiceAccount plugin (``judge.commands`` says why), we fill these in."""
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+class Pair:
+    """Both servers. Placeholders in a request stand for what each of them gave an object."""
+
+    def __init__(self, embedded: Api, real: Api) -> None:
+        self.both = (embedded, real)
+        self.seen: list[dict[str, Object]] = [{}, {}]
+
+    async def tell(self, step: "Step") -> list[Answer]:
+        answers = []
+        for api, seen in zip(self.both, self.seen, strict=True):
+            body = filled(copy.deepcopy(step.body), seen.get(step.key, {}))
+            path = f"{api.at(step.plural, step.name, group=step.group)}{step.part}"
+            answer = await api.call(step.method, path, body, query=step.query, content_type=step.content_type)
+            answers.append(answer)
+            if (
+                answer.code < 300
+                and isinstance(answer.body, dict)
+                and "uid" in answer.body.get("metadata", {})
+            ):
+                seen[step.key] = answer.body["metadata"]
+        return answers
+
+
+class Step:
+    """One request, the same for both."""
+
+    def __init__(self, method: str, kind: str, name: str = "", body: Any = None, **more: Any) -> None:
+        self.method = method
+        self.plural, _, self.group = kind.partition(".")
+        self.name = name
+        self.body = body
+        self.part: str = more.get("part", "")
+        self.query: dict[str, str] = more.get("query", {})
+        self.content_type: str = more.get("content_type", "application/json")
+        self.key = f"{kind}/{more.get('about', name)}"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method} {self.plural}/{self.name}{self.part} {self.query} {self.content_type} {self.body}"
+        )
+
+
+def filled(value: Any, seen: Object) -> Any:
+    """``<uid>``, ``<version>`` become what this server gave, or something wrong when there is nothing."""
+    if isinstance(value, dict):
+        return {key: filled(inner, seen) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, seen) for inner in value]
+    match value:
+        case "<uid>":
+            return seen.get("uid", "00000000-0000-4000-8000-000000000000")
+        case "<version>":
+            return seen.get("resourceVersion", "1")
+    return value
+
+
+class Storyteller:
+    """Draws steps. Small vocabularies, so that steps meet each other's objects."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def step(self) -> Step:
+        kind = self.random.choice(
+            ("configmaps", "secrets", "pods", f"widgets.{GROUP}", "leases.coordination.k8s.io")
+        )
+        name = self.random.choice(NAMES)
+        weighed = {
+            self.create: 5,
+            self.replace: 3,
+            self.merge: 5,
+            self.strategic: 2,
+            self.json: 2,
+            self.status: 2,
+            self.delete: 3,
+            self.read: 1,
+            self.list: 1,
+            self.clear: 1,
+        }
+        (chosen,) = self.random.choices(list(weighed), list(weighed.values()))
+        return chosen(kind, name)
+
+    def create(self, kind: str, name: str) -> Step:
+        return Step("POST", kind, "", self.object(kind, name), about=name, query=self.query())
+
+    def replace(self, kind: str, name: str) -> Step:
+        if kind.startswith("leases"):  # a real server makes one when there is none
+            return self.read(kind, name)
+        body = self.object(kind, name)
+        body["metadata"] |= self.maybe(
+            {"resourceVersion": "<version>"}, {"resourceVersion": "1"}, {"uid": "<uid>"}
+        )
+        return Step("PUT", kind, name, body, query=self.dry())  # strictness comes before existence there
+
+    def merge(self, kind: str, name: str) -> Step:
+        return Step("PATCH", kind, name, self.change(kind), content_type=MERGE_PATCH, query=self.query())
+
+    def strategic(self, kind: str, name: str) -> Step:
+        return Step("PATCH", kind, name, self.change(kind), content_type=STRATEGIC_PATCH)
+
+    def json(self, kind: str, name: str) -> Step:
+        paths = (
+            "/data/k",
+            "/metadata/labels/x",
+            "/metadata/labels",
+            "/spec/size",
+            "/spec/parts/0",
+            "/spec/parts/-",
+        )
+        steps = [
+            {"op": self.random.choice(("add", "replace", "remove", "test")), "path": self.random.choice(paths), "value": self.value()}
+            for _ in range(self.random.choice((1, 1, 2)))
+        ]  # fmt: skip
+        return Step("PATCH", kind, name, steps, content_type=JSON_PATCH)
+
+    def status(self, kind: str, name: str) -> Step:
+        body = {
+            "status": self.random.choice(({"phase": "Running"}, {"phase": "Failed"}, {"n": 3}, None)),
+            "spec": {"size": 5},
+        }
+        return Step("PATCH", kind, name, body, part="/status", content_type=MERGE_PATCH)
+
+    def delete(self, kind: str, name: str) -> Step:
+        options = self.maybe(
+            {"preconditions": {"uid": "<uid>"}},
+            {"preconditions": {"resourceVersion": "<version>"}},
+            {"preconditions": {"uid": "wrong"}},
+            {"gracePeriodSeconds": 0},
+            {"gracePeriodSeconds": 5},
+            {"propagationPolicy": "Background"},
+        )
+        return Step("DELETE", kind, name, options or None, query=self.dry())
+
+    def read(self, kind: str, name: str) -> Step:
+        return Step("GET", kind, name)
+
+    def list(self, kind: str, name: str) -> Step:
+        queries: tuple[dict[str, str], ...] = ({}, {"labelSelector": "x"}, {"labelSelector": "x=1"}, {"labelSelector": "x notin (1)"}, {"fieldSelector": f"metadata.name={name}"})  # fmt: skip
+        return Step("GET", kind, "", query=self.random.choice(queries))
+
+    def clear(self, kind: str, name: str) -> Step:
+        """Take the finalizers off, so that stories go on."""
+        return Step("PATCH", kind, name, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+
+    def object(self, kind: str, name: str) -> Object:
+        metadata = {"name": name, **self.metadata()}
+        match kind:
+            case "configmaps":
+                return {"metadata": metadata, "data": self.data(), **self.maybe({"immutable": True})}
+            case "secrets":
+                return {
+                    "metadata": metadata,
+                    **self.maybe({"stringData": {"k": "v"}}, {"data": {"k": "dg=="}}, {"type": "t"}),
+                }
+            case "pods":
+                spec: Object = {"containers": [{"name": "c", "image": self.random.choice(("i", "j"))}]}
+                return {
+                    "metadata": metadata,
+                    "spec": spec | self.maybe({"nodeName": "n"}, {"terminationGracePeriodSeconds": 3}),
+                }
+            case "leases.coordination.k8s.io":
+                return {
+                    "metadata": metadata,
+                    "spec": self.maybe(
+                        {"holderIdentity": "me"}, {"leaseDurationSeconds": 0}, {"leaseTransitions": 2}
+                    ),
+                }
+        return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": metadata, "spec": self.spec()}
+
+    def change(self, kind: str) -> Object:
+        found: Object = self.maybe(
+            {"metadata": self.metadata()},
+            {"metadata": {"resourceVersion": "<version>"}},
+            {"metadata": {"labels": None}},
+        )
+        if kind == "configmaps":
+            found |= self.maybe({"data": self.data()}, {"data": None}, {"immutable": None})
+        elif kind.startswith("widgets"):
+            found |= {"spec": self.spec()}
+        elif kind == "pods":
+            found |= self.maybe(
+                {"spec": {"containers": [{"name": "c", "image": "k"}]}},
+                {"spec": {"activeDeadlineSeconds": 9}},
+            )
+        elif kind == "secrets":
+            found |= self.maybe({"stringData": {"l": "w"}}, {"type": "u"}, {"data": {"k": None}})
+        else:
+            found |= self.maybe({"spec": {"holderIdentity": "you"}}, {"spec": {"leaseDurationSeconds": -1}})
+        return found
+
+    def metadata(self) -> Object:
+        return self.maybe(
+            {"labels": {"x": "1"}},
+            {"labels": {"x": "2", "y": "3"}},
+            {"labels": {"bad key": "1"}},
+            {"annotations": {"n": "v"}},
+            {"finalizers": ["example.io/hold"]},
+            {"finalizers": ["example.io/hold", "example.io/more"]},
+        )
+
+    def data(self) -> Object:
+        return {key: self.random.choice(("v", "w")) for key in self.random.sample(("k", "l", "m"), 2)}
+
+    def spec(self) -> Object:
+        parts = [{"name": "p"}, {"name": "q", "n": 1}, {"n": 2}, {"name": "r", "odd": True}]
+        found: Object = {}
+        for name, values in {
+            "size": (1, 5, 12, "many", None, 2.5, 3.0),
+            "mode": ("x", "z", None),
+            "parts": (self.random.sample(parts, 2), parts, [], None),
+            "free": ({"any": [1, {"b": None}]}, {}, None),
+            "unknown": (1,),
+        }.items():
+            if self.random.random() < 0.3:
+                found[name] = self.random.choice(values)
+        return found
+
+    def value(self) -> Any:
+        return self.random.choice(("v", "1", 3, {"x": "1"}, {"name": "p"}, None))
+
+    def query(self) -> dict[str, str]:
+        return self.dry() | self.random.choice(
+            ({}, {}, {"fieldValidation": "Strict"}, {"fieldValidation": "Ignore"})
+        )
+
+    def dry(self) -> dict[str, str]:
+        return {"dryRun": "All"} if self.random.random() < 0.1 else {}
+
+    def maybe(self, *choices: Object) -> Object:
+        return copy.deepcopy(self.random.choice((*choices, {})))
+
+
+def comparable(answer: Answer) -> Any:
+    """What must be the same on both servers."""
+    body = answer.body
+    if not isinstance(body, dict):
+        return answer.code, body
+    if body.get("kind") == "Status":
+        details = body.get("details") or {}
+        causes = sorted({(reason, field, said(message)) for reason, field, message in answer.causes})
+        about = {name: details.get(name) for name in ("name", "group", "kind")}
+        message = "" if len(causes) > 1 else said(answer.message)  # several come in no order
+        return answer.code, body.get("status"), answer.reason, message, about, causes
+    for item in body.get("items", ()):  # a real server leaves them out of what it has types for
+        item.pop("kind", None), item.pop("apiVersion", None)
+    return answer.code, plain(body), said(answer.headers.get("warning", ""))
+
+
+def said(message: str) -> str:
+    """A message without what must differ: quoted objects, versions, and what we do not offer."""
+    message = re.sub(r'Invalid value: "\{.*\}": ', "Invalid value: <object>: ", message, flags=re.DOTALL)
+    message = message.partition("\n@@")[0]  # the real one shows what changed in a Pod, in Go's words
+    message = message.replace(", application/apply-patch+yaml", "")
+    return TIME.sub("<time>", UUID.sub("<uid>", re.sub(r"\((\d+)\)", "(<version>)", message)))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [plain(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: plain(inner) for key, inner in value.items() if key not in CHANGING | UNLIKE}
+
+
+def unlike(one: Any, other: Any, path: str = "") -> list[str]:
+    """Where two answers differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [
+            line
+            for key in sorted(one.keys() | other.keys())
+            for line in unlike(one.get(key), other.get(key), f"{path}.{key}")
+        ]
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        return [
+            line
+            for n, pair in enumerate(zip(one, other, strict=True))
+            for line in unlike(*pair, f"{path}[{n}]")
+        ]
+    return [] if one == other else [f"{path}: embedded {one!r}, real {other!r}"]
+
+
+@pytest.fixture
+async def pair(judge: Judge) -> AsyncIterator[Pair]:
+    async with embedded_api() as embedded, real_api(judge) as real:
+        yield Pair(embedded, real)
+
+
+async def prepared(pair: Pair, namespace: str) -> None:
+    for api in pair.both:
+        api.namespace = namespace
+        (await api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok()
+        made = await api.post(CRDS, DEFINITION)
+        assert made.code in (201, 409), made.message
+
+        async def served(api: Api = api) -> bool:
+            return (await api.get(api.at("widgets", group=GROUP))).code == 200
+
+        await api.eventually(served, "the definition is served")
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
+async def test_both_servers_tell_the_same_story(pair: Pair, seed: int) -> None:
+    await prepared(pair, f"story-{seed}")
+    teller = Storyteller(seed)
+    for number in range(STEPS):
+        step = teller.step()
+        embedded, real = (comparable(answer) for answer in await pair.tell(step))
+        found = unlike(embedded, real)
+        assert not found, f"seed {seed}, step {number}: {step}: {found}"
