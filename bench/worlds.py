@@ -69,7 +69,7 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
         log = folder / "audit.log"
         flags = (f"--audit-policy-file={folder / 'policy.json'}", f"--audit-log-path={log}",
                  "--audit-log-mode=batch", "--audit-log-batch-max-wait=1s")  # fmt: skip
-        async with Judge(find(), clock, Options(fsync=fsync, apiserver_flags=flags)) as judge:
+        async with Judge(find(), clock, Options(fsync=fsync, apiserver_flags=flags, node_grace_seconds=86_400)) as judge:
             client = connect(judge.kubeconfig, clock, "bench")
             words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
                      "--driver-option", "kubelets=off", "--log-level", "warning")  # fmt: skip

@@ -29,27 +29,43 @@ class Served:
     verbs: frozenset[str]
 
 
-async def discover(client: Client) -> list[Served]:
-    """Everything that the server serves, subresources left out.
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Everything that is served, subresources left out. Of the ``stale`` group versions the server
+    itself knows only what an extension served some time ago: there may be more."""
+
+    served: tuple[Served, ...]
+    stale: tuple[str, ...] = ()
+
+
+async def discover(client: Client) -> Discovery:
+    """Ask what the server serves.
 
     Raises:
         ApiError, TransportError: no complete answer; half of one is never returned.
     """
-    documents = [await _ask(client, path) for path in ("/api", "/apis")]
-    return list(read(documents))
+    return read([await _ask(client, path) for path in ("/api", "/apis")])
 
 
-def read(documents: Iterable[Mapping[str, Any]]) -> Iterator[Served]:
+def read(documents: Iterable[Mapping[str, Any]]) -> Discovery:
     """The resources of ``APIGroupDiscoveryList`` documents, each in its preferred version."""
-    for document in documents:
-        for group in document["items"]:
-            seen: set[str] = set()
-            name = group.get("metadata", {}).get("name", "")
-            for version in group.get("versions", ()):
-                for item in version.get("resources", ()):
-                    if item["resource"] not in seen:
-                        seen.add(item["resource"])
-                        yield _served(name, version["version"], item)
+    versions = [
+        (group.get("metadata", {}).get("name", ""), version)
+        for document in documents
+        for group in document["items"]
+        for version in group.get("versions", ())
+    ]
+    stale = [f"{name}/{each['version']}" for name, each in versions if each.get("freshness") == "Stale"]
+    return Discovery(tuple(_preferred(versions)), tuple(stale))
+
+
+def _preferred(versions: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Served]:
+    seen: set[tuple[str, str]] = set()
+    for group, version in versions:
+        for item in version.get("resources", ()):
+            if (group, item["resource"]) not in seen:
+                seen.add((group, item["resource"]))
+                yield _served(group, version["version"], item)
 
 
 def _served(group: str, version: str, item: Mapping[str, Any]) -> Served:

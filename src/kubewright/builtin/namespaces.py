@@ -5,7 +5,7 @@ Theory.      A namespace carries the finalizer ``kubernetes`` in its spec. Once 
              finds nothing any more, the finalizer goes through ``/finalize``, and with it the
              namespace. What stays (finalizers, grace periods) is told in conditions, and looked at
              again after a while that grows with the namespace's age.
-Invariants.  The finalizer goes only after a pass in which every kind was listed and empty. The
+Invariants.  The finalizer goes only after a pass in which every kind was known, listed and empty. The
              server takes nothing new into a namespace that is being deleted.
 Called by    ``controllers`` of ``builtin``.
 Source       conditions and sentences are kube-controller-manager's.
@@ -74,8 +74,10 @@ class Namespaces:
 
     async def _empty(self, namespace: str) -> tuple[list[Left], list[str]]:
         """Delete what is there; what is left, and what went wrong."""
-        left, troubles = [], []
-        for served in await discover(self._client):
+        found = await discover(self._client)
+        left = []
+        troubles = [f"{each}: what it serves is not known for certain" for each in found.stale]
+        for served in found.served:
             if not _may_hold_objects(served):
                 continue
             try:

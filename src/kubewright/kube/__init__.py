@@ -2,11 +2,11 @@
 
 Reading order
     transport   the door: two methods. ``inprocess``, ``official``, ``plain`` stand behind it
-    client      typed verbs on one API server; ``retries`` and ``patches`` are its pure parts
-    reflector   the watch loop as a state machine, pure; ``cache`` holds what it brings, as bytes
+    client      typed verbs on one API server; ``retries``, ``health`` and ``patches`` decide for it
+    reflector   the watch loop as a state machine, pure; ``feed`` does what it says
+    cache       what may stand there and why; on ``store``, which holds objects as bytes
     informer    one kind kept current in memory; ``informers`` shares and starts them
-    config      kubeconfigs, service accounts and kubeconfig Secrets
-    leases      who holds a Lease, and when it may be taken
+    config      kubeconfigs, service accounts and kubeconfig Secrets; ``access`` reads, ``login`` fetches
 
 Nothing here knows what a machine is, and nothing imports the server: the two meet in ``wire.http``.
 """

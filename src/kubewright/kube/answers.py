@@ -17,11 +17,15 @@ from kubewright.wire.http import Response
 
 def failure(response: Response) -> ApiError:
     """The error for an answer of 400 and above, with the delay it asks for."""
+    return refusal(response.status, response.body, response.headers.get("retry-after", ""))
+
+
+def refusal(code: int, body: bytes, retry_after: str = "") -> ApiError:
+    """The error that a ``Status`` describes; whatever else the body is, the code counts."""
     try:
-        body = msgspec.json.decode(response.body)
-    except msgspec.DecodeError:
-        body = None
-    return from_status(response.status, body, _seconds(response.headers.get("retry-after", "")))
+        return from_status(code, msgspec.json.decode(body), _seconds(retry_after))
+    except (msgspec.DecodeError, ValueError, TypeError):
+        return from_status(code, None, _seconds(retry_after))
 
 
 def _seconds(text: str) -> float | None:

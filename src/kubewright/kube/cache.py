@@ -31,6 +31,7 @@ Invariants.  Pure of I/O and time. Each step tells its listener every change, on
 Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` throws random histories at it.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -63,7 +64,7 @@ class Cache(Generic[T]):
         self.seen = 0
         self._scope = scope
         self._told = told
-        self._bars: dict[str, int] = {}
+        self._bars: OrderedDict[str, int] = OrderedDict()
         self._listed: set[Key] = set()
         self._list_version = 0
         self._old_bars: dict[str, int] = {}
@@ -161,7 +162,7 @@ class Cache(Generic[T]):
 
     def _bar(self, uid: str, version: int) -> None:
         if len(self._bars) >= BARS:
-            del self._bars[next(iter(self._bars))]
+            self._bars.popitem(last=False)
         self._bars[uid] = version
 
     def _passed(self, gone: Header) -> None:

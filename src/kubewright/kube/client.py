@@ -21,10 +21,11 @@ from kubewright.base.clock import Clock
 from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
 from kubewright.kube.answers import failure, read_page, read_status
-from kubewright.kube.errors import TransportError
+from kubewright.kube.errors import Silent, TransportError
+from kubewright.kube.health import Health
 from kubewright.kube.retries import pause
 from kubewright.kube.transport import Transport
-from kubewright.wire.errors import ApiError, Gone, TooManyRequests
+from kubewright.wire.errors import ApiError, Gone, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
 
@@ -57,6 +58,7 @@ class Client:
         self.transport = transport
         self.clock = clock
         self.name = name
+        self.health = Health()
         self._headers = {"accept": JSON, "user-agent": user_agent}
         self._listeners: list[Callable[[Written], None]] = []
 
@@ -176,7 +178,12 @@ class Client:
         body = (
             msgspec.json.encode({"kind": "DeleteOptions", "apiVersion": "v1", **options}) if options else b""
         )
-        response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
+        try:
+            response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
+        except NotFound:
+            if uid:  # perhaps it was us, and the answer was lost: this object is gone in any case
+                self._tell(Written(kind.resource, key, uid=uid, deleted=True))
+            raise
         self._tell_deleted(kind.resource, key, response.body, uid)
 
     async def evict(self, key: Key, *, uid: str = "", grace: int | None = None) -> None:
@@ -214,7 +221,7 @@ class Client:
         while True:
             attempt += 1
             try:
-                response = await self.transport.request(request, timeout=deadline - clock.monotonic())
+                response = await self._once(request, deadline - clock.monotonic())
                 if response.status < 400:
                     return response
                 raise failure(response)
@@ -236,6 +243,20 @@ class Client:
     async def close(self) -> None:
         """Close the transport."""
         await self.transport.close()
+
+    async def _once(self, request: Request, timeout: float) -> Response:
+        began = self.clock.monotonic()
+        admitted = self.health.admit(began, timeout)
+        if admitted is None:
+            raise Silent(f"{self.name} has not answered the last {self.health.silences} requests")
+        try:
+            response = await self.transport.request(request, timeout=admitted)
+        except BaseException:  # cancelled too: the caller may have a shorter deadline than we
+            now = self.clock.monotonic()
+            self.health.failed(now, now - began)
+            raise
+        self.health.answered()
+        return response
 
     def _written(self, kind: Kind[T], body: bytes, subresource: str) -> T:
         """Tell the listeners, and decode. Only ``status`` answers with the object itself."""

@@ -2,7 +2,8 @@
 
 Tree.    TransportError            no usable answer; whether a write happened is unknown
          ├── ConnectFailed         nothing was sent: the write did not happen
-         │   └── LoginFailed       we could not get the credentials that the kubeconfig promises
+         │   ├── LoginFailed       we could not get the credentials that the kubeconfig promises
+         │   └── Silent            the server has not answered for a while; we did not ask again
          ├── TimedOut              no answer before the deadline
          ├── Disconnected          the connection broke under the request or the stream
          └── BadAnswer             bytes came, but not what an API server says
@@ -27,6 +28,10 @@ class ConnectFailed(TransportError):
 
 class LoginFailed(ConnectFailed):
     """A credential plugin or a token file failed; nothing was sent, least of all without credentials."""
+
+
+class Silent(ConnectFailed):
+    """The server did not answer the last requests, so this one was not sent (``health``)."""
 
 
 class TimedOut(TransportError):

@@ -14,12 +14,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 import structlog
 
 from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import header as headers
-from kubewright.kube.answers import failure, read_page
+from kubewright.kube.answers import failure, read_page, refusal
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, TransportError
 from kubewright.kube.header import Header
@@ -37,7 +36,7 @@ from kubewright.kube.reflector import (
 )
 from kubewright.kube.scope import Scope
 from kubewright.wire import watch
-from kubewright.wire.errors import ApiError, NotFound, from_status
+from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Resource
 
 BREATH = 256
@@ -108,6 +107,9 @@ class Feed:
             return await (self._page(state) if isinstance(state, Listing) else self._watch(state))
         except (ApiError, TransportError) as error:
             return Failed(error)
+        except Exception:
+            log.exception("a defect in a watch loop; listing anew", resource=str(self._resource))
+            return Failed(BadAnswer("a defect of ours, see the log"))
 
     async def _page(self, state: Listing) -> Happening:
         if not state.token:
@@ -163,7 +165,7 @@ class Feed:
 
     def _event(self, event: watch.Event) -> None:
         if event.type == watch.ERROR:
-            raise from_status(500, msgspec.json.decode(event.data))
+            raise refusal(500, event.data)
         self.counts.events += 1
         if self.counts.trouble:
             self._recovered()

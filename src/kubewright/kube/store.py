@@ -6,10 +6,12 @@ Theory.      Objects are decoded when somebody looks; the last two thousand look
              Declared indexes look into the object, so they remember its values; the built-in two,
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
 Invariants.  Every index agrees with the objects after each call. An object that its type cannot
-             read stands in no declared index; whoever reads it gets ``Undecodable``.
+             read stands in no declared index; whoever reads it gets ``Undecodable``. An index
+             whose function raises misses that object and hurts nothing else.
 Called by    ``cache``.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -38,7 +40,7 @@ class Store(Generic[T]):
         self._headers: dict[Key, Header] = {}
         self._owners, self._namespaces = Index(), Index()
         self._declared: dict[str, _Declared] = {}
-        self._decoded: dict[Key, tuple[Header, T]] = {}
+        self._decoded: OrderedDict[Key, tuple[Header, T]] = OrderedDict()
         self._keeps = _frozen(kind)
 
     def __len__(self) -> int:
@@ -133,7 +135,7 @@ class Store(Generic[T]):
 
     def _keep(self, header: Header, obj: T) -> None:
         if len(self._decoded) >= DECODED and header.key not in self._decoded:
-            del self._decoded[next(iter(self._decoded))]
+            self._decoded.popitem(last=False)
         self._decoded[header.key] = (header, obj)
 
 
@@ -163,7 +165,9 @@ class _Declared:
             return frozenset(self._of(header))
         except Undecodable as error:
             log.warning("object not indexed", index=self._name, object=str(header.key), error=str(error))
-            return frozenset()
+        except Exception:
+            log.exception("an index failed on an object", index=self._name, object=str(header.key))
+        return frozenset()
 
 
 def _owner(header: Header | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ Called by    the composition root, which wires ``watches``, and ``manager``, whi
 """
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 import structlog
 
@@ -163,6 +163,8 @@ class Controller:
                 queue.retry(key, "look again", at_least=seconds)
             case Backoff():
                 queue.retry(key, "retry with backoff")
+            case _:
+                assert_never(outcome)
 
 
 def _told(error: Exception) -> Retry:

@@ -27,7 +27,7 @@ from msgspec import structs
 from kubewright.api.core import LEASE, Lease, LeaseSpec
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import Clock
+from kubewright.base.clock import Clock, new_uid
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.runtime.events import Recorder
 from kubewright.wire.errors import Conflict, NotFound
@@ -273,6 +273,11 @@ class Elector:
 
     def _shortly(self) -> float:
         return self.timings.retry_period / 5 * (0.5 + self._clock.random.random())
+
+
+def identity(host: str, clock: Clock) -> str:
+    """A candidate's name that no other process has, nor this one after a restart: ``host_uid``."""
+    return f"{host}_{new_uid(clock)}"
 
 
 def _version(lease: Lease) -> tuple[str, str]:

@@ -187,17 +187,23 @@ class Manager:
             async with asyncio.TaskGroup() as group:
                 tasks = [_start(group, task) for task in self._background]
                 tasks += [_start(group, each.run) for each in self._controllers]
-                await stop.wait()
+                try:
+                    await stop.wait()
+                finally:
+                    self._take_no_more()
                 await self._drain()
                 _cancel(tasks)
         finally:
             self.phase = Phase.STOPPING
 
-    async def _drain(self) -> None:
-        """Take no more keys, and let what runs finish for a while."""
+    def _take_no_more(self) -> None:
+        """No key is begun from here on, whatever ended our work, and whoever ignores his cancellation."""
         self.phase = Phase.STOPPING
         for controller in self._controllers:
             controller.close()
+
+    async def _drain(self) -> None:
+        """Let what runs finish, for a while."""
         try:
             async with asyncio.timeout(self._settings.drain_seconds):
                 for controller in self._controllers:

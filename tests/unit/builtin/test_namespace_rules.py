@@ -41,11 +41,18 @@ def test_discovery_takes_each_resource_in_its_preferred_version():
             }
         ]
     }
-    found = list(read([core, groups]))
+    found = read([core, groups]).served
     assert [str(each.resource) for each in found] == ["pods", "nodes", "poddisruptionbudgets.policy"]
     assert [each.resource.version for each in found] == ["v1", "v1", "v1"]
     assert [each.resource.namespaced for each in found] == [True, False, True]
     assert found[0] == Served(PODS, frozenset({"list", "watch"}))
+
+
+def test_discovery_tells_what_the_server_is_not_sure_of():
+    old = {"version": "v1beta1", "freshness": "Stale", "resources": [item("nodes", "NodeMetrics", "Cluster")]}
+    found = read([{"items": [{"metadata": {"name": "metrics.k8s.io"}, "versions": [old]}]}])
+    assert found.stale == ("metrics.k8s.io/v1beta1",)
+    assert [str(each.resource) for each in found.served] == ["nodes.metrics.k8s.io"]
 
 
 def test_only_our_finalizer_counts():

@@ -1,5 +1,6 @@
 """The client's verbs as values, its retries as decisions."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +12,10 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client, Written
-from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, LoginFailed, TimedOut
+from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, LoginFailed, Silent, TimedOut
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.retries import TRIES, pause
+from kubewright.testing.faults import Delay, Faulty, Script
 from kubewright.wire.errors import Gone, NotFound, ServerError, TooManyRequests, Unavailable
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON_PATCH, Request, Response
@@ -167,6 +169,48 @@ async def test_waiting_for_a_busy_server_ends_at_the_deadline(client, server) ->
         await client.get(THING, A)
     assert len(server.asked) == 3
     assert client.clock.monotonic() < 30
+
+
+async def test_a_delete_that_finds_nothing_tells_that_this_object_is_gone(client, server) -> None:
+    heard: list[Written] = []
+    client.on_write(heard.append)
+    server.answers = [busy(404)]
+    for uid in ("", "u"):
+        with pytest.raises(NotFound):
+            await client.delete(THING, A, uid=uid)
+    assert heard == [Written(THING.resource, A, uid="u", deleted=True)]
+
+
+async def test_a_server_that_does_not_answer_is_soon_not_waited_for(client, server) -> None:
+    dead = Faulty(InProcess(server.handle), client.clock, Script().on(Delay(900), times=None))
+    client.transport = dead
+    for _ in range(3):
+        with pytest.raises(TimedOut):
+            await client.create(THING, OBJECT)
+    waited = 0.0
+    for _ in range(600):
+        began = client.clock.monotonic()
+        with pytest.raises((TimedOut, Silent)):
+            await client.create(THING, OBJECT)
+        waited += client.clock.monotonic() - began
+        await client.clock.sleep(0.1)
+    assert waited < 100  # instead of 18,000
+    dead.choose = lambda request: None
+    await client.clock.sleep(4)
+    assert await client.create(THING, OBJECT) == OBJECT
+    assert client.health.silences == 0
+
+
+async def test_a_probe_that_nobody_waits_for_does_not_block_the_next(client, server) -> None:
+    client.health.silences = 3
+    client.transport = Faulty(InProcess(server.handle), client.clock, Script().on(Delay(900)))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await client.get(THING, A)
+    with pytest.raises(Silent):
+        await client.get(THING, A)
+    await client.clock.sleep(1)
+    assert await client.get(THING, A) == OBJECT
 
 
 RETRIES = [

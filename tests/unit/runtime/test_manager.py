@@ -1,6 +1,7 @@
 """The manager: order of start and stop, what it says while it waits, and how it ends."""
 
 import asyncio
+from contextlib import suppress
 from types import SimpleNamespace
 
 import msgspec
@@ -222,22 +223,43 @@ async def test_a_candidate_is_ready_and_stops_at_once():
     assert readiness == [""]
 
 
-async def test_a_lost_lease_cancels_the_work_at_once():
-    class Breaks(OneLease):
-        async def replace(self, _kind, _key, _lease):
-            raise ConnectionRefusedError
+class Unrenewable(OneLease):
+    """Can be taken once, and is out of reach from then on."""
 
-        async def get(self, _kind, _key):
-            if self.lease is None:
-                raise NotFound("none")
-            raise ConnectionRefusedError
+    async def replace(self, _kind, _key, _lease):
+        raise ConnectionRefusedError
 
-    work = Slow(1000)
-    elector = Elector(Breaks(), LoopClock(), Key("ns", "lease"), identity="me")
-    manager = Manager(LoopClock(), [controller(work)], [Caches()], elector=elector)
+    async def get(self, _kind, _key):
+        if self.lease is None:
+            raise NotFound("none")
+        raise ConnectionRefusedError
+
+
+async def lose_the_lease(reconciler):
+    elector = Elector(Unrenewable(), LoopClock(), Key("ns", "lease"), identity="me")
+    one = controller(reconciler)
+    for number in range(10):
+        one.enqueue(Key("ns", str(number)), after=15)
     with pytest.raises(LostLease):
-        await manager.run(asyncio.Event())
-    assert work.story == [("began", 0), ("cancelled", 20)]
+        await Manager(LoopClock(), [one], [Caches()], elector=elector).run(asyncio.Event())
+
+
+async def test_a_lost_lease_cancels_the_work_at_once():
+    work = Slow(1000)
+    await lose_the_lease(work)
+    assert work.story == [("began", 0), ("began", 15), ("cancelled", 20), ("cancelled", 20)]
+
+
+async def test_who_ignores_his_cancellation_gets_no_further_key():
+    class Stubborn(Slow):
+        async def reconcile(self, key):
+            with suppress(asyncio.CancelledError):
+                await super().reconcile(key)
+            return Result.done()
+
+    work = Stubborn(1000)
+    await lose_the_lease(work)
+    assert [what for what, _ in work.story] == ["began", "began", "cancelled", "cancelled"]
 
 
 async def test_a_crashing_service_ends_the_process_with_its_own_error():

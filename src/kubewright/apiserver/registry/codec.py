@@ -43,6 +43,20 @@ def stamped(kind: ServedKind, obj: Object, version: int | None) -> Object:
     return {**head, **{name: value for name, value in obj.items() if name not in head}}
 
 
+def same(kind: ServedKind, new: Object, old: Object) -> bool:
+    """Whether to store ``new`` would change nothing. ``old`` is as it was decoded.
+
+    Parts that both share are not looked into. Python takes ``1`` and ``true`` for equal, JSON does
+    not, so the bytes have the last word.
+    """
+    stamp = stamped(kind, new, int(old["metadata"]["resourceVersion"]))
+    return stamp == old and _sorted(stamp) == _sorted(old)
+
+
+def _sorted(obj: Object) -> bytes:
+    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+
+
 def decode(kind: ServedKind, record: Record) -> Object:
     """The object in the version that ``kind`` is; a fresh one that the caller may change."""
     obj: Object = orjson.loads(record.data)

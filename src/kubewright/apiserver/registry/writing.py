@@ -10,13 +10,11 @@ Called by    ``http.app`` and the subresources. Continues in ``intake``, ``metad
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
-
 from kubewright.apiserver.registry import codec, intake, lifecycle, merging, metadata, refusals
-from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, Cause, Object
 from kubewright.apiserver.registry.namespaces import Namespaces
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
@@ -112,7 +110,7 @@ class Writing:
         self._expect(target, new, old, patched=patched)
         new = merging.writable(kind, metadata.carried(new, old), old, part)
         new = merging.counted(kind, kind.prepare(new, old), old)
-        if self._unchanged(kind, new, record):
+        if codec.same(kind, new, old):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"]) + kind.schema.validate(new)
         if causes := causes + (kind.check(new, old) if part != "binding" else []):
@@ -134,11 +132,12 @@ class Writing:
         record = self._latest(target)
         _preconditions(target, record, wish)
         self._namespaces.admit_deletion(target)
-        old = self._serving.before_deletion(kind, codec.decode(kind, record))
-        decision = lifecycle.delete(kind, old, wish, self._clock.now())
+        old = codec.decode(kind, record)
+        ending = self._serving.before_deletion(kind, old)
+        decision = lifecycle.delete(kind, ending, wish, self._clock.now())
         if isinstance(decision, lifecycle.Remove):
             return await self._remove(target, record, options)
-        if self._unchanged(kind, decision.obj, record):
+        if codec.same(kind, decision.obj, old):
             return Written(codec.in_version(kind, record))
         return Written(await self._put(target, decision.obj, record, options))
 
@@ -205,19 +204,13 @@ class Writing:
             raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if not version and target.kind.custom:
             said = "Invalid value: 0: must be specified for an update"
-            raise refusals.invalid(resource, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
+            named = replace(resource, kind=resource.plural)  # so it is called there
+            raise refusals.invalid(named, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
         if version and version != found["resourceVersion"]:
             raise refusals.conflict(resource, target.name)
         if not patched and (uid := given.get("uid")) and uid != found["uid"]:
             said = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}"
             raise refusals.conflict(resource, target.name, said)
-
-    def _unchanged(self, kind: ServedKind, new: Object, record: Record) -> bool:
-        data = codec.stored(kind, new, record.version)
-        if data == record.data:
-            return True
-        # A PUT may say the same in another order; then the bytes differ but not their number.
-        return len(data) == len(record.data) and orjson.loads(data) == orjson.loads(record.data)
 
     async def _put(self, target: Target, obj: Object, old: Record | None, options: Options) -> bytes:
         if options.dry_run:

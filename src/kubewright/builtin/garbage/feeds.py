@@ -140,7 +140,7 @@ class Feeds:
 
     async def _refresh(self, group: asyncio.TaskGroup) -> None:
         try:
-            served = await discover(self._client)
+            served = (await discover(self._client)).served
         except KubewrightError as error:
             log.warning("kinds not known", cluster=self._client.name, error=str(error))
             await self._client.clock.sleep(RETRY_SECONDS)

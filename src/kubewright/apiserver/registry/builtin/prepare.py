@@ -124,7 +124,7 @@ def _template(*path: str) -> Prepare:
 _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
     "core.v1.Secret": (always(_secret),),
     "core.v1.Namespace": (once(_namespace), always(_namespace_label)),
-    "core.v1.Pod": (once(pods.created), always(pods.tolerant)),
+    "core.v1.Pod": (once(pods.created), always(pods.in_template()), always(pods.tolerant)),
     "core.v1.PersistentVolume": (once(_pending),),
     "core.v1.PersistentVolumeClaim": (once(_pending),),
     "core.v1.Service": (always(_service),),
