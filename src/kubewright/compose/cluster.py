@@ -7,7 +7,6 @@ Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
 """
 
 import asyncio
-import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,10 @@ from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.runtime.health import HealthServer
-from kubewright.runtime.leader import Elector
+from kubewright.runtime.leader import Elector, identity
 from kubewright.runtime.manager import Manager, Settings
+from kubewright.runtime.metered import Metered
+from kubewright.runtime.metrics import Metrics
 from kubewright.wire.gvk import Key
 
 
@@ -42,13 +43,13 @@ async def run_on(
         InvalidInput: a kubeconfig, driver or controller that does not exist or cannot be used.
         LostLease: another replica leads now.
     """
-    control = connect(clusters.control, clock, "control")
+    metrics = Metrics()
+    driver = load_driver(options, clock)
+    control = connect(clusters.control, clock, "control", metrics)
     try:
-        target = control if clusters.target is None else connect(clusters.target, clock, "target")
+        target = control if clusters.target is None else connect(clusters.target, clock, "target", metrics)
         try:
-            await run_with(
-                control, target, load_driver(options, clock), options, election=election, stop=stop
-            )
+            await run_with(control, target, driver, options, election=election, stop=stop, metrics=metrics)
         finally:
             if target is not control:
                 await target.transport.close()
@@ -73,18 +74,19 @@ async def run_with(
     *,
     election: Election,
     stop: asyncio.Event,
+    metrics: Metrics | None = None,
 ) -> None:
     """The same with clients and a driver that exist already; the clients stay open."""
     clock = control.clock
     try:
-        kit = machine_kit(control, target, driver, clock, options)
+        kit = machine_kit(control, target, driver, options, metrics or Metrics())
         manager = Manager(
             clock,
             kit.controllers,
             kit.informers,
             background=kit.background,
             services=kit.services,
-            elector=_elector(control, clock, election),
+            elector=_elector(control, kit, election),
             settings=Settings(tune_gc=True),
         )
         if options.health_port is not None:
@@ -94,19 +96,25 @@ async def run_with(
         await close(driver)
 
 
-def connect(path: Path | None, clock: Clock, name: str) -> Client:
-    """A client of the cluster that a kubeconfig names; None means the usual places, or our own pod."""
-    return Client(config.load(path, clock=clock), clock, name=name)
+def connect(path: Path | None, clock: Clock, name: str, metrics: Metrics | None = None) -> Client:
+    """A client of the cluster that a kubeconfig names; None means the usual places, or our own pod.
+
+    Raises:
+        InvalidInput: there is no such kubeconfig, or something in it is wrong.
+    """
+    transport = config.load(path, clock=clock)
+    return Client(transport if metrics is None else Metered(transport, metrics, name), clock, name=name)
 
 
-def _elector(control: Client, clock: Clock, election: Election) -> Elector | None:
+def _elector(control: Client, kit: Kit, election: Election) -> Elector | None:
     if not election.enabled:
         return None
-    identity = f"{socket.gethostname()}_{os.getpid()}"
-    return Elector(
-        control, clock, Key(election.namespace, election.name), identity=identity, timings=election.timings
-    )
+    who = identity(socket.gethostname(), control.clock)
+    lease = Key(election.namespace, election.name)
+    timings = election.timings
+    return Elector(control, control.clock, lease, identity=who, timings=timings, recorder=kit.recorder)
 
 
 def _health(manager: Manager, kit: Kit, port: int) -> HealthServer:
-    return HealthServer(port=port, ready={"manager": manager.not_ready}, metrics=kit.metrics)
+    ready = {"manager": manager.not_ready}
+    return HealthServer(port=port, ready=ready, metrics=kit.metrics, status=manager.status)

@@ -35,7 +35,9 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import manifests
-from kubewright.runtime.manager import Manager, Phase, Settings
+from kubewright.runtime.manager import Manager, Settings
+from kubewright.runtime.metered import Metered
+from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists
 
 READY_SECONDS = 30.0
@@ -43,13 +45,19 @@ READY_SECONDS = 30.0
 
 
 class Embedded:
-    """``async with Embedded(...) as world: await world.serve(stop)``."""
+    """``async with Embedded(...) as world: await world.serve(stop)``.
+
+    Raises:
+        InvalidInput: the folder is in use or cannot be used, the port is taken, an option is wrong.
+    """
 
     def __init__(self, place: Place | None, options: Options, clock: Clock) -> None:
         self.clock = clock
         self.place = place
-        self.server = ApiServer(clock, path=None if place is None else place.data_dir / "server")
-        self.client = Client(InProcess(self.server.handle), clock, name="embedded")
+        self.server = ApiServer(clock, path=None if place is None else _folder(place) / "server")
+        self.metrics = Metrics()
+        transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
+        self.client = Client(transport, clock, name="embedded")
         self.url = ""
         self._options = options
         self._stack = AsyncExitStack()
@@ -75,9 +83,8 @@ class Embedded:
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             await self._furnish()
-            self.manager = self._manager(
-                machine_kit(self.client, self.client, self.driver, self.clock, self._options)
-            )
+            kit = machine_kit(self.client, self.client, self.driver, self._options, self.metrics)
+            self.manager = self._manager(kit)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -97,8 +104,7 @@ class Embedded:
 
     async def _until_working(self, ready: Callable[[], None]) -> None:
         async with asyncio.timeout(READY_SECONDS):
-            while self.manager.phase is not Phase.WORKING:
-                await self.clock.sleep(0.01)
+            await self.manager.working.wait()
         ready()
 
     async def _open_door(self) -> None:
@@ -134,7 +140,10 @@ class Embedded:
     def _manager(self, kit: Kit) -> Manager:
         nodes = NodeSettings(grace=self._options.grace)
         loops = builtin.controllers(
-            kit.informers[0], settings=builtin.Settings(nodes=nodes), metrics=kit.metrics
+            kit.informers[0],
+            settings=builtin.Settings(nodes=nodes),
+            recorder=kit.recorder,
+            metrics=kit.metrics,
         )
         return Manager(
             self.clock,
@@ -144,3 +153,12 @@ class Embedded:
             services=kit.services,
             settings=Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None),
         )
+
+
+def _folder(place: Place) -> Path:
+    """The data folder; made for its owner alone if it is missing."""
+    try:
+        place.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot use {place.data_dir} as a data folder: {error.strerror}") from None
+    return place.data_dir

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kubewright.api.core import LEASE, PDB
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.base.clock import Clock
 from kubewright.compose.options import Options
 from kubewright.compose.selection import select
 from kubewright.driver.calls import Fenced
 from kubewright.driver.capabilities import Background, Closing
 from kubewright.driver.contract import Driver
+from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.deployment import reconciler as deployment
@@ -33,7 +34,8 @@ from kubewright.runtime.metrics import Metrics
 MACHINE_CONTROLLERS = ("machinedeployment", "machineset", "machine", "machineclass", "secret")
 COMPONENT = "machine-controller-manager"
 """Who our events come from, as MCM's do (mcm.md §2.6)."""
-MACHINE_KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS)
+KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, PDB, LEASE)
+"""What events may be about."""
 
 
 @dataclass(slots=True)
@@ -45,35 +47,39 @@ class Kit:
 
     controllers: Sequence[Controller]
     informers: Sequence[Informers]
+    recorder: Recorder
+    metrics: Metrics
     background: list[Task] = field(default_factory=list)
     services: list[Task] = field(default_factory=list)
-    metrics: Metrics = field(default_factory=Metrics)
 
 
-def machine_kit(control: Client, target: Client, driver: Driver, clock: Clock, options: Options) -> Kit:
+def machine_kit(control: Client, target: Client, driver: Driver, options: Options, metrics: Metrics) -> Kit:
     """Wire the machine controllers that ``options`` asks for.
 
     Raises:
         InvalidInput: ``options.controllers`` names none that exist.
     """
     chosen = select(MACHINE_CONTROLLERS, options.controllers)
-    metrics = Metrics()
+    clock = control.clock
     control_caches = Informers(control, namespace=options.namespace)
     target_caches = control_caches if target is control else Informers(target)
-    recorder = Recorder(control, clock, COMPONENT, kinds=MACHINE_KINDS)
+    metrics.informers(control_caches)
+    if target_caches is not control_caches:
+        metrics.informers(target_caches)
+    recorder = Recorder(control, clock, COMPONENT, kinds=KINDS)
     parts = Parts(
         control=control,
         target=target,
         control_caches=control_caches,
         target_caches=target_caches,
-        driver=Fenced(driver, clock),
+        driver=Fenced(driver, clock, on_end=DriverMetrics(metrics.registry).of(options.driver)),
         recorder=recorder,
         clock=clock,
         settings=options.machine,
         metrics=metrics,
     )
-    kit = Kit([], [control_caches, *([target_caches] if target is not control else [])], metrics=metrics)
-    kit.services.append(recorder.run)
+    caches = [control_caches, *([target_caches] if target is not control else [])]
+    kit = Kit([], caches, recorder, metrics, services=[recorder.run])
     kit.controllers = _controllers(parts, chosen, kit)
     if isinstance(driver, Background):
         kit.background.append(lambda: driver.run(target_caches))

@@ -23,6 +23,8 @@ from kubewright.wire.patch.merge import apply
 Object = dict[str, Any]
 
 BOOKMARK_SECONDS = 60.0
+INSTANT = 0.001
+"""Less than this is over: virtual time has a resolution."""
 
 
 class Toy:
@@ -126,12 +128,13 @@ class Toy:
                 at += 1
                 if _inside(place, path):
                     yield watch.encode(kind, msgspec.json.encode(body))
+            remaining = deadline - self.clock.monotonic()
+            if remaining < INSTANT:
+                return
             try:
-                async with asyncio.timeout(min(BOOKMARK_SECONDS, deadline - self.clock.monotonic())):
+                async with asyncio.timeout(min(BOOKMARK_SECONDS, remaining)):
                     await stirred.wait()
             except TimeoutError:
-                if self.clock.monotonic() >= deadline:
-                    return
                 mark = {"kind": "Thing", "metadata": {"resourceVersion": str(self.version)}}
                 yield watch.encode(watch.BOOKMARK, msgspec.json.encode(mark))
 

@@ -159,6 +159,10 @@ class BuiltinSchema(Compiled):
             return None
         return decode.first_error(self.node, obj)
 
+    def without_nulls(self, obj: Object) -> Object:
+        clean: Object = walk.zero_nulls(self.node, obj)
+        return clean
+
     def openapi(self) -> Mapping[str, Any]:
         return {"$ref": REF + self.name}
 

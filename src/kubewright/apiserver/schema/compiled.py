@@ -61,9 +61,14 @@ class Compiled:
 
     def default(self, obj: Object) -> Object:
         """Nulls where null is not allowed count as absent, and go first."""
-        clean = obj if self.strict.is_valid(obj) else walk.drop_nulls(self.node, obj)
+        clean = obj if self.strict.is_valid(obj) else self.without_nulls(obj)
         filled: Object = walk.default(self.node, clean)
         return filled
+
+    def without_nulls(self, obj: Object) -> Object:
+        """The object with each null as what it means."""
+        clean: Object = walk.drop_nulls(self.node, obj)
+        return clean
 
     def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
         node: Node | None = self.node

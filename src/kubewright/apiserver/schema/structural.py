@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 
 from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema import builtin, decode
+from kubewright.apiserver.schema import builtin, decode, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.lists import duplicates
@@ -74,6 +74,14 @@ class Structural(Compiled):
         if self.strict.is_valid(obj) or metadata is None:
             return None
         return decode.first_error(builtin.node_of(_META), metadata)
+
+    def without_nulls(self, obj: Object) -> Object:
+        """Metadata has types in Go, whatever the kind."""
+        clean = super().without_nulls(obj)
+        if not isinstance(metadata := clean.get("metadata"), dict):
+            return clean
+        typed = walk.zero_nulls(builtin.node_of(_META), metadata)
+        return clean if typed is metadata else {**clean, "metadata": typed}
 
     def openapi(self) -> Mapping[str, Any]:
         properties = {**self.source.get("properties", {}), **builtin.envelope()}

@@ -119,3 +119,31 @@ def drop_nulls(node: Node, value: Any) -> Any:
         items = node.items
         return _each(value, lambda item: drop_nulls(items, item))
     return value
+
+
+_ZEROS = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
+def zero_nulls(node: Node, value: Any) -> Any:
+    """``value`` with nulls as Go's decoder takes them, for kinds that kube-apiserver has types for.
+
+    In a field null means absent; as an item of a list or a value of a map it is the zero of its type.
+    """
+    if isinstance(value, dict):
+        kept = {
+            name: _zero(child) if inner is None else zero_nulls(child, inner)
+            for name, inner in value.items()
+            if inner is not None or name not in node.fields
+            for child in [node.fields.get(name) or node.values or _NOTHING]
+        }
+        return kept if kept != value else value
+    if isinstance(value, list) and node.items is not None:
+        items = node.items
+        return _each(value, lambda item: _zero(items) if item is None else zero_nulls(items, item))
+    return value
+
+
+def _zero(node: Node) -> Any:
+    if node.fields or node.values is not None:
+        return {}
+    return "0" if node.format == "quantity" else _ZEROS.get(node.type)

@@ -1,0 +1,178 @@
+"""Whatever a client sends, it is the client's answer that comes back: never a 500, never an exception."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.apiserver.server import ApiServer
+from kubewright.base.clock import LoopClock
+from kubewright.wire.http import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
+
+BASE = "/api/v1/namespaces/default"
+PATHS = st.sampled_from(
+    [
+        "/",
+        "/api",
+        "/apis",
+        "/version",
+        "/openapi/v3",
+        "/openapi/v3/api/v1",
+        "/openapi/v2",
+        "/api/v1",
+        "/api/v1/nodes",
+        "/api/v1/nodes/a",
+        "/api/v1/nodes/a/status",
+        "/api/v1/namespaces/a/finalize",
+        f"{BASE}/configmaps",
+        f"{BASE}/configmaps/a",
+        f"{BASE}/secrets/a",
+        f"{BASE}/pods",
+        f"{BASE}/pods/a",
+        f"{BASE}/pods/a/status",
+        f"{BASE}/pods/a/eviction",
+        f"{BASE}/pods/a/binding",
+        f"{BASE}/serviceaccounts/default/token",
+        f"{BASE}/events",
+        "/apis/apps/v1/namespaces/default/deployments",
+        "/apis/apps/v1/namespaces/default/deployments/a",
+        "/apis/apps/v1/namespaces/default/deployments/a/scale",
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets/a",
+        "/apis/coordination.k8s.io/v1/namespaces/default/leases/a",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/as.b.c",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+    ]
+) | st.text(max_size=30).map(lambda text: "/" + text)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        [
+            "",
+            "a",
+            "v1",
+            "x.io/y",
+            "1",
+            "100m",
+            "5s",
+            "2030-01-01T00:00:00Z",
+            "ä\x00",
+            "$patch",
+            "\ud83d\ude00",
+        ]
+    )
+)
+FIELDS = st.sampled_from(
+    """metadata name namespace labels annotations finalizers ownerReferences uid resourceVersion
+    generateName spec status data stringData containers image replicas selector matchLabels
+    matchExpressions key operator values template taints conditions type group names plural kind versions
+    schema openAPIV3Schema properties items additionalProperties scope served storage default enum pattern
+    x-kubernetes-preserve-unknown-fields minAvailable maxUnavailable op path value from $patch
+    $deleteFromPrimitiveList $setElementOrder/containers deleteOptions preconditions dryRun
+    gracePeriodSeconds propagationPolicy involvedObject apiVersion target nodeName priority
+    creationTimestamp deletionTimestamp managedFields renewTime holderIdentity leaseDurationSeconds""".split()  # noqa: SIM905 - a list would be a page long
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(FIELDS | st.text(max_size=3), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+NAMED = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.just("a")}, optional={"labels": VALUES, "finalizers": VALUES}
+        )
+    },
+    optional={"spec": VALUES, "status": VALUES, "data": VALUES, "apiVersion": SCALARS, "kind": SCALARS},
+)
+QUERIES = st.lists(
+    st.tuples(
+        st.sampled_from(
+            """watch limit continue labelSelector fieldSelector resourceVersion resourceVersionMatch
+            timeoutSeconds dryRun fieldValidation sendInitialEvents allowWatchBookmarks includeObject
+            propagationPolicy force gracePeriodSeconds fieldManager pretty""".split()  # noqa: SIM905 - as above
+        ),
+        st.sampled_from(
+            [
+                "",
+                "0",
+                "1",
+                "-1",
+                "true",
+                "a=b",
+                "a in (b",
+                "metadata.name=a",
+                "All",
+                "Strict",
+                "e30",
+                "9" * 30,
+                "\x00",
+            ]
+        )
+        | st.text(max_size=8),
+    ),
+    max_size=3,
+).map(tuple)
+ACCEPTS = st.sampled_from(
+    [
+        "",
+        JSON,
+        "application/yaml",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "a;b=;;=,",
+    ]
+)
+TYPES = st.sampled_from(
+    [
+        "",
+        JSON,
+        "application/yaml",
+        MERGE_PATCH,
+        JSON_PATCH,
+        STRATEGIC_PATCH,
+        APPLY_PATCH,
+        "application/vnd.kubernetes.protobuf",
+    ]
+)
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+BODIES = NAMED.map(encoded) | VALUES.map(encoded) | st.binary(max_size=40) | st.just(b"")
+REQUESTS = st.builds(
+    lambda method, path, query, body, accept, kind: Request(
+        method, path, query, {"accept": accept, "content-type": kind}, body
+    ),
+    st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "NONSENSE"]),
+    PATHS,
+    QUERIES,
+    BODIES,
+    ACCEPTS,
+    TYPES,
+)
+
+
+@given(st.lists(REQUESTS, min_size=1, max_size=12))
+async def test_no_request_makes_an_internal_error(requests: list[Request]) -> None:
+    server = ApiServer(LoopClock())
+    await server.start()
+    try:
+        for request in requests:
+            answer = await server.handle(request)
+            assert answer.status != 500, f"{request}: {answer.body[:300]!r}"
+            if answer.stream is not None:
+                await answer.stream.aclose()
+    finally:
+        await server.close()

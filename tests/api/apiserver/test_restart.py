@@ -1,0 +1,145 @@
+"""One data folder, several lives of the server."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubewright.api.machine.crds import crds
+from kubewright.apiserver.server import ApiServer
+from kubewright.base.clock import LoopClock
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.http import ADMIN, User
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MACHINES = "/apis/machine.sapcloud.io/v1alpha1/namespaces/default/machines"
+MACHINE = {
+    "apiVersion": "machine.sapcloud.io/v1alpha1",
+    "kind": "Machine",
+    "metadata": {"name": "m", "finalizers": ["example.io/hold"]},
+    "spec": {"class": {"kind": "MachineClass", "name": "c"}},
+}
+
+
+async def test_everything_is_there_after_a_restart_and_versions_go_on(serving: Any, tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        for crd in crds():
+            (await api.post(CRDS, crd)).ok()
+        before = (await api.post(MACHINES, MACHINE)).ok()
+        await api.post(api.at("secrets"), {"metadata": {"name": "gone"}})
+        deleted = await api.delete(api.at("secrets", "gone"))
+        version = (await api.get(MACHINES)).ok()["metadata"]["resourceVersion"]
+        assert deleted.code == 200
+    async with serving(tmp_path) as api:
+        listed = (await api.get(MACHINES)).ok()
+        assert listed["items"] == [before]
+        assert listed["metadata"]["resourceVersion"] == version
+        assert (await api.get(api.at("secrets", "gone"))).code == 404
+        assert (await api.get("/api/v1/namespaces/default")).code == 200
+        patched = (await api.patch(f"{MACHINES}/m", {"metadata": {"labels": {"a": "b"}}})).ok()
+        assert int(patched["metadata"]["resourceVersion"]) > int(version)
+        async with api.watch(MACHINES, resourceVersion=version) as watch:
+            assert (await watch.next("MODIFIED"))["object"] == patched
+        async with api.watch(MACHINES, resourceVersion=before["metadata"]["resourceVersion"]) as watch:
+            assert (await watch.next("ERROR"))["object"]["code"] == 410
+
+
+async def test_a_deletion_of_a_definition_is_finished_by_the_next_life(serving: Any, tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        for crd in crds():
+            (await api.post(CRDS, crd)).ok()
+        (await api.post(MACHINES, MACHINE)).ok()
+        await api.delete(f"{CRDS}/machines.machine.sapcloud.io")
+    async with serving(tmp_path) as api:
+        await api.clock.sleep(1)
+        assert "deletionTimestamp" in (await api.get(f"{MACHINES}/m")).ok()["metadata"]
+        await api.patch(f"{MACHINES}/m", {"metadata": {"finalizers": None}})
+        await api.clock.sleep(1)
+        assert (await api.get(f"{CRDS}/machines.machine.sapcloud.io")).code == 404
+        assert (await api.get(MACHINES)).code == 404
+
+
+async def test_a_folder_in_use_is_refused(serving: Any, tmp_path: Path) -> None:
+    async with serving(tmp_path):
+        with pytest.raises(InvalidInput, match="is in use by another kubewright"):
+            ApiServer(LoopClock(), path=tmp_path)
+
+
+async def test_tokens_outlive_a_restart(serving: Any, tmp_path: Path) -> None:
+    async with serving(tmp_path) as api:
+        await api.post(api.at("serviceaccounts"), {"metadata": {"name": "sa"}})
+        answer = await api.post(api.at("serviceaccounts", "sa") + "/token", {"spec": {}})
+        token = answer.ok()["status"]["token"]
+    server = ApiServer(LoopClock(), path=tmp_path)
+    user = server.user_of_token(token)
+    assert user is not None
+    assert user.name == "system:serviceaccount:default:sa"
+    await server.close()
+    assert (tmp_path / "token.key").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_caller_that_leaves_does_not_undo_its_write(bare: Any) -> None:
+    call = asyncio.create_task(bare.post(bare.at("configmaps"), {"metadata": {"name": "a"}}))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await bare.clock.sleep(1)
+    assert (await bare.get(bare.at("configmaps", "a"))).code in (200, 404)
+    await bare.post(bare.at("configmaps"), {"metadata": {"name": "b"}})
+    assert (await bare.get(bare.at("configmaps", "b"))).code == 200
+
+
+async def test_rules_that_are_not_enforced_are_told(bare: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x-kubernetes-validations": [{"rule": "self.a > 1"}]}},
+    }
+    crd = {
+        "metadata": {"name": "as.b.io"},
+        "spec": {
+            "group": "b.io",
+            "scope": "Cluster",
+            "names": {"plural": "as", "kind": "A"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    answer = await bare.post(CRDS, crd)
+    assert answer.code == 201, answer.message
+    assert "stored but not enforced" in answer.headers["warning"]
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "code"),
+    [
+        (ADMIN, "/api/v1/pods", 200),
+        (User("u", ("system:authenticated",)), "/api/v1/pods", 200),
+        (User(), "/api/v1/pods", 403),
+        (User(), "/metrics", 403),
+        (User(), "/version", 200),
+        (User(), "/readyz", 200),
+        (User(), "/apis", 200),
+    ],
+    ids=str,
+)
+async def test_who_may_see_what(user: User, path: str, code: int) -> None:
+    from kubewright.wire.http import Request
+
+    server = ApiServer(LoopClock())
+    await server.start()
+    assert (await server.handle(Request("GET", path, user=user))).status == code
+    await server.close()
+
+
+async def test_requests_are_counted_by_verb_resource_and_code(bare: Any) -> None:
+    await bare.post(bare.at("configmaps"), {"metadata": {"name": "a"}})
+    await bare.post(bare.at("configmaps"), {"metadata": {"name": "a"}})
+    await bare.get(bare.at("configmaps"))
+    metrics = (await bare.get("/metrics")).body
+    for line in (
+        'verb="POST",group="",resource="configmaps",subresource="",code="201"} 1',
+        'verb="POST",group="",resource="configmaps",subresource="",code="409"} 1',
+        'verb="LIST",group="",resource="configmaps",subresource="",code="200"} 1',
+    ):
+        assert line in metrics

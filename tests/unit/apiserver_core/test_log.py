@@ -1,0 +1,66 @@
+"""The log on disk: what is kept, who may open it, and what is refused."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from kubewright.apiserver.store import Change, Record
+from kubewright.apiserver.store.log import FORMAT, SqliteLog
+from kubewright.base.errors import InvalidInput
+
+
+def record(key: str, version: int, data: bytes = b"{}") -> Record:
+    return Record("things", key, version, "", {}, False, data)
+
+
+def test_a_batch_is_kept_in_its_last_state(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "data")
+    one, two = record("a", 1), record("a", 2, b'{"v":2}')
+    log.commit([Change(one), Change(two, one), Change(record("b", 3))])
+    log.commit([Change(record("b", 4), record("b", 3), gone=True)])
+    log.checkpoint()
+    log.close()
+    again = SqliteLog(tmp_path / "data")
+    version, rows = again.load()
+    assert (version, list(rows)) == (4, [("things", "a", 2, b'{"v":2}')])
+    again.close()
+
+
+def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    with pytest.raises(InvalidInput, match="is in use by another kubewright"):
+        SqliteLog(tmp_path)
+    log.close()
+    log.close()
+    SqliteLog(tmp_path).close()
+
+
+def test_an_unknown_format_is_refused_and_the_folder_freed(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    with sqlite3.connect(tmp_path / "objects.db") as db:
+        db.execute("UPDATE meta SET value = 99 WHERE name = 'format'")
+    db.close()
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=f"has data format 99; this kubewright reads format {FORMAT} only"):
+            SqliteLog(tmp_path)
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "objects.db").write_bytes(b"no database " * 1_000)
+    with pytest.raises(InvalidInput, match="is no kubewright data file, or is damaged"):
+        SqliteLog(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="cannot use .* as a data folder"):
+        SqliteLog(tmp_path / "file" / "data")
+
+
+def test_secrets_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.commit([Change(record("a", 1))])
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    assert set(modes.values()) == {"0o600"}, modes
+    log.close()

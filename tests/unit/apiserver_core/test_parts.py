@@ -1,0 +1,194 @@
+"""Subresources as pure functions: scale, eviction, binding, tokens, reviews."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver.registry.builtin import builtin_catalog
+from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
+from kubewright.apiserver.registry.parts.eviction import Free, Spend
+from kubewright.apiserver.registry.parts.tokens import Account, Tokens
+from kubewright.base.clock import LoopClock
+from kubewright.wire.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooManyRequests
+from kubewright.wire.http import ADMIN, User
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+DEPLOYMENT = builtin_catalog().find("apps", "v1", "deployments")
+OBJ = {
+    "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "5", "labels": {"x": "y"}},
+    "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}},
+    "status": {"replicas": 2},
+}
+
+
+def test_a_scale_is_a_view() -> None:
+    assert DEPLOYMENT is not None
+    assert scale.scale_of(DEPLOYMENT, OBJ) == {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {"name": "d", "namespace": "n", "uid": "u", "resourceVersion": "5"},
+        "spec": {"replicas": 3},
+        "status": {"replicas": 2, "selector": "a=b"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "outcome"),
+    [
+        ({"spec": {"replicas": 7}}, 7),
+        ({"spec": {}}, 0),
+        ({"spec": {"replicas": -1}}, Invalid),
+        ({"spec": {"replicas": "3"}}, BadRequest),
+        ({"spec": {"replicas": True}}, BadRequest),
+        ({"spec": [1]}, BadRequest),
+        ({"metadata": {"name": "other"}, "spec": {"replicas": 1}}, BadRequest),
+        ([], BadRequest),
+    ],
+    ids=str,
+)
+def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
+    assert DEPLOYMENT is not None
+    edit = scale.scaling(DEPLOYMENT, lambda _before: wanted)
+    if isinstance(outcome, int):
+        after = edit(OBJ)
+        assert (after["spec"]["replicas"], after["metadata"]) == (outcome, OBJ["metadata"])
+    else:
+        with pytest.raises(outcome):
+            edit(OBJ)
+
+
+def test_a_scale_carries_its_version_along() -> None:
+    assert DEPLOYMENT is not None
+    wanted = {"metadata": {"resourceVersion": "4"}, "spec": {"replicas": 1}}
+    assert scale.scaling(DEPLOYMENT, lambda _before: wanted)(OBJ)["metadata"]["resourceVersion"] == "4"
+
+
+def pod(phase: str = "Running", ready: bool = True, **metadata: Any) -> Object:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    return {
+        "metadata": {"name": "p", "labels": {"a": "b"}, **metadata},
+        "status": {"phase": phase, "conditions": conditions},
+    }
+
+
+def budget(allowed: int = 1, spec: Object | None = None, generation: int = 1, **status: Any) -> Object:
+    return {
+        "metadata": {"name": "pdb", "generation": generation},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, **(spec or {})},
+        "status": {"observedGeneration": 1, "disruptionsAllowed": allowed, **status},
+    }
+
+
+STRAINED = {"desiredHealthy": 2, "currentHealthy": 1}
+
+
+@pytest.mark.parametrize(
+    ("of", "budgets", "outcome"),
+    [
+        pytest.param(pod(), [], Free, id="no budget speaks for it"),
+        pytest.param(pod(), [budget(1)], Spend, id="the budget has room"),
+        pytest.param(pod(), [budget(0)], TooManyRequests, id="the budget has none"),
+        pytest.param(pod("Pending"), [budget(0)], Free, id="it does not run yet"),
+        pytest.param(pod("Failed"), [budget(0)], Free, id="it is over"),
+        pytest.param(pod(deletionTimestamp="t"), [budget(0)], Free, id="it is going anyway"),
+        pytest.param(pod(), [budget(5, generation=2)], TooManyRequests, id="the budget is not computed yet"),
+        pytest.param(pod(), [budget(-1)], Forbidden, id="the budget makes no sense"),
+        pytest.param(pod(), [budget(), budget()], ApiError, id="two budgets"),
+        pytest.param(pod(ready=False), [budget(0, **STRAINED)], TooManyRequests, id="unready, but the others are strained"),
+        pytest.param(pod(ready=False), [budget(0, desiredHealthy=1, currentHealthy=1)], Free, id="unready, and the others are well"),
+        pytest.param(pod(ready=False), [budget(0, {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, **STRAINED)], Free, id="unready ones may always go"),
+    ],
+)  # fmt: skip
+def test_an_eviction(of: Object, budgets: list[Object], outcome: Any) -> None:
+    if issubclass(outcome, ApiError):
+        with pytest.raises(outcome):
+            eviction.decide(of, budgets, NOW)
+    else:
+        assert isinstance(eviction.decide(of, budgets, NOW), outcome)
+
+
+def test_an_eviction_is_written_into_its_budget() -> None:
+    decision = eviction.decide(pod(), [budget(1)], NOW)
+    assert isinstance(decision, Spend)
+    status = decision.budget["status"]
+    assert (status["disruptionsAllowed"], status["disruptedPods"]) == (0, {"p": "2030-01-01T00:00:00Z"})
+    assert status["conditions"][0]["type"] == "DisruptionAllowed"
+
+
+def test_only_budgets_that_select_a_pod_speak_for_it() -> None:
+    other = budget(0, {"selector": {"matchLabels": {"a": "c"}}})
+    nothing = budget(0, {"selector": None})
+    assert eviction.budgets_for(pod(), [other, nothing, budget(3)]) == [budget(3)]
+
+
+def test_a_binding_gives_a_node_once() -> None:
+    edit = binding.binding({"target": {"kind": "Node", "name": "n1"}}, "p", NOW)
+    bound = edit({"metadata": {"name": "p"}, "spec": {}})
+    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+    with pytest.raises(Conflict, match='pod p is already assigned to node "n1"'):
+        edit(bound)
+
+
+@pytest.mark.parametrize("sent", [{}, {"target": "n"}, {"target": {}}, {"target": {"name": "n", "kind": "Pod"}}], ids=str)
+def test_a_malformed_binding_is_refused(sent: Object) -> None:
+    with pytest.raises(ApiError) as refused:
+        binding.binding(sent, "p", NOW)
+    assert refused.value.code in (400, 422)
+
+
+async def test_a_token_speaks_for_its_account_until_it_ends() -> None:
+    clock, accounts = LoopClock(), {("n", "sa"): "uid-1"}
+    tokens = Tokens(b"k" * 32, clock, lambda namespace, name: accounts.get((namespace, name)))
+    account = Account("n", "sa", "uid-1")
+    answer = tokens.answer({"spec": {"expirationSeconds": 600}}, account)
+    token = answer["status"]["token"]
+    user = tokens.user(token)
+    assert user is not None
+    assert user.name == "system:serviceaccount:n:sa"
+    assert "system:serviceaccounts:n" in user.groups
+    assert tokens.user(token[:-2] + "xx") is None
+    assert Tokens(b"o" * 32, clock, lambda *_: "uid-1").user(token) is None
+    assert tokens.user("nonsense") is None
+    await clock.sleep(601)
+    assert tokens.user(token) is None
+    lasting = tokens.token(account, ["https://kubernetes.default.svc"], clock.now() + timedelta(hours=1))
+    accounts["n", "sa"] = "uid-2"
+    assert tokens.user(lasting) is None
+
+
+@pytest.mark.parametrize("spec", [{"expirationSeconds": 5}, {"expirationSeconds": "x"}, {"audiences": "x"}, [1]], ids=str)
+async def test_a_malformed_token_request_is_refused(spec: Any) -> None:
+    with pytest.raises(ApiError):
+        Tokens(b"k" * 32, LoopClock(), lambda *_: None).answer({"spec": spec}, Account("n", "sa", "u"))
+
+
+SOMETHING = {"resourceAttributes": {"verb": "get"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "user", "status"),
+    [
+        ("SelfSubjectAccessReview", SOMETHING, ADMIN, {"allowed": True}),
+        ("SelfSubjectAccessReview", SOMETHING, User(), {"allowed": False}),
+        ("SubjectAccessReview", {**SOMETHING, "user": "x"}, ADMIN, {"allowed": False}),
+        ("SubjectAccessReview", {**SOMETHING, "user": "x", "groups": ["known"]}, ADMIN, {"allowed": True}),
+        ("SelfSubjectReview", {}, User("me", ("g",)), {"userInfo": {"username": "me", "groups": ["g"]}}),
+        ("TokenReview", {"token": "t"}, ADMIN, {"authenticated": True}),
+        ("TokenReview", {"token": "u"}, ADMIN, {"authenticated": False}),
+        ("SelfSubjectRulesReview", {"namespace": "n"}, User(), {"resourceRules": []}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_review(kind: str, spec: Object, user: User, status: Object) -> None:
+    answer = reviews.review(
+        kind,
+        {"spec": spec},
+        user,
+        lambda who: who is ADMIN or "known" in who.groups,
+        lambda token: User("who") if token == "t" else None,
+    )
+    assert answer is not None
+    assert answer["status"].items() >= status.items()

@@ -1,0 +1,246 @@
+"""The store: batches, compare-and-swap, snapshots, watchers, and what happens when the disk fails."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.apiserver.store import Change, Compacted, Record, Refused, Store, record_of
+from kubewright.apiserver.store.history import History
+from kubewright.apiserver.store.log import NoLog, Row
+
+THINGS = "things"
+
+
+class Recorder(NoLog):
+    """Keeps the size of each batch; fails when told to."""
+
+    def __init__(self, rows: Iterable[Row] = (), version: int = 0) -> None:
+        self.batches: list[int] = []
+        self.full = False
+        self._rows, self._version = rows, version
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        return self._version, self._rows
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        self.batches.append(len(changes))
+
+
+def record(store: Store, key: str, value: int = 0, resource: str = THINGS) -> Record:
+    version = store.next_version()
+    data = {"metadata": {"name": key, "resourceVersion": str(version), "labels": {"v": str(value)}}, "v": value}
+    return record_of(resource, key, version, orjson.dumps(data), data)
+
+
+def put(store: Store, key: str, value: int = 0, resource: str = THINGS) -> asyncio.Future[None]:
+    return store.put(record(store, key, value, resource), store.latest(resource, key))
+
+
+def remove(store: Store, key: str) -> asyncio.Future[None]:
+    old = store.latest(THINGS, key)
+    assert old is not None
+    return store.remove(record(store, key), old)
+
+
+def keys(store: Store, *place: str) -> list[str]:
+    return [each.key for each in store.scan(THINGS, *place)]
+
+
+async def test_writes_of_one_turn_share_a_commit_and_are_answered_after_it() -> None:
+    log = Recorder()
+    store = Store(log)
+    waiting = [put(store, f"k{n}") for n in range(5)]
+    assert log.batches == []
+    assert keys(store) == []
+    assert store.latest(THINGS, "k0") is not None
+    await asyncio.gather(*waiting)
+    assert log.batches == [5]
+    assert keys(store) == ["k0", "k1", "k2", "k3", "k4"]
+    assert store.version == 5
+
+
+async def test_a_write_sees_what_was_staged_before_it_in_the_same_batch() -> None:
+    store = Store()
+    first, second = put(store, "a", 1), put(store, "a", 2)
+    third = remove(store, "a")
+    assert store.latest(THINGS, "a") is None
+    await asyncio.gather(first, second, third)
+    assert store.get(THINGS, "a") is None
+    assert store.version == 3
+
+
+async def test_a_write_that_did_not_see_the_latest_state_is_a_mistake() -> None:
+    store = Store()
+    await put(store, "a")
+    old = store.get(THINGS, "a")
+    await put(store, "a", 1)
+    with pytest.raises(AssertionError):
+        store.put(record(store, "a", 2), old)
+
+
+async def test_keys_are_listed_in_order_under_a_prefix_after_a_key() -> None:
+    store = Store()
+    await asyncio.gather(*(put(store, key) for key in ("b/2", "a/1", "b/1", "bb/1", "b/3")))
+    assert keys(store) == ["a/1", "b/1", "b/2", "b/3", "bb/1"]
+    assert keys(store, "b/") == ["b/1", "b/2", "b/3"]
+    assert keys(store, "b/", "b/1") == ["b/2", "b/3"]
+    assert keys(store, "c/") == []
+
+
+async def test_a_list_can_be_read_as_of_an_older_version() -> None:
+    store = Store()
+    await asyncio.gather(put(store, "a", 1), put(store, "b", 1))
+    then = store.version
+    await asyncio.gather(put(store, "a", 2), put(store, "c", 1), remove(store, "b"))
+    was = [(each.key, each.labels["v"]) for each in store.scan_at(then, THINGS)]
+    assert was == [("a", "1"), ("b", "1")]
+    assert keys(store) == ["a", "c"]
+    with pytest.raises(Compacted):
+        list(store.scan_at(-1, THINGS))
+
+
+OPERATIONS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), max_size=30)
+
+
+@given(OPERATIONS, st.integers(0, 30), st.sampled_from(["", "b"]))
+def test_every_remembered_moment_can_be_listed(steps: list[tuple[str, int]], moment: int, after: str) -> None:
+    async def play() -> None:
+        store, moments = Store(), {0: dict[str, str]()}
+        for key, value in steps:
+            if value or store.latest(THINGS, key) is None:
+                await put(store, key, value)
+            else:
+                await remove(store, key)
+            moments[store.version] = {r.key: r.labels["v"] for r in store.scan(THINGS)}
+        version = min(moment, store.version)
+        then = {r.key: r.labels["v"] for r in store.scan_at(version, THINGS, "", after)}
+        assert then == {key: v for key, v in moments[version].items() if key > after}
+
+    asyncio.run(play())
+
+
+async def test_a_watcher_gets_every_change_after_its_version_once_and_in_order() -> None:
+    store = Store()
+    await put(store, "n/a", 1)
+    since = store.version
+    await put(store, "n/b", 1)
+    watcher = store.watch(THINGS, "n/", since)
+    await asyncio.gather(put(store, "n/a", 2), put(store, "m/x"), remove(store, "n/b"))
+    await put(store, "n/a", 9, "others")
+    seen = [(change.new.key, change.old is None, change.gone) for change in watcher.take()]
+    assert seen == [("n/b", True, False), ("n/a", False, False), ("n/b", False, True)]
+    assert watcher.take() == []
+
+
+async def test_a_sleeping_watcher_wakes_for_a_change_and_at_the_end() -> None:
+    store = Store()
+    watcher = store.watch(THINGS)
+    waiting = asyncio.ensure_future(watcher.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await put(store, "a")
+    await waiting
+    assert len(watcher.take()) == 1
+    waiting = asyncio.ensure_future(watcher.ready())
+    await asyncio.sleep(0)
+    store.end_watches(THINGS)
+    await waiting
+    assert watcher.closed
+
+
+async def test_a_watcher_that_does_not_read_is_cut_off() -> None:
+    store = Store()
+    watcher = store.watch(THINGS)
+    for _ in range(3):
+        await asyncio.gather(*(put(store, f"k{n}", n) for n in range(5_000)))
+    assert watcher.closed
+    assert watcher.take() == []
+    store.unwatch(watcher)
+    assert store.watching == 0
+
+
+async def test_a_version_that_never_was_is_no_place_to_watch_from() -> None:
+    with pytest.raises(Compacted):
+        Store().watch(THINGS, "", 1)
+
+
+def change(version: int, resource: str = THINGS, size: int = 10) -> Change:
+    return Change(Record(resource, f"k{version}", version, "", {}, False, b"x" * size))
+
+
+def test_history_forgets_by_number_and_knows_what_per_collection() -> None:
+    history = History(0, most=3)
+    history.append(change(1, "quiet"))
+    for version in range(2, 6):
+        history.append(change(version, "chatty"))
+    assert [each.version for each in history.since("chatty", 2)] == [3, 4, 5]
+    with pytest.raises(Compacted):
+        history.since("chatty", 1)
+    assert history.since("quiet", 1) == []
+    with pytest.raises(Compacted):
+        history.since("quiet", 0)
+
+
+def test_history_forgets_by_size_but_keeps_the_newest() -> None:
+    history = History(0, most_bytes=100)
+    for version in range(1, 4):
+        history.append(change(version, size=60))
+    history.append(change(4, size=1_000))
+    assert [each.version for each in history.since(THINGS, 3)] == [4]
+    with pytest.raises(Compacted):
+        history.since(THINGS, 2)
+
+
+async def test_after_a_restart_old_watches_are_compacted_and_versions_go_on() -> None:
+    data = orjson.dumps({"metadata": {"name": "a", "labels": {"x": "y"}, "deletionTimestamp": "t"}})
+    store = Store(Recorder([(THINGS, "a", 7, data)], version=9))
+    found = store.get(THINGS, "a")
+    assert found is not None
+    assert (found.version, found.labels, found.deleting) == (7, {"x": "y"}, True)
+    with pytest.raises(Compacted):
+        store.watch(THINGS, "", 8)
+    store.watch(THINGS, "", 9)
+    assert store.next_version() == 10
+
+
+async def test_a_failed_commit_refuses_its_writers_and_all_later_ones_and_shows_nothing() -> None:
+    log = Recorder()
+    store = Store(log)
+    await put(store, "kept")
+    watcher = store.watch(THINGS)
+    log.full = True
+    waiting = [put(store, "a"), put(store, "kept", 5)]
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(outcome, Refused) for outcome in outcomes)
+    assert "No space left" in store.refusal
+    log.full = False
+    with pytest.raises(Refused):
+        put(store, "b")
+    assert keys(store) == ["kept"]
+    assert store.version == 1
+    assert watcher.take() == []
+
+
+async def test_who_stops_waiting_does_not_undo_the_write() -> None:
+    store = Store()
+    waiting = put(store, "a")
+    waiting.cancel()
+    await put(store, "b")
+    assert keys(store) == ["a", "b"]
+
+
+async def test_closing_commits_what_is_staged_and_refuses_what_comes_later() -> None:
+    log = Recorder()
+    store = Store(log)
+    waiting = put(store, "a")
+    store.close()
+    await waiting
+    assert log.batches == [1]
+    with pytest.raises(Refused, match="shutting down"):
+        put(store, "b")

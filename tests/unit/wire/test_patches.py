@@ -1,0 +1,189 @@
+"""Patches: merge, JSON and strategic, as pure functions."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.wire.errors import ApiError, BadRequest, Invalid, TooLarge
+from kubewright.wire.patch import json_patch, merge, strategic
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+    ids=str,
+)
+def test_a_merge_patch_is_that_of_the_rfc(document: Any, patch: Any, result: Any) -> None:
+    assert merge.apply(document, patch) == result
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_patch_twice_is_once_and_changes_no_argument(document: Any, patch: Any) -> None:
+    before = copy.deepcopy((document, patch))
+    once = merge.apply(document, patch)
+    assert merge.apply(once, patch) == once
+    assert (document, patch) == before
+
+
+def test_a_json_patch_does_its_steps_in_order() -> None:
+    document = {"a": {"b": [1, 2]}, "c": 1}
+    steps = [
+        {"op": "test", "path": "/c", "value": 1},
+        {"op": "add", "path": "/a/b/-", "value": 3},
+        {"op": "move", "from": "/c", "path": "/d"},
+        {"op": "remove", "path": "/a/b/0"},
+    ]
+    assert json_patch.apply(document, steps) == {"a": {"b": [2, 3]}, "d": 1}
+    assert document == {"a": {"b": [1, 2]}, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        ({"op": "add"}, BadRequest),
+        ([1], BadRequest),
+        ([{"op": 1, "path": "/a"}], BadRequest),
+        ([{"op": "add", "path": 1}], BadRequest),
+        ([{"op": "foo", "path": "/a"}], Invalid),
+        ([{"op": "add", "path": "/a"}], Invalid),
+        ([{"op": "test", "path": "/a", "value": 2}], Invalid),
+        ([{"op": "remove", "path": "/nope"}], Invalid),
+        ([{"op": "add", "path": "/a/b/c", "value": 1}], Invalid),
+        ([{"op": "add", "path": "/l/99", "value": 1}], Invalid),
+        ([{"op": "replace", "path": "/l/x", "value": 1}], Invalid),
+        ([{"op": "add", "path": "no slash", "value": 1}], Invalid),
+        ([{"op": "test", "path": "/a"}] * 10_001, TooLarge),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_bad_json_patch_is_refused(steps: Any, error: type[ApiError]) -> None:
+    with pytest.raises(error):
+        json_patch.apply({"a": 1, "l": [1]}, steps)
+
+
+PATHS = st.sampled_from(["", "/", "/a", "/a/b", "/l/0", "/l/-", "/l/9", "a", "/~", "/a/~2"])
+STEPS = st.fixed_dictionaries(
+    {"op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test", "x"]), "path": PATHS},
+    optional={"from": PATHS, "value": JSON},
+)
+
+
+@given(OBJECTS, st.lists(STEPS | JSON, max_size=4))
+def test_any_json_patch_applies_or_is_refused(document: Any, steps: Any) -> None:
+    before = copy.deepcopy(document)
+    try:
+        json_patch.apply(document, steps)
+    except ApiError:
+        pass
+    assert document == before
+
+
+def keys(path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
+    """A schema: ``items`` merge by ``name``, ``tags`` are plain values that merge, ``whole`` is replaced."""
+    return {
+        "items": ("name", frozenset({"merge"})),
+        "tags": (None, frozenset({"merge"})),
+        "whole": (None, frozenset({"replace"})),
+    }.get(path[-1], (None, frozenset()))
+
+
+A, B, C = ({"name": name, "v": 1} for name in "abc")
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "result"),
+    [
+        pytest.param({"x": 1}, {"y": 2}, {"x": 1, "y": 2}, id="a field is added"),
+        pytest.param({"x": 1}, {"x": None}, {}, id="null removes"),
+        pytest.param({"list": [1]}, {"list": [2]}, {"list": [2]}, id="a plain list is replaced"),
+        pytest.param(
+            {"items": [A, B]}, {"items": [{"name": "b", "v": 2}]},
+            {"items": [A, {"name": "b", "v": 2}]}, id="an element merges by its key",
+        ),
+        pytest.param({"items": [A]}, {"items": [B]}, {"items": [A, B]}, id="a new element goes to the end"),
+        pytest.param({"items": [A, B]}, {"items": [{"name": "a", "$patch": "delete"}]}, {"items": [B]}, id="an element is deleted"),
+        pytest.param({"items": [A, B]}, {"items": [{"$patch": "replace"}, C]}, {"items": [C]}, id="a list is replaced when told to"),
+        pytest.param({}, {"items": [{"name": "z", "$patch": "delete"}]}, {"items": []}, id="nothing there to delete"),
+        pytest.param({"tags": ["a"]}, {"tags": ["b", "a"]}, {"tags": ["a", "b"]}, id="plain values are united"),
+        pytest.param(
+            {"tags": ["a", "b"]}, {"$deleteFromPrimitiveList/tags": ["a"]}, {"tags": ["b"]}, id="a plain value is taken out",
+        ),
+        pytest.param(
+            {"items": [A, B]}, {"$setElementOrder/items": [{"name": "b"}, {"name": "a"}]},
+            {"items": [B, A]}, id="the order is set",
+        ),
+        pytest.param(
+            {"items": [A, B, C]}, {"$setElementOrder/items": [{"name": "c"}, {"name": "a"}], "items": [{"name": "c", "v": 2}]},
+            {"items": [B, {"name": "c", "v": 2}, A]}, id="what the sender does not name keeps its place",
+        ),
+        pytest.param(
+            {"m": {"a": 1, "b": 2}}, {"m": {"$retainKeys": ["b", "c"], "c": 3}}, {"m": {"b": 2, "c": 3}}, id="only the keys named are retained",
+        ),
+        pytest.param({"m": {"a": 1}}, {"m": {"$patch": "replace", "b": 2}}, {"m": {"b": 2}}, id="a map is replaced when told to"),
+        pytest.param({"m": {"a": 1}}, {"m": {"$patch": "delete"}}, {"m": {}}, id="a map is emptied"),
+        pytest.param({"whole": {"a": 1}}, {"whole": {"b": 2}}, {"whole": {"b": 2}}, id="a map that is replaced by its schema"),
+        pytest.param({"m": 1}, {"m": {"a": {"b": None, "c": 1}}}, {"m": {"a": {"c": 1}}}, id="nulls never get in"),
+        pytest.param({"s": {"$ref": 1}}, {"s": {"$ref": 2}}, {"s": {"$ref": 2}}, id="other names with a dollar are names"),
+    ],
+)  # fmt: skip
+def test_a_strategic_patch(document: Any, patch: Any, result: Any) -> None:
+    before = copy.deepcopy((document, patch))
+    assert strategic.apply(document, patch, keys) == result
+    assert (document, patch) == before
+
+
+@pytest.mark.parametrize(
+    ("patch", "error"),
+    [
+        ([], BadRequest),
+        ({"m": {"$patch": "foo"}}, BadRequest),
+        ({"items": [{"v": 1}]}, Invalid),
+        ({"items": [1]}, Invalid),
+        ({"$setElementOrder/items": "x"}, BadRequest),
+        ({"$retainKeys": "x"}, BadRequest),
+        ({"$retainKeys": ["a"], "b": 1}, BadRequest),
+    ],
+    ids=str,
+)
+def test_a_bad_strategic_patch_is_refused(patch: Any, error: type[ApiError]) -> None:
+    with pytest.raises(error):
+        strategic.apply({"items": [A]}, patch, keys)
+
+
+DIRECTIVES = st.dictionaries(
+    st.sampled_from(["a", "items", "tags", "whole", "$patch", "$retainKeys", "$setElementOrder/items"]), JSON, max_size=4
+)  # fmt: skip
+
+
+@given(OBJECTS, DIRECTIVES)
+def test_any_strategic_patch_applies_or_is_refused(document: Any, patch: Any) -> None:
+    try:
+        result = strategic.apply(document, patch, keys)
+    except ApiError:
+        return
+    assert not any(str(name).startswith("$") for name in result)
