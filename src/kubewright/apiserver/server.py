@@ -26,7 +26,7 @@ from kubewright.apiserver.registry.parts.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Store
-from kubewright.apiserver.store.log import SqliteLog
+from kubewright.apiserver.store.log import Log, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.wire.http import Request, Response, User
 
@@ -34,15 +34,17 @@ from kubewright.wire.http import Request, Response, User
 class ApiServer:
     """See the module. ``path`` is the data folder, made if missing; None keeps everything in memory.
 
+    ``log``, when given, keeps the writes instead: whoever brings one sees every commit.
+
     Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
 
     Raises:
         InvalidInput: the folder is in use by another process, or its data are not ours to read.
     """
 
-    def __init__(self, clock: Clock, *, path: Path | None = None) -> None:
+    def __init__(self, clock: Clock, *, path: Path | None = None, log: Log | None = None) -> None:
         self.catalog: Catalog = builtin_catalog()
-        self._store = Store(None if path is None else SqliteLog(path))
+        self._store = Store(SqliteLog(path) if log is None and path is not None else log)
         self._tokens = Tokens(_token_key(path), clock, self._uid_of)
         writing = Writing(self._store, self.catalog, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)

@@ -51,11 +51,12 @@ class Settings:
     """How to hold connections. ``client``: which library sends (``official`` or ``plain``).
 
     ``connections`` counts all connections to the server, one per watch included; 0 means no limit.
+    Each costs a TLS handshake and some 100 KiB; an API server is busy with fewer.
     ``connect_seconds`` is the deadline for making one.
     """
 
     client: Literal["official", "plain"] = "official"
-    connections: int = 250
+    connections: int = 64
     connect_seconds: float = 10.0
     proxy: str = ""
 

@@ -105,6 +105,11 @@ class Controller:
         """Wait until no reconciliation runs. The caller sets the deadline."""
         await self._queue.drained()
 
+    @property
+    def waiting(self) -> int:
+        """Keys in line for a worker; cheap enough to ask in every pass."""
+        return self._queue.waiting
+
     def statistics(self) -> QueueStatistics:
         """A picture of the queue at this moment."""
         return self._queue.statistics()

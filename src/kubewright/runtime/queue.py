@@ -212,12 +212,17 @@ class Queue:
         """Wait until no key runs; after ``close`` that is for good. The caller sets the deadline."""
         await self._idle.wait()
 
+    @property
+    def waiting(self) -> int:
+        """Keys in line for their turn."""
+        return len(self._dirty)
+
     def statistics(self) -> QueueStatistics:
         """A picture of this moment."""
         now = self._clock.monotonic() if self._running else 0.0
         ages = [now - since for since in self._running.values()]
         return QueueStatistics(
-            waiting=len(self._dirty),
+            waiting=self.waiting,
             running=len(self._running),
             delayed=len(self._delayed),
             alarms=len(self._alarms),

@@ -39,27 +39,61 @@ GRACEFUL = {"deletionTimestamp": rfc3339(NOW + timedelta(seconds=20)), "deletion
     [
         pytest.param(THING, obj(), Wish(), None, id="nothing holds it"),
         pytest.param(THING, obj(**HELD), Wish(), (0, ["x.y/z"]), id="a finalizer holds it"),
-        pytest.param(THING, obj(), Wish(propagation="Foreground"), (0, ["foregroundDeletion"]), id="it waits for its dependents"),
-        pytest.param(THING, obj(), Wish(propagation="Orphan"), (0, ["orphan"]), id="it waits until they are orphans"),
-        pytest.param(THING, obj(finalizers=["orphan"]), Wish(propagation="Background"), None, id="background takes both waits away"),
-        pytest.param(THING, obj(finalizers=["orphan"]), Wish(propagation="Foreground"), (0, ["foregroundDeletion"]), id="the later policy counts"),
+        pytest.param(
+            THING,
+            obj(),
+            Wish(propagation="Foreground"),
+            (0, ["foregroundDeletion"]),
+            id="it waits for its dependents",
+        ),
+        pytest.param(
+            THING, obj(), Wish(propagation="Orphan"), (0, ["orphan"]), id="it waits until they are orphans"
+        ),
+        pytest.param(
+            THING,
+            obj(finalizers=["orphan"]),
+            Wish(propagation="Background"),
+            None,
+            id="background takes both waits away",
+        ),
+        pytest.param(
+            THING,
+            obj(finalizers=["orphan"]),
+            Wish(propagation="Foreground"),
+            (0, ["foregroundDeletion"]),
+            id="the later policy counts",
+        ),
         pytest.param(THING, obj(finalizers=["orphan"]), Wish(), (0, ["orphan"]), id="no policy leaves them"),
-        pytest.param(THING, obj(**HELD, **ENDING), Wish(propagation="Orphan"), (0, ["x.y/z"]), id="too late for a policy"),
+        pytest.param(
+            THING,
+            obj(**HELD, **ENDING),
+            Wish(propagation="Orphan"),
+            (0, ["x.y/z"]),
+            id="too late for a policy",
+        ),
         pytest.param(THING, obj(**ENDING), Wish(), None, id="marked, and nothing holds it"),
         pytest.param(POD, obj({}), Wish(grace=30), None, id="no kubelet has the pod"),
         pytest.param(POD, obj(BOUND), Wish(), (20, []), id="a pod has its own grace"),
         pytest.param(POD, obj(BOUND), Wish(grace=5), (5, []), id="a deletion brings its grace"),
         pytest.param(POD, obj(BOUND), Wish(grace=-1), (1, []), id="negative grace is a second"),
         pytest.param(POD, obj(BOUND), Wish(grace=0), None, id="no grace wanted"),
-        pytest.param(POD, obj(BOUND, **HELD), Wish(grace=0), (0, ["x.y/z"]), id="a finalizer holds it past its grace"),
+        pytest.param(
+            POD, obj(BOUND, **HELD), Wish(grace=0), (0, ["x.y/z"]), id="a finalizer holds it past its grace"
+        ),
         pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(), (20, []), id="deleted again, nothing changes"),
         pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(grace=40), (20, []), id="grace never grows"),
         pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(grace=5), (5, []), id="grace may shrink"),
         pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(grace=0), None, id="the kubelet is done"),
-        pytest.param(NAMESPACE, obj({"finalizers": ["kubernetes"]}), Wish(), (0, []), id="a namespace has to be emptied"),
+        pytest.param(
+            NAMESPACE,
+            obj({"finalizers": ["kubernetes"]}),
+            Wish(),
+            (0, []),
+            id="a namespace has to be emptied",
+        ),
         pytest.param(NAMESPACE, obj({}), Wish(), None, id="a namespace that is empty"),
     ],
-)  # fmt: skip
+)
 def test_a_deletion(of: ServedKind, before: Object, wish: Wish, after: tuple[int, list[str]] | None) -> None:
     outcome = lifecycle.delete(of, before, wish, NOW)
     if after is None:

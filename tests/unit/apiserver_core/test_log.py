@@ -42,7 +42,9 @@ def test_an_unknown_format_is_refused_and_the_folder_freed(tmp_path: Path) -> No
         db.execute("UPDATE meta SET value = 99 WHERE name = 'format'")
     db.close()
     for _ in range(2):
-        with pytest.raises(InvalidInput, match=f"has data format 99; this kubewright reads format {FORMAT} only"):
+        with pytest.raises(
+            InvalidInput, match=f"has data format 99; this kubewright reads format {FORMAT} only"
+        ):
             SqliteLog(tmp_path)
 
 
@@ -54,7 +56,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidInput, match="cannot use .* as a data folder"):
+    with pytest.raises(InvalidInput, match=r"cannot use .* as a data folder"):
         SqliteLog(tmp_path / "file" / "data")
 
 

@@ -96,11 +96,26 @@ STRAINED = {"desiredHealthy": 2, "currentHealthy": 1}
         pytest.param(pod(), [budget(5, generation=2)], TooManyRequests, id="the budget is not computed yet"),
         pytest.param(pod(), [budget(-1)], Forbidden, id="the budget makes no sense"),
         pytest.param(pod(), [budget(), budget()], ApiError, id="two budgets"),
-        pytest.param(pod(ready=False), [budget(0, **STRAINED)], TooManyRequests, id="unready, but the others are strained"),
-        pytest.param(pod(ready=False), [budget(0, desiredHealthy=1, currentHealthy=1)], Free, id="unready, and the others are well"),
-        pytest.param(pod(ready=False), [budget(0, {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, **STRAINED)], Free, id="unready ones may always go"),
+        pytest.param(
+            pod(ready=False),
+            [budget(0, **STRAINED)],
+            TooManyRequests,
+            id="unready, but the others are strained",
+        ),
+        pytest.param(
+            pod(ready=False),
+            [budget(0, desiredHealthy=1, currentHealthy=1)],
+            Free,
+            id="unready, and the others are well",
+        ),
+        pytest.param(
+            pod(ready=False),
+            [budget(0, {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, **STRAINED)],
+            Free,
+            id="unready ones may always go",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_eviction(of: Object, budgets: list[Object], outcome: Any) -> None:
     if issubclass(outcome, ApiError):
         with pytest.raises(outcome):
@@ -132,7 +147,9 @@ def test_a_binding_gives_a_node_once() -> None:
         edit(bound)
 
 
-@pytest.mark.parametrize("sent", [{}, {"target": "n"}, {"target": {}}, {"target": {"name": "n", "kind": "Pod"}}], ids=str)
+@pytest.mark.parametrize(
+    "sent", [{}, {"target": "n"}, {"target": {}}, {"target": {"name": "n", "kind": "Pod"}}], ids=str
+)
 def test_a_malformed_binding_is_refused(sent: Object) -> None:
     with pytest.raises(ApiError) as refused:
         binding.binding(sent, "p", NOW)
@@ -159,7 +176,9 @@ async def test_a_token_speaks_for_its_account_until_it_ends() -> None:
     assert tokens.user(lasting) is None
 
 
-@pytest.mark.parametrize("spec", [{"expirationSeconds": 5}, {"expirationSeconds": "x"}, {"audiences": "x"}, [1]], ids=str)
+@pytest.mark.parametrize(
+    "spec", [{"expirationSeconds": 5}, {"expirationSeconds": "x"}, {"audiences": "x"}, [1]], ids=str
+)
 async def test_a_malformed_token_request_is_refused(spec: Any) -> None:
     with pytest.raises(ApiError):
         Tokens(b"k" * 32, LoopClock(), lambda *_: None).answer({"spec": spec}, Account("n", "sa", "u"))
@@ -181,7 +200,7 @@ SOMETHING = {"resourceAttributes": {"verb": "get"}}
         ("SelfSubjectRulesReview", {"namespace": "n"}, User(), {"resourceRules": []}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_review(kind: str, spec: Object, user: User, status: Object) -> None:
     answer = reviews.review(
         kind,

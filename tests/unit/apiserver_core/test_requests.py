@@ -1,6 +1,7 @@
 """Requests taken apart: paths, bodies, parameters, Accept headers; and answers' forms."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from kubewright.apiserver.http import answers, bodies, parameters, paths
 from kubewright.apiserver.http.answers import Form
 from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.registry.lifecycle import Wish
-from kubewright.wire.errors import ApiError, BadRequest, Invalid, NotAcceptable, TooLarge, UnsupportedMedia
+from kubewright.wire.errors import BadRequest, Invalid, NotAcceptable, TooLarge, UnsupportedMedia
 from kubewright.wire.http import Query, Request
 
 
@@ -66,7 +67,8 @@ def test_fields_that_stand_twice_are_found(body: bytes, found: list[str]) -> Non
         (b'{"a":1}', "application/json; charset=utf-8", {"a": 1}),
         (b"null", "application/json", {}),
         (b"a: 1\nb: [x]", "application/yaml", {"a": 1, "b": ["x"]}),
-        (b"t: 2030-01-01T00:00:00Z\nd: 2030-01-01", "application/yaml", {"t": "2030-01-01T00:00:00Z", "d": "2030-01-01"}),
+        (b"t: 2030-01-01T00:00:00Z", "application/yaml", {"t": "2030-01-01T00:00:00Z"}),
+        (b"d: 2030-01-01", "application/yaml", {"d": "2030-01-01"}),
         (b"1: x", "application/yaml", {"1": "x"}),
         (b"[]", "application/json", BadRequest),
         (b"", "application/json", BadRequest),
@@ -81,7 +83,7 @@ def test_fields_that_stand_twice_are_found(body: bytes, found: list[str]) -> Non
         (b"k8s\x00nonsense", "application/vnd.kubernetes.protobuf", BadRequest),
     ],
     ids=lambda value: str(value)[:40],
-)  # fmt: skip
+)
 def test_a_body(body: bytes, media: str, value: Any) -> None:
     if isinstance(value, dict):
         assert bodies.read(body, media, "Thing") == value
@@ -90,12 +92,13 @@ def test_a_body(body: bytes, media: str, value: Any) -> None:
             bodies.read(body, media, "Thing")
 
 
-@given(st.binary(max_size=60), st.sampled_from(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]))  # fmt: skip
+MEDIA = st.sampled_from(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])
+
+
+@given(st.binary(max_size=60), MEDIA)
 def test_any_body_is_an_object_or_a_bad_request(body: bytes, media: str) -> None:
-    try:
+    with suppress(BadRequest):
         assert isinstance(bodies.read(body, media, "Thing"), dict)
-    except BadRequest as error:
-        assert "must be of type Thing" in error.message
 
 
 def asking(*query: tuple[str, str], body: Any = None) -> Request:
@@ -107,7 +110,10 @@ def asking(*query: tuple[str, str], body: Any = None) -> Request:
     ("request_", "wish"),
     [
         (asking(), Wish()),
-        (asking(("gracePeriodSeconds", "5"), ("propagationPolicy", "Orphan")), Wish(grace=5, propagation="Orphan")),
+        (
+            asking(("gracePeriodSeconds", "5"), ("propagationPolicy", "Orphan")),
+            Wish(grace=5, propagation="Orphan"),
+        ),
         (asking(body={"gracePeriodSeconds": 0}), Wish(grace=0)),
         (asking(body={"preconditions": {"uid": "u", "resourceVersion": "5"}}), Wish("u", "5")),
         (asking(body={"orphanDependents": True}), Wish(propagation="Orphan")),
@@ -121,7 +127,7 @@ def asking(*query: tuple[str, str], body: Any = None) -> Request:
         (asking(("gracePeriodSeconds", "x")), BadRequest),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_a_delete_asks_for(request_: Request, wish: Any) -> None:
     if isinstance(wish, Wish):
         assert parameters.delete_options(request_)[0] == wish
@@ -130,11 +136,25 @@ def test_what_a_delete_asks_for(request_: Request, wish: Any) -> None:
             parameters.delete_options(request_)
 
 
-NAMES = st.sampled_from([
-    "limit", "continue", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "allowWatchBookmarks",
-    "timeoutSeconds", "dryRun", "fieldValidation", "gracePeriodSeconds", "propagationPolicy", "watch",
-])  # fmt: skip
-VALUES = st.sampled_from(["", "0", "1", "-1", "x", "true", "false", "All", "Exact", "NotOlderThan", "9" * 30, "é"])
+NAMES = st.sampled_from(
+    [
+        "limit",
+        "continue",
+        "resourceVersion",
+        "resourceVersionMatch",
+        "sendInitialEvents",
+        "allowWatchBookmarks",
+        "timeoutSeconds",
+        "dryRun",
+        "fieldValidation",
+        "gracePeriodSeconds",
+        "propagationPolicy",
+        "watch",
+    ]
+)
+VALUES = st.sampled_from(
+    ["", "0", "1", "-1", "x", "true", "false", "All", "Exact", "NotOlderThan", "9" * 30, "é"]
+)
 READERS = (
     parameters.list_options,
     parameters.watch_options,
@@ -145,10 +165,8 @@ READERS = (
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=5), st.sampled_from(READERS))
 def test_any_query_is_read_or_refused(query: list[tuple[str, str]], reader: Any) -> None:
-    try:
+    with suppress(BadRequest, Invalid):
         reader(asking(*query))
-    except ApiError as error:
-        assert 400 <= error.code < 500
 
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -162,7 +180,10 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
         ("application/json", Form()),
         (f"{TABLE},application/json", Form(shape="Table")),
         ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Form()),
-        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form(shape="PartialObjectMetadata")),
+        (
+            "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+            Form(shape="PartialObjectMetadata"),
+        ),
         ("application/vnd.kubernetes.protobuf,application/json", Form()),
         ("application/yaml", Form(media="application/yaml")),
         ("text/html", NotAcceptable),

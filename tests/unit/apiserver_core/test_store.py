@@ -34,7 +34,10 @@ class Recorder(NoLog):
 
 def record(store: Store, key: str, value: int = 0, resource: str = THINGS) -> Record:
     version = store.next_version()
-    data = {"metadata": {"name": key, "resourceVersion": str(version), "labels": {"v": str(value)}}, "v": value}
+    data = {
+        "metadata": {"name": key, "resourceVersion": str(version), "labels": {"v": str(value)}},
+        "v": value,
+    }
     return record_of(resource, key, version, orjson.dumps(data), data)
 
 
@@ -174,17 +177,16 @@ def change(version: int, resource: str = THINGS, size: int = 10) -> Change:
     return Change(Record(resource, f"k{version}", version, "", {}, False, b"x" * size))
 
 
-def test_history_forgets_by_number_and_knows_what_per_collection() -> None:
+def test_history_forgets_the_chatty_and_keeps_the_quiet() -> None:
     history = History(0, most=3)
     history.append(change(1, "quiet"))
     for version in range(2, 6):
         history.append(change(version, "chatty"))
-    assert [each.version for each in history.since("chatty", 2)] == [3, 4, 5]
+    assert [each.version for each in history.since("chatty", 3)] == [4, 5]
     with pytest.raises(Compacted):
-        history.since("chatty", 1)
-    assert history.since("quiet", 1) == []
-    with pytest.raises(Compacted):
-        history.since("quiet", 0)
+        history.since("chatty", 2)
+    assert history.since("unknown", 0) == []
+    assert [each.version for each in history.since("quiet", 0)] == [1]
 
 
 def test_history_forgets_by_size_but_keeps_the_newest() -> None:

@@ -1,6 +1,7 @@
 """Patches: merge, JSON and strategic, as pure functions."""
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from kubewright.wire.patch import json_patch, merge, strategic
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=2), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=2), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 OBJECTS = st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4)
@@ -96,10 +99,8 @@ STEPS = st.fixed_dictionaries(
 @given(OBJECTS, st.lists(STEPS | JSON, max_size=4))
 def test_any_json_patch_applies_or_is_refused(document: Any, steps: Any) -> None:
     before = copy.deepcopy(document)
-    try:
+    with suppress(ApiError):
         json_patch.apply(document, steps)
-    except ApiError:
-        pass
     assert document == before
 
 
@@ -122,35 +123,78 @@ A, B, C = ({"name": name, "v": 1} for name in "abc")
         pytest.param({"x": 1}, {"x": None}, {}, id="null removes"),
         pytest.param({"list": [1]}, {"list": [2]}, {"list": [2]}, id="a plain list is replaced"),
         pytest.param(
-            {"items": [A, B]}, {"items": [{"name": "b", "v": 2}]},
-            {"items": [A, {"name": "b", "v": 2}]}, id="an element merges by its key",
+            {"items": [A, B]},
+            {"items": [{"name": "b", "v": 2}]},
+            {"items": [A, {"name": "b", "v": 2}]},
+            id="an element merges by its key",
         ),
         pytest.param({"items": [A]}, {"items": [B]}, {"items": [A, B]}, id="a new element goes to the end"),
-        pytest.param({"items": [A, B]}, {"items": [{"name": "a", "$patch": "delete"}]}, {"items": [B]}, id="an element is deleted"),
-        pytest.param({"items": [A, B]}, {"items": [{"$patch": "replace"}, C]}, {"items": [C]}, id="a list is replaced when told to"),
-        pytest.param({}, {"items": [{"name": "z", "$patch": "delete"}]}, {"items": []}, id="nothing there to delete"),
-        pytest.param({"tags": ["a"]}, {"tags": ["b", "a"]}, {"tags": ["a", "b"]}, id="plain values are united"),
         pytest.param(
-            {"tags": ["a", "b"]}, {"$deleteFromPrimitiveList/tags": ["a"]}, {"tags": ["b"]}, id="a plain value is taken out",
+            {"items": [A, B]},
+            {"items": [{"name": "a", "$patch": "delete"}]},
+            {"items": [B]},
+            id="an element is deleted",
         ),
         pytest.param(
-            {"items": [A, B]}, {"$setElementOrder/items": [{"name": "b"}, {"name": "a"}]},
-            {"items": [B, A]}, id="the order is set",
+            {"items": [A, B]},
+            {"items": [{"$patch": "replace"}, C]},
+            {"items": [C]},
+            id="a list is replaced when told to",
         ),
         pytest.param(
-            {"items": [A, B, C]}, {"$setElementOrder/items": [{"name": "c"}, {"name": "a"}], "items": [{"name": "c", "v": 2}]},
-            {"items": [B, {"name": "c", "v": 2}, A]}, id="what the sender does not name keeps its place",
+            {}, {"items": [{"name": "z", "$patch": "delete"}]}, {"items": []}, id="nothing there to delete"
         ),
         pytest.param(
-            {"m": {"a": 1, "b": 2}}, {"m": {"$retainKeys": ["b", "c"], "c": 3}}, {"m": {"b": 2, "c": 3}}, id="only the keys named are retained",
+            {"tags": ["a"]}, {"tags": ["b", "a"]}, {"tags": ["a", "b"]}, id="plain values are united"
         ),
-        pytest.param({"m": {"a": 1}}, {"m": {"$patch": "replace", "b": 2}}, {"m": {"b": 2}}, id="a map is replaced when told to"),
+        pytest.param(
+            {"tags": ["a", "b"]},
+            {"$deleteFromPrimitiveList/tags": ["a"]},
+            {"tags": ["b"]},
+            id="a plain value is taken out",
+        ),
+        pytest.param(
+            {"items": [A, B]},
+            {"$setElementOrder/items": [{"name": "b"}, {"name": "a"}]},
+            {"items": [B, A]},
+            id="the order is set",
+        ),
+        pytest.param(
+            {"items": [A, B, C]},
+            {"$setElementOrder/items": [{"name": "c"}, {"name": "a"}], "items": [{"name": "c", "v": 2}]},
+            {"items": [B, {"name": "c", "v": 2}, A]},
+            id="what the sender does not name keeps its place",
+        ),
+        pytest.param(
+            {"m": {"a": 1, "b": 2}},
+            {"m": {"$retainKeys": ["b", "c"], "c": 3}},
+            {"m": {"b": 2, "c": 3}},
+            id="only the keys named are retained",
+        ),
+        pytest.param(
+            {"m": {"a": 1}},
+            {"m": {"$patch": "replace", "b": 2}},
+            {"m": {"b": 2}},
+            id="a map is replaced when told to",
+        ),
         pytest.param({"m": {"a": 1}}, {"m": {"$patch": "delete"}}, {"m": {}}, id="a map is emptied"),
-        pytest.param({"whole": {"a": 1}}, {"whole": {"b": 2}}, {"whole": {"b": 2}}, id="a map that is replaced by its schema"),
-        pytest.param({"m": 1}, {"m": {"a": {"b": None, "c": 1}}}, {"m": {"a": {"c": 1}}}, id="nulls never get in"),
-        pytest.param({"s": {"$ref": 1}}, {"s": {"$ref": 2}}, {"s": {"$ref": 2}}, id="other names with a dollar are names"),
+        pytest.param(
+            {"whole": {"a": 1}},
+            {"whole": {"b": 2}},
+            {"whole": {"b": 2}},
+            id="a map that is replaced by its schema",
+        ),
+        pytest.param(
+            {"m": 1}, {"m": {"a": {"b": None, "c": 1}}}, {"m": {"a": {"c": 1}}}, id="nulls never get in"
+        ),
+        pytest.param(
+            {"s": {"$ref": 1}},
+            {"s": {"$ref": 2}},
+            {"s": {"$ref": 2}},
+            id="other names with a dollar are names",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_strategic_patch(document: Any, patch: Any, result: Any) -> None:
     before = copy.deepcopy((document, patch))
     assert strategic.apply(document, patch, keys) == result
@@ -176,8 +220,10 @@ def test_a_bad_strategic_patch_is_refused(patch: Any, error: type[ApiError]) -> 
 
 
 DIRECTIVES = st.dictionaries(
-    st.sampled_from(["a", "items", "tags", "whole", "$patch", "$retainKeys", "$setElementOrder/items"]), JSON, max_size=4
-)  # fmt: skip
+    st.sampled_from(["a", "items", "tags", "whole", "$patch", "$retainKeys", "$setElementOrder/items"]),
+    JSON,
+    max_size=4,
+)
 
 
 @given(OBJECTS, DIRECTIVES)

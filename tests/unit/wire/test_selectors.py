@@ -64,9 +64,13 @@ def test_a_label_selector_matches(text: str, matches: bool) -> None:
         ("a=b c", "found 'c', expected: ',' or 'end of string'"),
         ("!", "unable to parse requirement: found '', expected: identifier"),
         ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-        ("a>b", "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer"),
+        (
+            "a>b",
+            'unable to parse requirement: values[0]: Invalid value: "b": '
+            "for 'Gt', 'Lt' operators, the value must be an integer",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_label_selector_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         selectors.parse(text)

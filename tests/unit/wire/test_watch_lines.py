@@ -29,9 +29,11 @@ def test_a_cut_line_is_pending() -> None:
 @pytest.mark.parametrize("chunks", [[b"x" * 11], [b"x" * 6, b"x" * 5], [b"x" * 11 + b"\n"]], ids=str)
 def test_a_line_without_end_is_refused(chunks: list[bytes]) -> None:
     splitter = Lines(limit=10)
+    *first, last = chunks
+    for chunk in first:
+        splitter.feed(chunk)
     with pytest.raises(Malformed):
-        for chunk in chunks:
-            splitter.feed(chunk)
+        splitter.feed(last)
 
 
 def test_an_event_comes_back_as_it_was_written() -> None:
@@ -41,7 +43,9 @@ def test_an_event_comes_back_as_it_was_written() -> None:
     assert watch.decode(line.strip()) == Event("MODIFIED", data)
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"<html>", b'{"type":"ADDED"}', b'{"type":1,"object":{}}', b"[]"])
+@pytest.mark.parametrize(
+    "line", [b"", b"{}", b"<html>", b'{"type":"ADDED"}', b'{"type":1,"object":{}}', b"[]"]
+)
 def test_what_is_no_event_is_malformed(line: bytes) -> None:
     with pytest.raises(Malformed):
         watch.decode(line)

@@ -6,7 +6,7 @@ Theory.      Everything a client can cause is an ``ApiError`` and becomes a Stat
 Invariants.  ``App`` is a ``Handler``: it knows no sockets. Every request is counted once.
 """
 
-import logging
+import structlog
 
 from kubewright.apiserver.http import answers, authz, discovery, openapi, paths, status
 from kubewright.apiserver.http.parts import Parts
@@ -22,7 +22,7 @@ from kubewright.base.clock import Clock
 from kubewright.wire.errors import ApiError, MethodNotAllowed, ServerError, Unavailable
 from kubewright.wire.http import Request, Response
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger("kubewright.apiserver")
 
 _COUNTED_AS = {
     "get": "GET", "list": "LIST", "watch": "WATCH", "create": "POST",
@@ -50,8 +50,8 @@ class App:
             answer = answers.failure(error)
         except Refused as refused:
             answer = answers.failure(Unavailable(str(refused)))
-        except Exception:  # noqa: BLE001 -- our mistake, not the client's: say so, and keep serving
-            _log.exception("request failed", extra={"method": request.method, "path": request.path})
+        except Exception:
+            log.exception("a request failed", method=request.method, path=request.path)
             answer = answers.failure(ServerError("Internal error occurred: see the server's log"))
         if path is not None:
             verb = _COUNTED_AS.get(verb_of(request, path), request.method)

@@ -22,7 +22,7 @@ from kubewright.apiserver.registry.reading import Page, Reading, Wanted, seen_as
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Change, Watcher
 from kubewright.base.clock import Clock
-from kubewright.wire.watch import ADDED
+from kubewright.wire.watch import ADDED, encode
 
 BOOKMARK_SECONDS = 60.0
 """Time between bookmarks for a client that wants them."""
@@ -74,6 +74,8 @@ class _View:
         return answers.bookmark(self._kind, version, ends_initial=ends_initial, wanted=self._form)
 
     def _line(self, type_: str, data: bytes) -> bytes:
+        if self._form.shape == answers.PLAIN:
+            return encode(type_, data)
         line = answers.event(self._kind, type_, data, self._form, self._clock.now(), first=self._first)
         self._first = False
         return line

@@ -8,10 +8,10 @@ Called by    ``server``, which runs ``Endings.run`` for as long as it lives.
 """
 
 import asyncio
-import logging
 from collections import deque
 
 import orjson
+import structlog
 
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.lifecycle import Wish
@@ -20,9 +20,9 @@ from kubewright.apiserver.registry.target import IGNORE, Options, Target
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Record, Refused, Store
 from kubewright.base.clock import Clock
-from kubewright.wire.errors import ApiError
+from kubewright.wire.errors import ApiError, NotFound
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger("kubewright.apiserver")
 
 EVENT_SECONDS = 3600.0
 """How long an event is kept after it was last written, as kube-apiserver's ``--event-ttl``."""
@@ -62,8 +62,10 @@ class Endings:
             await self._empty(definition)
             target = Target(self._kind(str(CRDS)), name=definition.key)
             await self._writing.update(target, _released, Options(validation=IGNORE))
+        except NotFound:
+            pass  # someone took our finalizer off; it is gone all the same
         except (ApiError, Refused) as error:
-            _log.warning("cleanup of %s stopped: %s", definition.key, error)
+            log.warning("cleanup stopped", definition=definition.key, why=str(error))
         finally:
             self._ending.discard(definition.key)
 

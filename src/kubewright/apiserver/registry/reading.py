@@ -154,6 +154,9 @@ def narrowed(target: Target, matches: Filter) -> Target:
 def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, bytes] | None:
     """What a change is to someone who looks through a filter: an event's type and object; None: nothing."""
     new, old = change.new, change.old
+    if matches.everything:
+        type_ = DELETED if change.gone else ADDED if old is None else MODIFIED
+        return type_, codec.in_version(kind, new)
     was = old is not None and matches(old)
     if change.gone:
         return (DELETED, codec.in_version(kind, new)) if was else None

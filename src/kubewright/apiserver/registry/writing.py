@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubewright.apiserver.registry import codec, intake, lifecycle, merging, metadata, refusals
-from kubewright.apiserver.registry.kind import Catalog, Cause, Object
+from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
 from kubewright.apiserver.registry.namespaces import Namespaces
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
@@ -112,8 +112,8 @@ class Writing:
         new = merging.counted(kind, kind.prepare(new, old), old)
         if codec.same(kind, new, old):
             return Written(codec.in_version(kind, record))
-        causes = metadata.causes_changed(kind, new["metadata"], old["metadata"]) + kind.schema.validate(new)
-        if causes := causes + (kind.check(new, old) if part != "binding" else []):
+        causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
+        if causes := causes + _violations(kind, new, old, trusted=part == "binding"):
             raise refusals.invalid(kind.resource, target.name, causes)
         options.warnings += kind.warn(new, old)
         options.warnings += self._serving.advice(kind, new)
@@ -241,6 +241,15 @@ class Writing:
 
 
 _VERSION = "metadata.resourceVersion"
+
+
+def _violations(kind: ServedKind, new: Object, old: Object | None, *, trusted: bool = False) -> list[Cause]:
+    """What the schema and the kind's own rules say. The rules may rely on the types of fields, so
+    they are asked only when those are right; the server's own changes (``trusted``) are above them."""
+    causes = kind.schema.validate(new)
+    if trusted or any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
+        return causes
+    return causes + kind.check(new, old)
 
 
 def _preconditions(target: Target, record: Record, wish: lifecycle.Wish) -> None:

@@ -16,7 +16,7 @@ import jsonschema_rs
 import orjson
 
 from kubewright.apiserver.registry.kind import Object
-from kubewright.apiserver.schema import decode, facts
+from kubewright.apiserver.schema import decode, facts, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.node import Node, build

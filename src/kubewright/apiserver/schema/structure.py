@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubewright.apiserver.registry.kind import Cause
+from kubewright.apiserver.schema.builtin import node_of
 from kubewright.apiserver.schema.causes import quoted
+from kubewright.apiserver.schema.decode import first_error
 from kubewright.apiserver.schema.formats import is_pattern
 
 OpenApi = Mapping[str, Any]
@@ -45,6 +47,9 @@ def unsupported(path: str, value: Any, supported: tuple[str, ...]) -> Cause:
 
 def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
     """Every rule that the root schema breaks."""
+    if (malformed := next(_malformed(schema, path), None)) is not None:
+        yield malformed
+        return
     if not schema.get("type"):
         yield required(f"{path}.type", "must not be empty at the root")
         return
@@ -58,6 +63,27 @@ def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
         )
         yield forbidden(f"{path}.properties[metadata]", words)
     yield from _violations(schema, path)
+
+
+def _malformed(schema: OpenApi, path: str) -> Iterator[Cause]:
+    """Wrong types where the decoder did not look: ``items`` and ``additionalProperties`` may also be
+    a list or a bool, so it lets anything pass there."""
+    for word, other in (("items", list), ("additionalProperties", bool)):
+        inner = schema.get(word)
+        if inner is None or isinstance(inner, other):
+            continue
+        if (error := first_error(node_of("apiextensions.v1.JSONSchemaProps"), inner)) is not None:
+            yield Cause("FieldValueTypeInvalid", f"{path}.{word}", f"Invalid value: {error}")
+            return
+        yield from _malformed(inner, f"{path}.{word}")
+    parts = [(f"properties[{name}]", inner) for name, inner in (schema.get("properties") or {}).items()]
+    parts += [(word, inner) for word in _JUNCTORS for inner in schema.get(word) or ()]
+    parts += [("not", schema["not"])] if schema.get("not") is not None else []
+    for word, inner in parts:
+        if not isinstance(inner, Mapping):
+            yield Cause("FieldValueTypeInvalid", f"{path}.{word}", "Invalid value: must be a schema")
+            return
+        yield from _malformed(inner, f"{path}.{word}")
 
 
 _META_NAMES = frozenset(("name", "generateName"))

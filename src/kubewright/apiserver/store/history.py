@@ -3,12 +3,13 @@
 Theory.      Every change holds the state before it, so the past is the present with the newer
              changes taken back. That makes a consistent page two of a list, minutes after page
              one, without copying anything.
-Invariants.  Bounded in number and in bytes. What was forgotten is known per collection: a chatty
-             kind (Leases, Events) does not cut off the watchers of a quiet one.
+Invariants.  Bounded in number and in bytes, over all collections together. The collection with the
+             most gives way first: a chatty kind (Leases, Events) does not cut off the watchers of
+             a quiet one.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kubewright.apiserver.store.records import Change, Record
 from kubewright.base.limits import HISTORY_BYTES, WATCH_HISTORY
@@ -18,27 +19,42 @@ class Compacted(Exception):
     """The history no longer reaches back to the version asked for."""
 
 
+class _Shelf:
+    """The newest changes of one collection, oldest first."""
+
+    def __init__(self) -> None:
+        self.changes: deque[Change] = deque()
+        self.bytes = 0
+        self.forgotten = 0
+
+
 class History:
-    """The newest changes, oldest first. ``start`` is the version at which remembering begins."""
+    """``start`` is the version at which remembering begins."""
 
     def __init__(self, start: int, *, most: int = WATCH_HISTORY, most_bytes: int = HISTORY_BYTES) -> None:
         self._start = start
         self._most, self._most_bytes = most, most_bytes
-        self._changes: deque[Change] = deque()
-        self._bytes = 0
-        self._forgotten: dict[str, int] = {}
+        self._shelves: dict[str, _Shelf] = {}
+        self._count = self._bytes = 0
 
     def append(self, change: Change) -> None:
-        self._changes.append(change)
-        self._bytes += len(change.new.data)
-        while len(self._changes) > self._most or (self._bytes > self._most_bytes and len(self._changes) > 1):
-            oldest = self._changes.popleft()
-            self._bytes -= len(oldest.new.data)
-            self._forgotten[oldest.new.resource] = oldest.version
+        shelf = self._shelves.get(change.new.resource)
+        if shelf is None:
+            shelf = self._shelves[change.new.resource] = _Shelf()
+        size = len(change.new.data)
+        shelf.changes.append(change)
+        shelf.bytes += size
+        self._count += 1
+        self._bytes += size
+        while self._count > self._most:
+            self._forget(max(self._shelves.values(), key=lambda each: len(each.changes)))
+        while self._bytes > self._most_bytes and self._count > 1:
+            self._forget(max(self._shelves.values(), key=lambda each: each.bytes))
 
     def oldest(self, resource: str) -> int:
         """The oldest version from which changes of this collection are complete."""
-        return max(self._start, self._forgotten.get(resource, 0))
+        shelf = self._shelves.get(resource)
+        return self._start if shelf is None else max(self._start, shelf.forgotten)
 
     def since(self, resource: str, version: int) -> list[Change]:
         """The changes of a collection after ``version``, in order.
@@ -48,7 +64,11 @@ class History:
         """
         if version < self.oldest(resource):
             raise Compacted
-        found = [change for change in self._newest(version) if change.new.resource == resource]
+        found = []
+        for change in reversed(self._shelves[resource].changes if resource in self._shelves else ()):
+            if change.version <= version:
+                break
+            found.append(change)
         found.reverse()
         return found
 
@@ -61,8 +81,10 @@ class History:
         """
         return {change.new.key: change.old for change in reversed(self.since(resource, version))}
 
-    def _newest(self, version: int) -> Iterator[Change]:
-        for change in reversed(self._changes):
-            if change.version <= version:
-                return
-            yield change
+    def _forget(self, shelf: _Shelf) -> None:
+        oldest = shelf.changes.popleft()
+        size = len(oldest.new.data)
+        shelf.bytes -= size
+        shelf.forgotten = oldest.version
+        self._count -= 1
+        self._bytes -= size

@@ -6,20 +6,21 @@ Theory.      Clouds answer in seconds or minutes; a worker that waited for them 
              knowledge, never intent: after a restart it is empty, and the idempotent driver is
              simply asked again.
 Invariants.  At most one call per machine at a time, so a delete never overtakes a create.
-             ``driver`` is fenced (``driver.calls``): it ends in time, with an error of the vocabulary
-             if at all. A creation that was cut short (deadline, lost answer)
-             leaves a ``doubt``: the cloud may still carry it out. So does our own start: the
-             process before us may have died with a creation on its lips.
-Called by    ``act`` (starts), ``observe`` (looks).
+             ``driver`` is fenced (``driver.calls``): it ends in time, with an error of the
+             vocabulary if at all. A creation that was cut short (deadline, lost answer) leaves a
+             ``doubt``: the cloud may still carry it out. So does our own start: the process
+             before us may have died with a creation on its lips.
+Called by    ``act`` (starts), ``look`` (looks).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
 from kubewright.machines.machine.steps import Verb
@@ -31,6 +32,9 @@ _CERTAIN = frozenset((
 ))  # fmt: skip
 """Codes by which a cloud says that nothing was done. Any other failed creation may have left a VM."""
 
+Ask = Callable[[], Awaitable[MachineRequest]]
+"""Makes the request of a call; it runs beside the workers too, for it may need a bootstrap token."""
+
 
 @dataclass(frozen=True, slots=True)
 class VmSeen:
@@ -38,6 +42,7 @@ class VmSeen:
 
     ``began``, ``ended``  of the last call; ``ended`` is None while it runs
     ``instance``          the VM, when the last completed call found or made one
+    ``absent``            the cloud's last word was that there is no VM
     ``initializing``      the VM is there, its initialization failed
     ``doubt``             when a creation of ours last ended without a definite answer
     ``inputs``            what the call was made from: a change of them is worth another try
@@ -48,6 +53,7 @@ class VmSeen:
     ended: datetime | None = None
     instance: Instance | None = None
     error: DriverError | None = None
+    absent: bool = False
     initializing: bool = False
     doubt: datetime | None = None
     inputs: str = ""
@@ -59,6 +65,10 @@ class VmSeen:
     def settled(self, verb: Verb) -> bool:
         """Whether the last call was ``verb`` and came to a good end."""
         return self.verb is verb and not self.running and self.error is None
+
+    def failed(self, verb: Verb) -> DriverError | None:
+        """The error that the last call ended with, if it was ``verb``."""
+        return self.error if self.verb is verb and not self.running else None
 
 
 NOTHING = VmSeen()
@@ -76,21 +86,22 @@ class VmCalls:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def seen(self, uid: str) -> VmSeen:
+        """How it stands with the VM of the machine with this uid."""
         return self._seen.get(uid, NOTHING)
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good; a call that still runs finishes unheard."""
         self._seen.pop(uid, None)
 
-    def start(self, key: Key, verb: Verb, request: MachineRequest, inputs: str) -> None:
+    def start(self, key: Key, uid: str, verb: Verb, ask: Ask, *, inputs: str) -> None:
         """Begin a call; a second one while the first runs is ignored."""
-        uid = request.owner_uid
         if uid in self._tasks:
             return
         before = self.seen(uid)
         self._seen[uid] = replace(before, verb=verb, began=self._clock.now(), ended=None, inputs=inputs)
-        task = asyncio.create_task(self._run(key, verb, request, before), name=f"{verb.value} {key}")
-        self._tasks[uid] = task
+        self._tasks[uid] = asyncio.create_task(
+            self._run(key, uid, self._outcome(verb, ask, before)), name=f"{verb.value} {key}"
+        )
 
     async def run(self) -> None:
         """Own the calls until cancelled: what still runs then is cancelled too."""
@@ -109,24 +120,26 @@ class VmCalls:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def _run(self, key: Key, verb: Verb, request: MachineRequest, before: VmSeen) -> None:
-        uid = request.owner_uid
+    async def _run(self, key: Key, uid: str, outcome: Awaitable[VmSeen]) -> None:
         try:
-            after = await self._outcome(verb, request, before)
+            after = await outcome
             if (now := self._seen.get(uid)) is not None:
                 ended = self._clock.now()
-                self._seen[uid] = replace(after, verb=verb, began=now.began, ended=ended, inputs=now.inputs)
+                self._seen[uid] = replace(
+                    after, verb=now.verb, began=now.began, ended=ended, inputs=now.inputs
+                )
         finally:
             del self._tasks[uid]
         self._on_done(key)
 
-    async def _outcome(self, verb: Verb, request: MachineRequest, before: VmSeen) -> VmSeen:
+    async def _outcome(self, verb: Verb, ask: Ask, before: VmSeen) -> VmSeen:
         try:
-            return await self._perform(verb, request, before)
+            return await self._perform(verb, await ask(), before)
         except DriverError as failure:
-            error = failure
-        doubt = self._clock.now() if verb is Verb.ENSURE and error.code not in _CERTAIN else before.doubt
-        return replace(before, error=error, doubt=doubt, initializing=False)
+            return replace(before, error=failure, initializing=False)
+        except KubewrightError as failure:  # the cloud was not even asked
+            told = DriverError.of(Code.Unavailable, f"the request could not be made: {failure}")
+            return replace(before, error=told)
 
     async def _perform(self, verb: Verb, request: MachineRequest, before: VmSeen) -> VmSeen:
         match verb:
@@ -139,32 +152,45 @@ class VmCalls:
 
     async def _ensure(self, request: MachineRequest, before: VmSeen) -> VmSeen:
         """Find, else make, then initialize (mcm.md §3.4, §4.4). Making is idempotent by name and owner."""
-        fresh = False
-        try:
-            instance = await self._driver.status(request)
-        except Uninitialized as half:
-            instance, fresh = Instance(half.provider_id, half.node_name), True
-        except (NotFound, Unimplemented):
-            instance, fresh = await self._driver.create(request), True
-        if fresh:
+        found, whole = await self._find(request)
+        if found is None:
             try:
-                instance = await self._driver.initialize(request)
+                found = await self._driver.create(request)
+            except DriverError as failure:
+                doubt = before.doubt if failure.code in _CERTAIN else self._clock.now()
+                return replace(before, error=failure, initializing=False, doubt=doubt)
+        if not whole:
+            try:
+                found = await self._driver.initialize(request)
             except Unimplemented:
                 pass
             except DriverError as failure:
-                return VmSeen(instance=instance, error=failure, initializing=True, doubt=before.doubt)
-        return VmSeen(instance=instance, doubt=before.doubt)
+                return VmSeen(instance=found, error=failure, initializing=True, doubt=before.doubt)
+        return VmSeen(instance=found, doubt=before.doubt)
+
+    async def _find(self, request: MachineRequest) -> tuple[Instance | None, bool]:
+        """The VM and whether it is initialized. One on record is believed in where nobody can see it."""
+        try:
+            return await self._driver.status(request), True
+        except Uninitialized as half:
+            return Instance(half.provider_id, half.node_name), False
+        except (NotFound, Unimplemented):
+            if request.provider_id and request.node_name:
+                return Instance(request.provider_id, request.node_name), True
+            return None, False
 
     async def _look(self, request: MachineRequest, before: VmSeen) -> VmSeen:
         try:
-            found: Instance | None = await self._driver.status(request)
+            found = await self._driver.status(request)
         except Uninitialized as half:
             found = Instance(half.provider_id, half.node_name)
-        except (NotFound, Unimplemented):
-            found = None
-        return replace(before, instance=found, error=None)
+        except NotFound:
+            return VmSeen(absent=True, doubt=before.doubt)
+        except Unimplemented:
+            return replace(before, error=None)
+        return VmSeen(instance=found, doubt=before.doubt)
 
     async def _delete(self, request: MachineRequest, before: VmSeen) -> VmSeen:
         with suppress(NotFound):
             await self._driver.delete(request)
-        return VmSeen(doubt=before.doubt)
+        return VmSeen(absent=True, doubt=before.doubt)

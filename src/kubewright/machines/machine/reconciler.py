@@ -72,7 +72,7 @@ def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
     calls = VmCalls(parts.driver, parts.clock, lambda key: controller.enqueue(key, "the cloud answered"))
     looker = Looker(parts, caches, calls)
     actor = Actor(parts, looker, calls)
-    machines = Machines(looker, actor, calls, parts.clock, lambda: controller.statistics().waiting > hands)
+    machines = Machines(looker, actor, calls, parts.clock, lambda: controller.waiting > hands)
     controller = Controller("machine", machines, parts.clock, workers=hands, metrics=parts.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))

@@ -1,0 +1,144 @@
+"""What the caches of both clusters say about one machine: its class, its node, its siblings.
+
+Theory.      The control cluster has the machines, their classes and secrets; the target cluster
+             has the nodes. Both are read from caches that already show our own writes, and every
+             question is answered by an index. A node belongs to a machine when it has the recorded
+             name and no other providerID.
+             The ration of replacements is shared by the machines of one deployment; of a set
+             without one; else by those with the same label ``name``; a machine alone shares with
+             nobody (mcm.md §4.8; defect 3 of §19 is not copied).
+Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
+from kubewright.wire.gvk import Key
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSeen:
+    """A class with its secrets merged, or the reason why there is none.
+
+    ``version`` changes whenever what a cloud is told does.
+    """
+
+    machine_class: MachineClass | None = None
+    secret: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    problem: str = ""
+    version: str = ""
+
+
+class Caches:
+    """The informers that machines are decided by, with their indexes."""
+
+    def __init__(self, control: Informers, target: Informers) -> None:
+        self.machines: Informer[Machine] = control.get(MACHINE)
+        self.sets = control.get(MACHINE_SET)
+        self.classes = control.get(MACHINE_CLASS)
+        self.secrets = control.get(SECRET)
+        self.nodes: Informer[Node] = target.get(NODE, namespace="")
+        self.attachments = target.get(VOLUME_ATTACHMENT, namespace="")
+        self.machines.index("node", lambda m: (names.node_name(m.metadata.labels),))
+        self.machines.index("provider-id", lambda m: (m.spec.provider_id,))
+        self.machines.index("replacing", _replacing)
+        self.machines.index("class", lambda m: (str(class_key(m)),) if class_key(m) else ())
+        self.nodes.index("provider-id", lambda n: (n.spec.provider_id,))
+        self.attachments.index("node", lambda a: (a.spec.node_name,))
+        self.classes.index("secret", lambda c: (str(key) for key in secret_keys(c)))
+
+    def node_of(self, machine: Machine) -> Node | None:
+        """The machine's node, once it has joined."""
+        name, wanted = names.node_name(machine.metadata.labels), machine.spec.provider_id
+        node = self.nodes.get(Key("", name)) if name else None
+        if node is not None and belongs(node, machine):
+            return node
+        return next(iter(self.nodes.by("provider-id", wanted)), None) if wanted else None
+
+    def usurped(self, machine: Machine) -> bool:
+        """Whether another VM's node has the name that ours is going to register as (mcm.md §4.4)."""
+        name = names.node_name(machine.metadata.labels)
+        if not name or name == machine.metadata.name:
+            return False
+        node = self.nodes.get(Key("", name))
+        return node is not None and not belongs(node, machine)
+
+    def attached(self, node: Node) -> tuple[str, ...]:
+        """The VolumeAttachments of a node that nobody is deleting."""
+        found = self.attachments.by("node", node.metadata.name)
+        return tuple(sorted(each.metadata.name for each in found if not each.metadata.deleting))
+
+    def class_of(self, machine: Machine) -> ClassSeen:
+        """The machine's class and what its secrets hold."""
+        ref, namespace = machine.spec.machine_class, machine.metadata.namespace
+        if (key := class_key(machine)) is None:
+            return ClassSeen(problem=f'spec.class.kind "{ref.kind}" is not MachineClass')
+        found = self.classes.get(key)
+        if found is None:
+            return ClassSeen(problem=f'MachineClass "{ref.name}" not found in namespace "{namespace}"')
+        secret: dict[str, bytes] = {}
+        versions = [found.metadata.uid, str(found.metadata.generation)]
+        for place in secret_keys(found):
+            if (part := self.secrets.get(place)) is None:
+                return ClassSeen(found, problem=f'Secret "{place}" of MachineClass "{ref.name}" not found')
+            secret |= part.data
+            versions.append(part.metadata.resource_version)
+        problem = ""
+        if found.secret_ref is not None and "userData" not in secret:
+            problem = f'userdata field not found in secret for machine "{machine.metadata.name}"'
+        return ClassSeen(found, secret, problem, "/".join(versions))
+
+    def group_of(self, machine: Machine) -> str:
+        """Who shares the ration of replacements with this machine."""
+        owner = machine.metadata.controller
+        if owner is None:
+            return _label_group(machine) or machine.metadata.uid
+        parent = self.sets.header(Key(machine.metadata.namespace, owner.name))
+        return (parent.owner_uid if parent and parent.uid == owner.uid else "") or owner.uid
+
+    def replacing(self, group: str) -> int:
+        """How many machines of a group are on their way out or in."""
+        sets = (self.sets.header(key) for key in self.sets.keys_by("owner", group))
+        owners = [header.uid for header in sets if header] or [group]
+        return sum(len(self.machines.keys_by("replacing", owner)) for owner in owners)
+
+
+def belongs(node: Node, machine: Machine) -> bool:
+    """Whether a node of the machine's name is the machine's, as far as providerIDs tell."""
+    theirs, ours = node.spec.provider_id, machine.spec.provider_id
+    return not theirs or not ours or theirs == ours
+
+
+def class_key(machine: Machine) -> Key | None:
+    """Where the machine's class is; None when it wants a kind that we do not serve."""
+    ref = machine.spec.machine_class
+    served = ref.kind in ("", MACHINE_CLASS.resource.kind)
+    return Key(machine.metadata.namespace, ref.name) if served else None
+
+
+def secret_keys(machine_class: MachineClass) -> list[Key]:
+    """The secrets of a class, in the order in which later ones override earlier ones."""
+    refs = (machine_class.secret_ref, machine_class.credentials_secret_ref)
+    here = machine_class.metadata.namespace
+    return [Key(ref.namespace or here, ref.name) for ref in refs if ref is not None and ref.name]
+
+
+def _replacing(machine: Machine) -> tuple[str, ...]:
+    """Index: whose ration a machine uses up, being replaced, or a replacement on its way in."""
+    meta, current = machine.metadata, machine.status.current_status
+    steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
+    if steady or current.preserve_expiry_time is not None:
+        return ()
+    group = meta.controller.uid if meta.controller else _label_group(machine)
+    return (group,) if group else ()
+
+
+def _label_group(machine: Machine) -> str:
+    label = machine.metadata.labels.get(names.DEPLOYMENT_NAME_LABEL, "")
+    return f"{machine.metadata.namespace}/{label}" if label else ""

@@ -1,0 +1,77 @@
+"""Make what a driver is told about one machine, and its bootstrap token with it.
+
+Theory.      A request is made when its call begins, beside the workers: the class and its secrets
+             as they are then, and the user data filled in. A token is made for creations only; it
+             is the machine's own, found again by its name, and its end is moved with every try.
+Invariants.  Secrets go into the request and nowhere else.
+Source       mcm.md §3.1, §4.6.
+Called by    ``act``.
+"""
+
+from contextlib import suppress
+from datetime import timedelta
+
+from kubewright.api.core import SECRET
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.kube.client import Client
+from kubewright.machines.machine import userdata
+from kubewright.machines.machine.caches import Caches
+from kubewright.machines.machine.steps import Verb
+from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.gvk import Key
+
+
+class Requests:
+    """Makes requests; ``target`` is where the VMs' kubelets will join."""
+
+    def __init__(self, caches: Caches, target: Client, clock: Clock, token_groups: str) -> None:
+        self._caches = caches
+        self._target = target
+        self._clock = clock
+        self._groups = token_groups
+
+    async def make(self, machine: Machine, verb: Verb, patience: timedelta) -> MachineRequest:
+        """The request for a call. ``patience`` is how long a token must serve."""
+        found = self._caches.class_of(machine)
+        secret = dict(found.secret)
+        if verb is Verb.ENSURE and (raw := secret.get("userData")):
+            token = await self._token(machine, patience) if userdata.wants_token(raw) else ""
+            secret["userData"] = userdata.filled(raw, machine.metadata.name, token)
+        cls = found.machine_class or MachineClass()
+        return MachineRequest(
+            name=machine.metadata.name,
+            namespace=machine.metadata.namespace,
+            owner_uid=machine.metadata.uid,
+            machine_class=MachineClassRef(
+                cls.metadata.name, cls.metadata.namespace, cls.provider, cls.provider_spec, secret
+            ),
+            provider_id=machine.spec.provider_id,
+            node_name=names.node_name(machine.metadata.labels),
+            labels=machine.metadata.labels,
+            last_known_state=machine.status.last_known_state,
+        )
+
+    async def drop_token(self, machine: Machine) -> None:
+        """Delete the machine's token, if there is one."""
+        with suppress(NotFound):
+            await self._target.delete(SECRET, _key(machine.metadata.uid))
+
+    async def _token(self, machine: Machine, patience: timedelta) -> str:
+        uid, until = machine.metadata.uid, self._clock.now() + patience
+        key, secret = _key(uid), userdata.token_secret(self._clock)
+        data = userdata.token_data(machine.metadata.name, uid, secret, until, self._groups)
+        body = {"metadata": {"name": key.name}, "type": "bootstrap.kubernetes.io/token", "stringData": data}
+        try:
+            await self._target.create(SECRET, body, namespace=key.namespace)
+        except AlreadyExists:
+            later = {"stringData": {"expiration": rfc3339(until)}}
+            found = await self._target.patch(SECRET, key, later)
+            secret = found.data.get("token-secret", b"").decode()
+        return f"{userdata.token_id(uid)}.{secret}"
+
+
+def _key(uid: str) -> Key:
+    return Key(userdata.NAMESPACE, userdata.token_name(uid))

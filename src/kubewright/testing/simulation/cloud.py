@@ -1,0 +1,101 @@
+"""The way from a manager to the simulated cloud: calls that outlive their callers, and faults on the way.
+
+Theory.      As a request on a network, a driver call is carried out by the other side: a task of the
+             cloud's process. A manager that dies, or stops waiting, leaves its call behind; the cloud
+             finishes it. Faults are those of a real cloud: an error instead of the work, an error
+             after the work, an answer that comes late or never, no capacity.
+Invariants.  The driver inside sees each call at most once, and to its end.
+Called by    ``world``, which puts it between the product's ``Fenced`` and ``providers.sim``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from kubewright.base.clock import Clock
+from kubewright.driver.contract import Driver, Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.errors import Code, DriverError
+from kubewright.testing.simulation.loop import Process
+
+T = TypeVar("T")
+
+LEG_SECONDS = (0.001, 0.02)
+HANG_SECONDS = 4.0
+"""How long a call hangs before it does its work: less than ``MachineSettings.confirm_absent``."""
+LATE_SECONDS = 8.0
+
+Choose = Callable[[str, str], str]
+"""The fault word for a verb and a name; empty for none."""
+
+
+class RemoteDriver:
+    """A ``Driver`` on the other side of a network."""
+
+    def __init__(self, driver: Driver, cloud: Process, clock: Clock, choose: Choose) -> None:
+        self._driver = driver
+        self._cloud = cloud
+        self._clock = clock
+        self._choose = choose
+
+    async def create(self, request: MachineRequest) -> Instance:
+        return await self._call("create", request.name, lambda: self._driver.create(request))
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        return await self._call("initialize", request.name, lambda: self._driver.initialize(request))
+
+    async def delete(self, request: MachineRequest) -> None:
+        await self._call("delete", request.name, lambda: self._driver.delete(request))
+
+    async def status(self, request: MachineRequest) -> Instance:
+        return await self._call("status", request.name, lambda: self._driver.status(request))
+
+    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+        return await self._call("list", machine_class.name, lambda: self._driver.list(machine_class))
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        return await self._driver.volume_ids(volumes)
+
+    async def _call(self, verb: str, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        answer: asyncio.Future[tuple[Any, DriverError | None]] = asyncio.get_running_loop().create_future()
+        word = self._choose(verb, name)
+        self._cloud.spawn(self._serve(word, work, answer), name=f"{verb} {name}")
+        result, error = await answer
+        if error is not None:
+            raise error
+        found: T = result
+        return found
+
+    async def _serve(
+        self,
+        word: str,
+        work: Callable[[], Awaitable[Any]],
+        answer: asyncio.Future[tuple[Any, DriverError | None]],
+    ) -> None:
+        await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS))
+        result: Any = None
+        error = await self._before(word)
+        if error is None:
+            try:
+                result = await work()
+            except DriverError as refused:
+                error = refused
+            error = await self._after(word, error)
+        if not answer.done() and word != "lost":
+            answer.set_result((result, error))
+
+    async def _before(self, word: str) -> DriverError | None:
+        match word:
+            case "fail":
+                return DriverError.of(Code.Unavailable, "the cloud is not to be reached (injected)")
+            case "quota":
+                return DriverError.of(Code.ResourceExhausted, "no capacity left (injected)")
+            case "hang":
+                await self._clock.sleep(HANG_SECONDS)
+        return None
+
+    async def _after(self, word: str, error: DriverError | None) -> DriverError | None:
+        if word == "late":
+            await self._clock.sleep(LATE_SECONDS)
+        if word == "fail-after" and error is None:
+            return DriverError.of(Code.Internal, "the answer got lost in the cloud (injected)")
+        return error

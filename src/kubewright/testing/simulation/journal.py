@@ -1,0 +1,170 @@
+"""What happens in a world, the moment it happens: the server's commits, the cloud's changes, the trace.
+
+Theory.      The API server writes to a ``Log`` and the simulated cloud to a ``Store``; both are seams
+             of the product. Here they are memories that survive the processes in front of them, and
+             every change that enters one of them is a ``Step`` that listeners hear at once. So the
+             invariants see each state that ever was, in order, and cannot disturb it.
+Invariants.  A step is told after it is in the picture, before anybody else can act on it. Listeners
+             do not raise. The trace is text, one line for one event, and has nothing in it that is
+             not decided by the seed.
+Called by    ``world``; heard by ``judge`` and ``world`` (who kills after the n-th write).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from kubewright.apiserver.store import Change
+from kubewright.apiserver.store.log import Row
+from kubewright.providers.sim.store import Store
+from kubewright.providers.sim.vm import Vm
+from kubewright.providers.sim.volumes import Volume
+
+Object = Mapping[str, Any]
+
+MACHINES = "machines.machine.sapcloud.io"
+MACHINE_SETS = "machinesets.machine.sapcloud.io"
+MACHINE_DEPLOYMENTS = "machinedeployments.machine.sapcloud.io"
+MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
+NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
+WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, NODES, PODS))
+"""What the picture holds decoded; of everything else only the bytes are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiStep:
+    """One committed write. ``old`` None: made; ``new`` None: gone (``old`` is then the last state)."""
+
+    resource: str
+    key: str
+    old: Object | None
+    new: Object | None
+    cluster: str = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class VmStep:
+    """A VM came (``old`` None), changed, or is gone without a trace (``new`` None)."""
+
+    old: Vm | None
+    new: Vm | None
+
+
+Step = ApiStep | VmStep
+Listener = Callable[[Step], None]
+
+
+class Journal:
+    """The memory of one world. ``lines`` is its trace."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.lines: list[str] = []
+        self.objects: dict[str, dict[str, Object]] = {resource: {} for resource in sorted(WATCHED)}
+        self.vms: dict[str, Vm] = {}
+        self._now = now
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Tell ``listener`` of every step from now on."""
+        self._listeners.append(listener)
+
+    def say(self, who: str, what: str) -> None:
+        """One line of the trace."""
+        self.lines.append(f"{self._now():.6f} {who}: {what}")
+
+    def digest(self) -> str:
+        """The trace in a word, to compare runs by."""
+        return blake2b("\n".join(self.lines).encode(), digest_size=16).hexdigest()
+
+    def committed(self, cluster: str, changes: Sequence[Change]) -> None:
+        """The server has written a batch."""
+        for change in changes:
+            new = change.new
+            verb = "gone" if change.gone else "made" if change.old is None else "is"
+            seal = blake2b(new.data, digest_size=6).hexdigest()
+            self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version} {seal}")
+            if new.resource in WATCHED:
+                self._enter(cluster, change)
+
+    def _enter(self, cluster: str, change: Change) -> None:
+        new, known = change.new, self.objects[change.new.resource]
+        after = orjson.loads(new.data)
+        before = known.get(new.key)
+        if change.gone:
+            known.pop(new.key, None)
+            self._tell(ApiStep(new.resource, new.key, before or after, None, cluster))
+        else:
+            known[new.key] = after
+            self._tell(ApiStep(new.resource, new.key, before, after, cluster))
+
+    def vm_is(self, vm: Vm) -> None:
+        """The cloud has made or changed a VM."""
+        before = self.vms.get(vm.id)
+        self.vms[vm.id] = vm
+        leaving = "" if vm.gone_at is None else " leaving"
+        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {'made' if before is None else 'is'}{leaving}")
+        self._tell(VmStep(before, vm))
+
+    def vm_gone(self, vm: Vm) -> None:
+        """Nothing of a VM is left."""
+        self.vms.pop(vm.id, None)
+        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} gone")
+        self._tell(VmStep(vm, None))
+
+    def _tell(self, step: Step) -> None:
+        for listener in self._listeners:
+            listener(step)
+
+
+class MemoryLog:
+    """The API server's disk: outlives the server, and tells the journal of every commit."""
+
+    def __init__(self, journal: Journal, cluster: str) -> None:
+        self._journal = journal
+        self._cluster = cluster
+        self._rows: dict[tuple[str, str], Row] = {}
+        self._version = 0
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        """As ``apiserver.store.log.Log``."""
+        return self._version, list(self._rows.values())
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """As ``apiserver.store.log.Log``."""
+        for change in changes:
+            new = change.new
+            if change.gone:
+                self._rows.pop((new.resource, new.key), None)
+            else:
+                self._rows[new.resource, new.key] = (new.resource, new.key, new.version, new.data)
+            self._version = change.version
+        self._journal.committed(self._cluster, changes)
+
+    def checkpoint(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """The memory stays."""
+
+
+class VmStore(Store):
+    """The simulated cloud's disk: keeps nothing, since the cloud does not die, but tells the journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(None)
+        self._journal = journal
+
+    def save_vm(self, vm: Vm) -> None:
+        self._journal.vm_is(vm)
+
+    def drop_vm(self, vm: Vm) -> None:
+        self._journal.vm_gone(vm)
+
+    def save_volume(self, volume: Volume) -> None:
+        """Disks are not watched."""
+
+    def drop_volume(self, volume: Volume) -> None:
+        """Disks are not watched."""

@@ -1,0 +1,183 @@
+"""An event loop in which time is a number, chance is a seed, and a process can be killed.
+
+Theory.      Nothing here waits for anything real: no sockets, no threads, no clock. When nobody can
+             run, time jumps to the next timer; when several can, the seed says in which order. So
+             a run is a function of its seed, on every machine and under every PYTHONHASHSEED.
+             Which *process* a task belongs to is a context variable that its children inherit. To
+             kill a process is to never run anything of it again: what it was about to do is thrown
+             away, and no ``finally`` gets a word in, as with ``kill -9``.
+Invariants.  Callbacks of one turn run in a seeded order; no turn begins before the last one is over.
+             Nothing of a dead process runs, ever. Its coroutines are kept, so that the garbage
+             collector cannot wake their ``finally`` blocks either, until ``bury``.
+Called by    ``world``. Like every loop, it is used from one thread.
+"""
+
+import asyncio
+import contextvars
+import heapq
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from kubewright.base.clock import LoopClock
+
+TURNS_WITHOUT_TIME = 200_000
+"""Turns of the loop at one moment after which somebody must be running in a circle."""
+
+_PROCESS: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
+
+
+class Standstill(Exception):
+    """Nobody can run, and no timer is set: nothing will ever happen again."""
+
+
+class Circle(Exception):
+    """Somebody is always ready and time never passes: a loop without a wait."""
+
+
+class Process:
+    """Tasks that live and die together. Not an operating system's process: only its failures."""
+
+    def __init__(self, loop: "SimLoop", name: str) -> None:
+        self.name = name
+        self.alive = True
+        self._loop = loop
+        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._context = contextvars.Context()
+        self._context.run(_PROCESS.set, self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}{'' if self.alive else ', dead'}>"
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
+        """Begin a task of this process, whoever calls. A dead process begins nothing."""
+        if not self.alive:
+            work.close()
+            return self._loop.create_task(_nothing(), name=name)
+        return self._loop.create_task(work, name=name or None, context=self._context.copy())
+
+    def kill(self) -> None:
+        """The end, between two awaits of whatever runs. Must not be called by its own tasks."""
+        assert _PROCESS.get() is not self, "a process is killed from outside"
+        if self.alive:
+            self.alive = False
+            self._loop.forget(self, list(self._tasks))
+
+    def owns(self, task: asyncio.Task[Any]) -> None:
+        """The loop says: this task is yours."""
+        self._tasks.add(task)
+
+
+async def _nothing() -> None:
+    """What a dead process does."""
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """See the module. ``seed`` decides every order that is not decided otherwise."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._turns = 0
+        self._chance = LoopClock(seed=seed).random
+        self._selector = self
+        self._dead: list[asyncio.Task[Any]] = []
+        self._ready: Any
+        self._scheduled: list[Any]
+        self.trouble: list[str] = []
+        """What nobody caught: exceptions of tasks that nobody awaited."""
+
+    # ------------------------------------------------------------ what a loop must have
+
+    def time(self) -> float:
+        """Seconds since the world began."""
+        return self._now
+
+    def select(self, _timeout: float | None) -> list[Any]:
+        """As a selector: nothing comes from outside."""
+        return []
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Remember what nobody caught; the judge of the run decides what it means."""
+        error = context.get("exception")
+        self.trouble.append(f"{context.get('message')}: {type(error).__name__}: {error}")
+
+    def create_task(
+        self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None
+    ) -> asyncio.Task[Any]:
+        """As usual; the task belongs to the process of its context."""
+        task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context)
+        process = _PROCESS.get() if context is None else context.get(_PROCESS)
+        if process is not None:
+            process.owns(task)
+        return task
+
+    def _process_events(self, _events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    # ------------------------------------------------------------ order and time
+
+    def _run_once(self) -> None:
+        self._prepare()
+        super()._run_once()  # type: ignore[misc]
+
+    def _prepare(self) -> None:
+        """Jump if nobody can run; then put everybody who can into the seed's order."""
+        ready, timers = self._ready, self._scheduled
+        self._drop_cancelled()
+        if not ready and timers and not self._stopping:
+            self._now, self._turns = max(self._now, timers[0]._when), 0
+        while timers and timers[0]._when <= self._now:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False
+            ready.append(timer)
+        living = [handle for handle in ready if _lives(handle)]
+        ready.clear()
+        if len(living) > 1:
+            self._chance.shuffle(living)
+        ready.extend(living)
+        self._guard()
+
+    def _drop_cancelled(self) -> None:
+        timers = self._scheduled
+        while timers and (timers[0]._cancelled or not _lives(timers[0])):
+            timer = heapq.heappop(timers)
+            timer._scheduled = False
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1
+
+    def _guard(self) -> None:
+        if self._stopping:
+            return
+        self._turns += 1
+        if self._turns > TURNS_WITHOUT_TIME:
+            raise Circle(f"{self._turns} turns at {self._now:.6f} s: {self._ready[0] if self._ready else ''}")
+        if not self._ready and not self._scheduled:
+            raise Standstill("nothing will ever happen again")
+
+    # ------------------------------------------------------------ death
+
+    def forget(self, process: Process, tasks: list[asyncio.Task[Any]]) -> None:
+        """Keep a dead process' tasks, and take what they were about to do out of this turn."""
+        self._dead += tasks
+        for handle in self._ready:
+            if not handle._cancelled and handle._context.get(_PROCESS) is process:
+                handle.cancel()
+
+    def bury(self) -> None:
+        """After the last turn: close the loop, then let the dead go. What they say now is not heard."""
+        self.close()
+        for task in self._dead:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with suppress(BaseException):
+                task.get_coro().close()
+        self._dead.clear()
+
+
+def _lives(handle: Any) -> bool:
+    process = handle._context.get(_PROCESS)
+    return process is None or process.alive

@@ -1,0 +1,206 @@
+"""Between processes: requests and watches that take their time, and ends that die without a word.
+
+Theory.      A server runs in a process of its own. A request is a task of the server's process, and
+             the client waits for its answer; so a client that is killed, cancelled or out of time
+             leaves behind a request that is carried out all the same, as on a real network. A watch
+             is a connection: chunks travel one after the other, and it breaks when either end dies.
+             Every leg takes a moment that the seed draws, so that no order can be relied upon.
+Invariants.  A server that is down refuses. A request in flight when it dies gets no answer, only a
+             broken connection; whether it was carried out is not known to its sender.
+Called by    ``world``. Faults are wrapped around a ``Line`` by ``testing.faults.Faulty``.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+
+from kubewright.base.clock import Clock
+from kubewright.base.limits import REQUEST_SECONDS
+from kubewright.kube.answers import failure
+from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut
+from kubewright.testing.simulation.loop import Process
+from kubewright.wire.http import Handler, Request, Response
+
+LEG_SECONDS = (0.0002, 0.003)
+"""How long one leg of a request may take: the seed draws between these."""
+
+READS = ("GET", "HEAD", "OPTIONS")
+
+Asked = Callable[[str, Request], None]
+Answered = Callable[[str, Request, Response], None]
+Answer = Response | Disconnected
+
+
+class Host:
+    """One API server as the network sees it: up or down, and who has a connection to it."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = name
+        self.clock = clock
+        self.process: Process | None = None
+        self.reachable = True
+        self.on_asked: list[Asked] = []
+        self.on_answered: list[Answered] = []
+        self._handle: Handler | None = None
+        self._waiting: dict[asyncio.Future[Answer], None] = {}
+        self._watches: dict[_Watch, None] = {}
+
+    def up(self, process: Process, handle: Handler) -> None:
+        """A server answers from now on."""
+        self.process, self._handle = process, handle
+
+    def down(self) -> None:
+        """Kill the server: what is in flight is lost, watches break, new requests are refused."""
+        if self.process is not None:
+            self.process.kill()
+        self._handle = None
+        self.cut()
+
+    def cut(self) -> None:
+        """Break all connections; what was asked is still carried out."""
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting:
+            if not answer.done():
+                answer.set_result(Disconnected(f"{self.name}: connection reset"))
+        for watch in tuple(self._watches):
+            watch.close(Disconnected(f"{self.name}: connection reset"))
+
+    def leave(self, client: Process) -> None:
+        """A client is dead: its kernel closes what it had open."""
+        for watch in tuple(self._watches):
+            if watch.client is client:
+                watch.close(None)
+
+    def take(self, client: Process, request: Request) -> asyncio.Future[Answer]:
+        """Begin a request; the future has what comes back, if anything does.
+
+        Raises:
+            ConnectFailed: nobody is there.
+        """
+        process, handle = self.process, self._handle
+        if not self.reachable or process is None or handle is None:
+            raise ConnectFailed(f"{self.name}: connection refused")
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[answer] = None
+        process.spawn(self._serve(client, request, handle, answer), name=f"serve {request.method}")
+        return answer
+
+    def watch(self, client: Process, chunks: AsyncGenerator[bytes, None]) -> "_Watch":
+        """Carry a stream's chunks to ``client``."""
+        assert self.process is not None
+        watch = _Watch(client, self.clock)
+        self._watches[watch] = None
+        watch.task = self.process.spawn(watch.carry(chunks, self._leg), name="watch")
+        watch.on_close = lambda: self._watches.pop(watch, None)
+        return watch
+
+    async def _serve(
+        self, client: Process, request: Request, handle: Handler, answer: asyncio.Future[Answer]
+    ) -> None:
+        await self.clock.sleep(self._leg())
+        for asked in self.on_asked:
+            asked(client.name, request)
+        response = await handle(request)
+        for answered in self.on_answered:
+            answered(client.name, request, response)
+        await self.clock.sleep(self._leg())
+        self._waiting.pop(answer, None)
+        if answer.done() or not client.alive:
+            if response.stream is not None:
+                await response.stream.aclose()
+            return
+        answer.set_result(response)
+
+    def _leg(self) -> float:
+        return self.clock.random.uniform(*LEG_SECONDS)
+
+
+class _Watch:
+    """One stream on its way from a server to a client."""
+
+    def __init__(self, client: Process, clock: Clock) -> None:
+        self.client = client
+        self.task: asyncio.Task[None] | None = None
+        self.on_close: Callable[[], object] = lambda: None
+        self._clock = clock
+        self._chunks: list[bytes] = []
+        self._end: Disconnected | None = None
+        self._ended = False
+        self._news = asyncio.Event()
+
+    async def carry(self, chunks: AsyncGenerator[bytes, None], leg: Callable[[], float]) -> None:
+        """The server's side."""
+        try:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    await self._clock.sleep(leg())
+                    self._chunks.append(chunk)
+                    self._news.set()
+        finally:
+            self._over(None)
+
+    async def read(self) -> AsyncGenerator[bytes, None]:
+        """The client's side."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            chunks, self._chunks = self._chunks, []
+            for chunk in chunks:
+                yield chunk
+            if self._ended and not self._chunks:
+                if self._end is not None:
+                    raise self._end
+                return
+
+    def close(self, error: Disconnected | None) -> None:
+        """The connection is gone, at both ends."""
+        self._over(error)
+        if self.task is not None:
+            self.task.cancel()
+
+    def _over(self, error: Disconnected | None) -> None:
+        if not self._ended:
+            self._ended, self._end = True, error
+            self.on_close()
+            self._news.set()
+
+
+class Line:
+    """A client's way to a server: a ``kube.transport.Transport``."""
+
+    def __init__(self, host: Host, client: Process) -> None:
+        self._host = host
+        self._client = client
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``."""
+        answer = self._host.take(self._client, request)
+        try:
+            async with asyncio.timeout(timeout):
+                got = await answer
+        except TimeoutError:
+            raise TimedOut(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
+        if isinstance(got, Disconnected):
+            raise got
+        return got
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        return self._stream(request)
+
+    @asynccontextmanager
+    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        response = await self.request(request, timeout=REQUEST_SECONDS)
+        if response.status >= 400:
+            raise failure(response)
+        if response.stream is None:
+            raise BadAnswer(f"{request.method} {request.path}: the server answered without a stream")
+        watch = self._host.watch(self._client, response.stream)
+        try:
+            async with aclosing(watch.read()) as chunks:
+                yield chunks
+        finally:
+            watch.close(None)
+
+    async def close(self) -> None:
+        """Nothing to give up."""

@@ -1,0 +1,145 @@
+"""What goes wrong in a run, as a value: it can be drawn from a seed, printed, read back and shrunk.
+
+Theory.      A fault has a place, a number and a word. The place says where it strikes: ``api``, the
+             n-th request of the managers; ``watch``, their n-th watch; ``call``, the n-th call of the
+             driver; ``at``, a moment in seconds after the story began. So ``call:4:fail-after`` means
+             that the fourth driver call does its work and answers with an error. A schedule without
+             one of its faults is a schedule too, which is all that shrinking needs.
+Invariants.  ``parse(str(schedule)) == schedule``. A fault strikes at most once. No drawn fault lasts
+             for ever, so every world can come to rest.
+Called by    ``world`` (strikes), ``search`` (draws and shrinks), the command line.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random  # noqa: TID251 -- only the type; every generator comes from a clock
+
+from kubewright.base.errors import InvalidInput
+from kubewright.testing import faults
+from kubewright.testing.faults import Answer, Break, Bunch, Cut, Delay, Lag, Lose, LoseAnswer, Silence
+
+
+def _refusal(code: int, reason: str, retry_after: int | None = None) -> Answer:
+    body = f'{{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{reason}","code":{code}}}'
+    return Answer(code, body.encode(), retry_after=retry_after)
+
+
+API: Mapping[str, faults.Fault] = {
+    "lose": Lose(),
+    "lose-answer": LoseAnswer(),
+    "delay": Delay(2.0),
+    "too-late": Delay(40.0),
+    "conflict": _refusal(409, "Conflict"),
+    "throttle": _refusal(429, "TooManyRequests", 1),
+    "error": _refusal(500, "InternalError"),
+    "unavailable": _refusal(503, "ServiceUnavailable"),
+}
+"""What may befall a request of a manager."""
+
+WATCH: Mapping[str, faults.Fault] = {
+    "cut": Cut(3),
+    "break": Break(1),
+    "silence": Silence(2),
+    "lag": Lag(1.0),
+    "bunch": Bunch(4),
+    "expired": faults.GONE,
+    "expire": faults.GONE_IN_STREAM,
+    "refuse": Lose(),
+}
+"""What may befall a watch of a manager."""
+
+CALL = ("fail", "fail-after", "hang", "late", "lost", "quota")
+"""What may befall a driver call: an error before or after it did its work, an answer that comes late, or
+never, or a refusal for want of capacity."""
+
+AT = (
+    "kill",
+    "restart-server",
+    "cut-all",
+    "unreachable",
+    "vm-dies",
+    "kubelet-stops",
+    "vm-vanishes",
+    "node-deleted",
+    "clock-ahead",
+    "clock-behind",
+    "second-manager",
+)
+"""What may happen to the world as a whole."""
+
+WORDS: Mapping[str, tuple[str, ...]] = {"api": tuple(API), "watch": tuple(WATCH), "call": CALL, "at": AT}
+
+NODE_FAULTS = frozenset(("vm-dies", "kubelet-stops", "vm-vanishes", "node-deleted"))
+"""Faults after which machines may rightly be replaced."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """``number`` counts from 1 for requests, watches and calls; for ``at`` it is seconds."""
+
+    place: str
+    number: float
+    word: str
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.number:g}:{self.word}"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The faults of one run, in no particular order."""
+
+    faults: tuple[Fault, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.faults))
+
+    def at(self, place: str) -> dict[float, str]:
+        """The words for a place, by number."""
+        return {fault.number: fault.word for fault in self.faults if fault.place == place}
+
+    def has(self, words: frozenset[str]) -> bool:
+        """Whether any of these faults is in it."""
+        return any(fault.word in words for fault in self.faults)
+
+
+CALM = Schedule()
+
+
+def parse(text: str) -> Schedule:
+    """Read ``api:17:lose,at:3.5:kill``.
+
+    Raises:
+        InvalidInput: it is no schedule; the message names the part.
+    """
+    return Schedule(tuple(_fault(part) for part in text.split(",") if part.strip()))
+
+
+def _fault(text: str) -> Fault:
+    place, _, rest = text.strip().partition(":")
+    number, _, word = rest.partition(":")
+    if word not in WORDS.get(place, ()):
+        raise InvalidInput(f"{text!r} is no fault: place:number:word, with {_known()}")
+    try:
+        return Fault(place, float(number), word)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is no fault: {number!r} is no number") from None
+
+
+def _known() -> str:
+    return "; ".join(f"{place}: {', '.join(words)}" for place, words in WORDS.items())
+
+
+def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int = 120) -> Schedule:
+    """A hostile schedule: up to ``most`` faults, early enough to meet something."""
+    numbers: Mapping[str, Callable[[], float]] = {
+        "api": lambda: chance.randint(1, requests),
+        "watch": lambda: chance.randint(1, 24),
+        "call": lambda: chance.randint(1, 24),
+        "at": lambda: round(chance.uniform(0.0, seconds), 2),
+    }
+    found: set[Fault] = set()
+    for _ in range(chance.randint(1, most)):
+        place = chance.choice(("api", "api", "watch", "call", "at", "at"))
+        found.add(Fault(place, float(numbers[place]()), chance.choice(WORDS[place])))
+    return Schedule(tuple(sorted(found)))

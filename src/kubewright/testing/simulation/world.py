@@ -1,0 +1,278 @@
+"""A whole world in one event loop: API server, cloud, kubelets, and managers that can be killed.
+
+Theory.      Every part is a process of its own (``loop.Process``) with a clock of its own, and talks
+             to the others over ``network`` and ``cloud``, where the schedule's faults strike. The
+             server's objects and the cloud's VMs survive everything; a manager survives nothing: a
+             new one begins with empty caches and no memory, as after ``kill -9``.
+Invariants.  A run is a function of seed, schedule and story. Faults come from outside only: no part
+             of the product knows that it is being tried.
+Called by    ``run``. Words for stories are in ``person``.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from kubewright import builtin
+from kubewright.apiserver.server import ApiServer
+from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.kit import machine_kit
+from kubewright.compose.options import Options
+from kubewright.driver.contract import Driver
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.transport import Transport
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.kubelets import Kubelets
+from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.runtime.leader import Elector, LostLease, identity
+from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Settings as ManagerSettings
+from kubewright.testing.faults import Fault as Harm
+from kubewright.testing.faults import Faulty, is_watch
+from kubewright.testing.simulation.clock import SimClock
+from kubewright.testing.simulation.cloud import RemoteDriver
+from kubewright.testing.simulation.journal import ApiStep, Journal, MemoryLog, Step, VmStep, VmStore
+from kubewright.testing.simulation.loop import Process, SimLoop
+from kubewright.testing.simulation.network import READS, Host, Line
+from kubewright.testing.simulation.schedule import API, CALM, WATCH, Schedule
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
+
+RESTART_SECONDS = 0.7
+"""From a manager's or server's death to the next one's first breath."""
+
+OPTIONS = Options(
+    machine=MachineSettings(
+        creation_timeout=timedelta(minutes=5),
+        health_timeout=timedelta(seconds=60),
+        resource_exhausted_retry=timedelta(seconds=30),
+    ),
+    grace=40.0,
+)
+"""Time-outs short enough that no story takes an hour, and long enough that none strikes by accident."""
+
+MANAGER = "manager"
+UNCOUNTED = ("/leases", "/events")
+"""Writes that say nothing about machines: who leads, and what people are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What is to happen besides the story.
+
+    ``kill_after``  kill the manager after so many writes of the story (0: never)
+    ``elect``       managers elect a leader
+    ``driver``      wraps the driver of every manager: how mutations are made
+    """
+
+    seed: int = 0
+    schedule: Schedule = CALM
+    kill_after: int = 0
+    elect: bool = False
+    options: Options = OPTIONS
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the managers did since the story began, and what was done to them."""
+
+    writes: int = 0
+    requests: int = 0
+    calls: int = 0
+    watches: int = 0
+    kills: int = 0
+    struck: dict[str, int] = field(default_factory=dict)
+    last_write: float = 0.0
+
+    def strike(self, word: str) -> None:
+        self.struck[word] = self.struck.get(word, 0) + 1
+
+
+class World:
+    """See the module. ``begin`` first; ``tell`` marks the moment from which writes and faults count."""
+
+    def __init__(self, loop: SimLoop, plot: Plot) -> None:
+        self.loop = loop
+        self.plot = plot
+        self.journal = Journal(loop.time)
+        self.counts = Counts()
+        self.telling = False
+        self.began = 0.0
+        self.hand = Process(loop, "person")
+        self.fate = Process(loop, "fate")
+        self.cloud_process = Process(loop, "cloud")
+        self.kubelets = Process(loop, "kubelets")
+        self.managers: list[Process] = []
+        self.host = Host("control", self.clock("network"))
+        self._disk = MemoryLog(self.journal, "control")
+        self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
+        self.driver: Driver = SimDriver(self.cloud)
+        self.client = self.connect(self.hand, self.clock("person"))
+        self._lives = 0
+        self._harm = {place: plot.schedule.at(place) for place in ("api", "watch", "call")}
+        self.host.on_asked.append(self._asked)
+        self.host.on_answered.append(self._answered)
+        self.journal.listen(self._count_vm)
+
+    # ------------------------------------------------------------ parts
+
+    def clock(self, name: str) -> SimClock:
+        """A clock for one part, with draws of its own."""
+        return SimClock(self.loop, f"{self.plot.seed}/{name}")
+
+    def connect(self, process: Process, clock: SimClock) -> Client:
+        """A client on a good line."""
+        return Client(Line(self.host, process), clock, name="control")
+
+    async def begin(self) -> None:
+        """Server and kubelets; the managers come later, when there are CRDs."""
+        await self.start_server()
+        self.kubelets.spawn(self._be_kubelets(), name="kubelets")
+
+    async def start_server(self) -> None:
+        """A server on the objects that are there."""
+        self._lives += 1
+        process = Process(self.loop, "server")
+        server = ApiServer(self.clock(f"server {self._lives}"), log=self._disk)
+        await process.spawn(server.start(), name="start")
+        self.host.up(process, server.handle)
+
+    async def _be_kubelets(self) -> None:
+        informers = Informers(self.connect(self.kubelets, self.clock("kubelets")))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informers.run())
+            group.create_task(Kubelets(self.cloud, informers, KubeletSettings()).run())
+
+    def start_manager(self) -> Process:
+        """One more manager, with nothing in its memory."""
+        self._lives += 1
+        process = Process(self.loop, f"{MANAGER}-{self._lives}")
+        self.managers.append(process)
+        self.journal.say("fate", f"{process.name} starts")
+        process.spawn(self._manage(process), name="manager")
+        return process
+
+    async def _manage(self, process: Process) -> None:
+        """A process that starts anew when it loses the lead."""
+        clock = self.clock(process.name)
+        while True:
+            client = Client(self._bad_line(process, clock), clock, name="control")
+            elector = None
+            if self.plot.elect:
+                elector = Elector(
+                    client, clock, Key("default", "kubewright"), identity=identity(process.name, clock)
+                )
+            try:
+                await self._manager(client, clock, elector).run(asyncio.Event())
+            except LostLease:
+                self.journal.say(process.name, "has lost the lease")
+                await clock.sleep(RESTART_SECONDS)
+
+    def _manager(self, client: Client, clock: SimClock, elector: Elector | None) -> Manager:
+        driver = RemoteDriver(self.driver, self.cloud_process, self.clock("calls"), self._call_fault)
+        options = replace(self.plot.options, controllers=("*",))
+        kit = machine_kit(client, client, driver, clock, options)
+        loops = builtin.controllers(
+            kit.informers[0], settings=builtin.Settings(nodes=NodeSettings(grace=options.grace))
+        )
+        return Manager(
+            clock,
+            [*kit.controllers, *loops.controllers],
+            kit.informers,
+            background=[*kit.background, *loops.background],
+            services=kit.services,
+            elector=elector,
+            settings=ManagerSettings(),
+        )
+
+    # ------------------------------------------------------------ death
+
+    def kill_manager(self, process: Process, *, again: bool = True) -> None:
+        """``kill -9``, and a new one a moment later."""
+        if not process.alive:
+            return
+        process.kill()
+        self.managers.remove(process)
+        self.host.leave(process)
+        self.counts.kills += 1
+        self.journal.say("fate", f"{process.name} is killed")
+        if again:
+            self.fate.spawn(self._again())
+
+    async def _again(self) -> None:
+        await self.clock("fate").sleep(RESTART_SECONDS)
+        self.start_manager()
+
+    async def restart_server(self) -> None:
+        """The API server dies, and comes back with what it had acknowledged."""
+        self.journal.say("fate", "the server is killed")
+        self.host.down()
+        await self.clock("fate").sleep(RESTART_SECONDS)
+        await self.start_server()
+
+    # ------------------------------------------------------------ counting and striking
+
+    def tell(self) -> None:
+        """The story begins: from here on writes count and faults strike."""
+        self.telling, self.began = True, self.loop.time()
+        self.counts = Counts(last_write=self.began)
+        self.journal.say("fate", "the story begins")
+
+    def _asked(self, client: str, request: Request) -> None:
+        if client.startswith(MANAGER):
+            self.counts.requests += 1
+
+    def _answered(self, client: str, request: Request, response: Response) -> None:
+        if request.method in READS or not client.startswith(MANAGER) or response.status >= 400:
+            return
+        self.journal.say(client, f"{request.method} {request.path}")
+        if not any(part in request.path for part in UNCOUNTED):
+            self._wrote()
+
+    def _count_vm(self, step: Step) -> None:
+        if isinstance(step, VmStep) and step.new is not None:
+            made = step.old is None
+            ended = step.old is not None and step.old.gone_at is None and step.new.gone_at is not None
+            if made or ended:
+                self._wrote()
+
+    def _wrote(self) -> None:
+        self.counts.writes += 1
+        self.counts.last_write = self.loop.time()
+        if self.telling and self.counts.writes == self.plot.kill_after:
+            for process in tuple(self.managers):
+                self.kill_manager(process)
+
+    def _bad_line(self, process: Process, clock: SimClock) -> Transport:
+        return Faulty(Line(self.host, process), clock, self._api_fault)
+
+    def _api_fault(self, request: Request) -> Harm | None:
+        if not self.telling:
+            return None
+        if is_watch(request):
+            self.counts.watches += 1
+            word = self._harm["watch"].pop(self.counts.watches, "")
+            return self._struck("watch", word, WATCH.get(word))
+        self.counts.requests += 0
+        self._requests = getattr(self, "_requests", 0) + 1
+        word = self._harm["api"].pop(self._requests, "")
+        return self._struck("api", word, API.get(word))
+
+    def _struck(self, place: str, word: str, harm: Harm | None) -> Harm | None:
+        if word:
+            self.counts.strike(f"{place}:{word}")
+            self.journal.say("fate", f"{place} {word}")
+        return harm
+
+    def _call_fault(self, verb: str, name: str) -> str:
+        if not self.telling:
+            return ""
+        self.counts.calls += 1
+        word = self._harm["call"].pop(self.counts.calls, "")
+        if word:
+            self.counts.strike(f"call:{word}")
+            self.journal.say("fate", f"{word}: {verb} of {name}")
+        return word
