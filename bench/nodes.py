@@ -36,16 +36,6 @@ class NodeMaker:
             for _ in range(AT_ONCE):
                 group.create_task(self._work())
 
-    async def silence(self, name: str, *, silent: bool) -> None:
-        """Say that a node's kubelet fell silent, or is back, as the node controller would."""
-        await self._client.patch(
-            NODE,
-            Key("", name),
-            {"status": {"conditions": [_ready(self._client, "Unknown" if silent else "True")]}},
-            subresource="status",
-            content_type=STRATEGIC_PATCH,
-        )
-
     def _changed(self, change: Change[Machine]) -> None:
         machine = change.after()
         if machine is None or machine.metadata.deleting or not machine.spec.provider_id:
@@ -79,6 +69,18 @@ def _cluster_key(name: str) -> Any:
     from kubewright.wire.gvk import Key
 
     return Key("", name)
+
+
+async def silence(client: Client, name: str, *, silent: bool) -> None:
+    """Say that a node's kubelet fell silent, or is back, as the node life cycle controller would."""
+    conditions = [_ready(client, "Unknown" if silent else "True")]
+    await client.patch(
+        NODE,
+        Key("", name),
+        {"status": {"conditions": conditions}},
+        subresource="status",
+        content_type=STRATEGIC_PATCH,
+    )
 
 
 def _ready(client: Client, status: str) -> dict[str, str]:

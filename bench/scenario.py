@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from statistics import median
 from typing import Any
 
-from bench.nodes import NodeMaker
+from bench.nodes import NodeMaker, silence
 from bench.process import usage
 from bench.requests import Asked, ours, total, writes
 from bench.table import Phase, Result
@@ -61,7 +62,7 @@ class Scenario:
     async def _told(self) -> Result:
         watcher, count = self._watcher, self._count
         await self._phase("create", self._create, lambda: watcher.running == count, limit=count)
-        unknown = await self._silence() if self._nodes is not None else float("nan")
+        unknown = await self._silence()
         at_rest = await self._rest()
         limit = count + self._surge
         await self._phase("roll", self._roll, self._rolled, limit=limit, floor=count - self._slack)
@@ -163,16 +164,14 @@ class Scenario:
 
     async def _silence(self) -> float:
         """A sample of nodes falls silent, one after another: how long until their machines say Unknown."""
-        assert self._nodes is not None
-        waits = []
-        names = [node.metadata.name for node in (await self._world.client.list(NODE))[:SAMPLE]]
-        for name in names:
-            key = Key(NAME.namespace, name)
+        client, watcher, waits = self._world.client, self._watcher, []
+        for node in (await client.list(NODE))[:SAMPLE]:
+            name = node.metadata.name
+            moment = (Key(NAME.namespace, name), MachinePhase.UNKNOWN.value)
             began = self._clock.monotonic()
-            await self._nodes.silence(name, silent=True)
-            moment = (key, MachinePhase.UNKNOWN.value)
-            await self._watcher.until(lambda m=moment: m in self._watcher.became, 30, name)  # type: ignore[misc]
-            waits.append(self._watcher.became[moment] - began)
-            await self._nodes.silence(name, silent=False)
-        await self._watcher.until(lambda: self._watcher.running == self._count, 60, "recovery")
+            await silence(client, name, silent=True)
+            await watcher.until(partial(watcher.became.__contains__, moment), 30, f"{name} is Unknown")
+            waits.append(watcher.became[moment] - began)
+            await silence(client, name, silent=False)
+        await watcher.until(lambda: watcher.running == self._count, 60, "all machines recover")
         return median(waits)

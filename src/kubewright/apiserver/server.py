@@ -9,11 +9,11 @@ Called by    ``compose`` and every test that needs Kubernetes.
 """
 
 import asyncio
-import contextlib
 import secrets
 from pathlib import Path
 
 import orjson
+import structlog
 
 from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
@@ -29,6 +29,8 @@ from kubewright.apiserver.store import Store
 from kubewright.apiserver.store.log import Log, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.wire.http import Request, Response, User
+
+log = structlog.get_logger("kubewright.apiserver")
 
 
 class ApiServer:
@@ -61,13 +63,13 @@ class ApiServer:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.handle(Request("POST", NAMESPACES.path(), body=orjson.dumps(body)))
         self._background = asyncio.create_task(self._endings.run(), name="apiserver endings")
+        self._background.add_done_callback(_ended)
 
     async def close(self) -> None:
         """End all watches, commit, let go of the data folder."""
         if self._background is not None:
             self._background.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._background
+            await asyncio.gather(self._background, return_exceptions=True)
         self._store.close()
 
     async def handle(self, request: Request) -> Response:
@@ -86,6 +88,12 @@ class ApiServer:
     def _uid_of(self, namespace: str, name: str) -> str | None:
         record = self._store.get("serviceaccounts", f"{namespace}/{name}")
         return None if record is None else record.uid
+
+
+def _ended(background: asyncio.Task[None]) -> None:
+    """Housekeeping ends when the server closes or its disk fails; anything else is our mistake."""
+    if not background.cancelled() and (error := background.exception()) is not None:
+        log.error("housekeeping stopped", exc_info=error)
 
 
 def _token_key(folder: Path | None) -> bytes:

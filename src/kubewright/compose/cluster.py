@@ -49,7 +49,16 @@ async def run_on(
     try:
         target = control if clusters.target is None else connect(clusters.target, clock, "target", metrics)
         try:
-            await run_with(control, target, driver, options, election=election, stop=stop, metrics=metrics)
+            await run_with(
+                control,
+                target,
+                driver,
+                options,
+                election=election,
+                stop=stop,
+                metrics=metrics,
+                tune_gc=True,
+            )
         finally:
             if target is not control:
                 await target.transport.close()
@@ -75,8 +84,12 @@ async def run_with(
     election: Election,
     stop: asyncio.Event,
     metrics: Metrics | None = None,
+    tune_gc: bool = False,
 ) -> None:
-    """The same with clients and a driver that exist already; the clients stay open."""
+    """The same with clients and a driver that exist already; the clients stay open.
+
+    ``tune_gc`` changes the garbage collector of the whole process: for processes that do nothing else.
+    """
     clock = control.clock
     try:
         kit = machine_kit(control, target, driver, options, metrics or Metrics())
@@ -87,7 +100,7 @@ async def run_with(
             background=kit.background,
             services=kit.services,
             elector=_elector(control, kit, election),
-            settings=Settings(tune_gc=True),
+            settings=Settings(tune_gc=tune_gc),
         )
         if options.health_port is not None:
             kit.services.append(_health(manager, kit, options.health_port).run)

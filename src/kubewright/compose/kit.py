@@ -21,7 +21,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.deployment import reconciler as deployment
 from kubewright.machines.machine import reconciler as machine
-from kubewright.machines.machine.look import Caches
+from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset import reconciler as machineset
 from kubewright.machines.machineset.members import Census

@@ -78,7 +78,7 @@ class Official(Sockets):
 
     def _make(self, certificate: bytes, key: bytes) -> DynamicClient:
         access = self.access
-        made = Configuration(host=access.server, connection_pool_maxsize=self.settings.connections)
+        made = Configuration(host=access.server, connection_pool_maxsize=0)  # bounded in ``sockets``
         made.ca_cert_data = access.ca.decode() or None
         made.verify_ssl = not access.insecure
         made.disable_strict_ssl_verification = True  # many private CAs predate its rules

@@ -5,6 +5,7 @@ Theory.      The same promises, logins and errors (``sockets``) without the libr
 Called by    ``config``, when ``Settings.client`` says ``plain``.
 """
 
+from io import BytesIO
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -37,7 +38,7 @@ class Plain(Sockets):
         return await session.request(
             request.method,
             self._url(request),
-            data=request.body or None,
+            data=BytesIO(request.body) if request.body else None,  # aiohttp minds large bytes
             headers=headers,
             timeout=timeout,
             proxy=self.settings.proxy or self.access.proxy or None,
@@ -69,5 +70,5 @@ class Plain(Sockets):
 
     def _make(self, certificate: bytes, key: bytes) -> aiohttp.ClientSession:
         context = tls.context(self.access, certificate, key)
-        connector = aiohttp.TCPConnector(limit=self.settings.connections, ssl=context or True)
+        connector = aiohttp.TCPConnector(limit=0, ssl=context or True)
         return aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=CHUNK_BYTES)

@@ -41,6 +41,8 @@ PATH_CHARACTERS = "/:@!$&'()*+,;=~"
 DRAIN_SECONDS = 2.0
 """How long ``close`` waits for requests under way."""
 
+FAREWELL_TURNS = 3
+"""Turns of the event loop in which TLS connections that were cut finish closing."""
 
 FAILURES = (TimeoutError, aiohttp.ClientError, OSError, ValueError, InvalidInput)
 """What sending a request may raise beside our own errors."""
@@ -50,8 +52,9 @@ FAILURES = (TimeoutError, aiohttp.ClientError, OSError, ValueError, InvalidInput
 class Settings:
     """How to hold connections. ``client``: which library sends (``official`` or ``plain``).
 
-    ``connections`` counts all connections to the server, one per watch included; 0 means no limit.
-    Each costs a TLS handshake and some 100 KiB; an API server is busy with fewer.
+    ``connections`` bounds the requests at one time, and so the connections they hold: each costs a TLS
+    handshake and some 100 KiB; an API server is busy with fewer. Watches are not counted, since one
+    that waited for another to end would wait for ever, and so would the requests behind it.
     ``connect_seconds`` is the deadline for making one.
     """
 
@@ -68,6 +71,8 @@ class Sockets(ABC):
         self.access = access
         self.settings = settings
         self._logins = Logins(access, clock)
+        self._clock = clock
+        self._slots = asyncio.Semaphore(settings.connections)
         self._closed = False
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -87,7 +92,7 @@ class Sockets(ABC):
         """As ``Transport.request``."""
         self._begin()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout), self._slots:
                 return await _read(await self._logged_in(request))
         except FAILURES as error:
             raise _translated(error, request, timeout) from error
@@ -107,6 +112,8 @@ class Sockets(ABC):
         except TimeoutError:
             pass
         await self._close()
+        for _ in range(FAREWELL_TURNS):
+            await self._clock.sleep(0)
 
     @asynccontextmanager
     async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -122,7 +129,7 @@ class Sockets(ABC):
         try:
             yield _chunks(answer, request)
         finally:
-            answer.close()
+            _cut(answer)
 
     async def _logged_in(self, request: Request) -> aiohttp.ClientResponse | Response:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_seconds)
@@ -152,6 +159,14 @@ async def _read(answer: aiohttp.ClientResponse | Response) -> Response:
     body = await answer.read()
     headers = {name.lower(): value for name, value in answer.headers.items()}
     return Response(answer.status, body, headers.get("content-type", JSON), headers)
+
+
+def _cut(answer: aiohttp.ClientResponse) -> None:
+    """End a stream that may go on: a polite goodbye would wait for a server that keeps talking."""
+    transport = answer.connection.transport if answer.connection is not None else None
+    answer.close()
+    if isinstance(transport, asyncio.WriteTransport):
+        transport.abort()
 
 
 async def _chunks(answer: aiohttp.ClientResponse, request: Request) -> AsyncIterator[bytes]:

@@ -99,7 +99,8 @@ def called(
 
 
 ENSURED = called(Verb.ENSURE, instance=VM)
-GONE = called(Verb.DELETE)
+GONE = called(Verb.DELETE, absent=True, deleted=True)
+ABSENT = called(Verb.LOOK, absent=True)
 
 
 @dataclass(frozen=True)

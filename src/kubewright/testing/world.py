@@ -10,13 +10,13 @@ Called by    tests/conformance/test_machines.py, tests/api/machines.
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kubewright.api.core import CRD, NAMESPACE, NODE, SECRET, Node
+from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Node
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
@@ -27,6 +27,7 @@ from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
 from kubewright.kube.client import Client
+from kubewright.machines.machine import userdata
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers import sim
 from kubewright.providers.sim import manifests
@@ -62,12 +63,22 @@ class Sight:
     def names(self) -> set[str]:
         return {machine.metadata.name for machine in self.machines}
 
+    @property
+    def uids(self) -> set[str]:
+        return {machine.metadata.uid for machine in self.machines}
+
 
 class World:
-    """Words for what people do with machines, and for what they see. ``namespace`` is the test's own."""
+    """Words for what people do with machines, and for what they see. ``namespace`` is the test's own.
 
-    def __init__(self, client: Client, cloud: Cloud, clock: Clock, namespace: str) -> None:
+    ``client`` is the cluster of the machines, ``target`` that of their nodes.
+    """
+
+    def __init__(
+        self, client: Client, cloud: Cloud, clock: Clock, namespace: str, *, target: Client | None = None
+    ) -> None:
         self.client = client
+        self.target = target or client
         self.cloud = cloud
         self.clock = clock
         self.namespace = namespace
@@ -100,8 +111,35 @@ class World:
     async def roll(self, name: str, machine_class: str) -> None:
         await self.change(name, {"template": {"spec": {"class": {"name": machine_class}}}})
 
-    async def delete(self, name: str) -> None:
-        await self.client.delete(MACHINE_DEPLOYMENT, self.key(name))
+    async def delete(self, name: str, *, propagation: str = "") -> None:
+        await self.client.delete(MACHINE_DEPLOYMENT, self.key(name), propagation=propagation)
+
+    async def make(self, name: str, machine_class: str = "small", **spec: Any) -> None:
+        """Create a Machine that no set owns."""
+        body = {
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"class": {"kind": "MachineClass", "name": machine_class}, **spec},
+        }
+        await self.client.create(MACHINE, body)
+
+    async def unmake(self, name: str) -> None:
+        await self.client.delete(MACHINE, self.key(name))
+
+    async def run_pod(self, name: str, node: str, **changes: Any) -> None:
+        """A pod bound to a node. ``labels``, ``annotations`` and ``owner`` (a kind) go into its metadata,
+        everything else into its spec."""
+        meta: dict[str, Any] = {k: changes.pop(k) for k in ("labels", "annotations") if k in changes}
+        if owner := changes.pop("owner", ""):
+            reference = {"apiVersion": "apps/v1", "kind": owner, "name": "it", "uid": "0", "controller": True}
+            meta["ownerReferences"] = [reference]
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "app"}], **changes}
+        body = {"metadata": {"name": name, "namespace": "default", **meta}, "spec": spec}
+        await self.target.create(POD, body)
+
+    async def warnings(self) -> set[str]:
+        """The reasons of all warning events in this namespace."""
+        events = await self.client.list(EVENT, self.namespace)
+        return {event.reason for event in events if event.type == "Warning"}
 
     async def machine(self, name: str) -> Machine:
         return await self.client.get(MACHINE, self.key(name))
@@ -109,19 +147,29 @@ class World:
     async def look(self) -> Sight:
         """The machines of this namespace, their nodes, and the VMs of the cloud."""
         machines = await self.client.list(MACHINE, self.namespace)
-        nodes = await self.client.list(NODE)
+        nodes = await self.target.list(NODE)
         mine = [vm for vm in self.cloud.vms.values() if vm.namespace == self.namespace]
         named = {vm.node_name for vm in mine} | {m.metadata.name for m in machines}
         return Sight(tuple(machines), tuple(n for n in nodes if n.metadata.name in named), len(mine))
 
-    async def until(self, met: Callable[[Sight], bool], what: str, *, seconds: float = 60.0) -> Sight:
+    async def left(self) -> list[str]:
+        """Everything of machines that is still there anywhere: a clean world has nothing."""
+        machines = [f"machine {m.metadata.name}" for m in await self.client.list(MACHINE, self.namespace)]
+        nodes = [f"node {node.metadata.name}" for node in await self.target.list(NODE)]
+        secrets = await self.target.list(SECRET, userdata.NAMESPACE)
+        tokens = [f"token {s.metadata.name}" for s in secrets if s.metadata.name.startswith("bootstrap-")]
+        return [*machines, *nodes, *tokens, *(f"VM {vm.name}" for vm in self.cloud.vms.values())]
+
+    async def until(
+        self, met: Callable[[Sight], bool], what: str, *, seconds: float = 60.0, every: float = 0.1
+    ) -> Sight:
         """Look until it is true; an assertion error with what is there otherwise."""
         deadline = self.clock.monotonic() + seconds
         while not met(sight := await self.look()):
             told = [(m.metadata.name, m.status.current_status.phase) for m in sight.machines]
             nodes = [node.metadata.name for node in sight.nodes]
             assert self.clock.monotonic() < deadline, f"not within {seconds:g} s: {what}; {told}, {nodes}"
-            await self.clock.sleep(0.1)
+            await self.clock.sleep(every)
         return sight
 
     async def settled(self, count: int, machine_class: str = "", *, seconds: float = 60.0) -> Sight:
@@ -178,17 +226,14 @@ async def _install(client: Client, namespace: str) -> None:
 
 
 @asynccontextmanager
-async def running(serve: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run ``serve(stop)`` beside the block, and stop it after."""
+async def running(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run ``serve(stop)`` beside the block, and stop it after; its own failure is raised at the end."""
     stop = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(_served(serve, stop))
-        try:
-            yield
-        finally:
-            stop.set()
-            await asyncio.wait([task], timeout=20)
-
-
-async def _served(serve: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event) -> None:
-    await serve(stop)
+    task = asyncio.create_task(serve(stop), name="serving")
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait([task], timeout=20)
+        task.cancel()
+    await task

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kubewright.apiserver.store import Change, Compacted, Record, Refused, Store, record_of
 from kubewright.apiserver.store.history import History
 from kubewright.apiserver.store.log import NoLog, Row
+from kubewright.base.errors import InvalidInput
 
 THINGS = "things"
 
@@ -209,6 +210,12 @@ async def test_after_a_restart_old_watches_are_compacted_and_versions_go_on() ->
         store.watch(THINGS, "", 8)
     store.watch(THINGS, "", 9)
     assert store.next_version() == 10
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b'{"metadata":5}'], ids=str)
+def test_a_damaged_object_is_named(data: bytes) -> None:
+    with pytest.raises(InvalidInput, match="the data file is damaged: things a"):
+        Store(Recorder([(THINGS, "a", 7, data)], version=9))
 
 
 async def test_a_failed_commit_refuses_its_writers_and_all_later_ones_and_shows_nothing() -> None:

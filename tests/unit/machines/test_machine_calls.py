@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,11 +12,18 @@ from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
 from kubewright.machines.machine.calls import VmCalls, VmSeen
 from kubewright.machines.machine.steps import Verb
+from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key
 
 KEY = Key("default", "m1")
 REQUEST = MachineRequest("m1", "default", "u1", MachineClassRef("small", "default"))
 VM = Instance("sim:///vm-1", "m1")
+
+
+async def request() -> MachineRequest:
+    return REQUEST
+
+
 
 
 @dataclass
@@ -120,8 +127,22 @@ CASES: list[Any] = [
         {"status": NotFound("no")},
         Verb.LOOK,
         ["status"],
-        lambda s: s.settled(Verb.LOOK) and s.instance is None,
+        lambda s: s.settled(Verb.LOOK) and s.absent and not s.deleted,
         id="a look that finds nothing",
+    ),
+    pytest.param(
+        {},
+        Verb.LOOK,
+        ["status"],
+        lambda s: s.settled(Verb.LOOK) and not s.absent,
+        id="a driver that cannot look has not said that there is nothing",
+    ),
+    pytest.param(
+        {"status": DriverError.of(Code.Unavailable, "busy")},
+        Verb.ENSURE,
+        ["status"],
+        lambda s: s.error and s.doubt is None,
+        id="a failed look-up asked for no VM, so it leaves no doubt",
     ),
 ]
 
@@ -132,7 +153,7 @@ async def test_what_is_known_after_a_call(
 ) -> None:
     driver, woken = Scripted(answers), asyncio.Event()
     calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
-    calls.start(KEY, verb, REQUEST, "inputs")
+    calls.start(KEY, "u1", verb, request, inputs="inputs")
     assert calls.seen("u1").running
     await woken.wait()
     seen = calls.seen("u1")
@@ -145,8 +166,8 @@ async def test_a_second_call_waits_for_the_first() -> None:
     hanging = asyncio.Event()
     driver = Scripted({"status": hanging})
     calls = VmCalls(driver, LoopClock(), lambda _key: None)
-    calls.start(KEY, Verb.ENSURE, REQUEST, "")
-    calls.start(KEY, Verb.DELETE, REQUEST, "")
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
+    calls.start(KEY, "u1", Verb.DELETE, request, inputs="")
     await asyncio.sleep(1)
     assert driver.asked == ["status"]
     assert calls.seen("u1").verb is Verb.ENSURE
@@ -157,11 +178,11 @@ async def test_a_deletion_remembers_the_doubt_before_it() -> None:
     driver = Scripted({"create": DriverError.of(Code.Unavailable, "?"), "delete": None})
     woken = asyncio.Event()
     calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
-    calls.start(KEY, Verb.ENSURE, REQUEST, "")
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
     await woken.wait()
     doubt = calls.seen("u1").doubt
     woken.clear()
-    calls.start(KEY, Verb.DELETE, REQUEST, "")
+    calls.start(KEY, "u1", Verb.DELETE, request, inputs="")
     await woken.wait()
     assert doubt is not None
     assert calls.seen("u1").doubt == doubt
@@ -170,9 +191,37 @@ async def test_a_deletion_remembers_the_doubt_before_it() -> None:
 async def test_a_forgotten_machine_leaves_nothing_behind() -> None:
     hanging = asyncio.Event()
     calls = VmCalls(Scripted({"status": hanging}), LoopClock(), lambda _key: None)
-    calls.start(KEY, Verb.ENSURE, REQUEST, "")
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
     calls.forget("u1")
     hanging.set()
     await asyncio.sleep(1)
     assert calls.seen("u1") == VmSeen()
     assert len(calls) == 0
+
+
+async def test_a_vm_on_record_is_not_made_again_because_nobody_sees_it() -> None:
+    driver, woken = Scripted({"status": NotFound("not yet")}), asyncio.Event()
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+
+    async def recorded() -> MachineRequest:
+        return replace(REQUEST, provider_id=VM.provider_id, node_name=VM.node_name)
+
+    calls.start(KEY, "u1", Verb.ENSURE, recorded, inputs="")
+    await woken.wait()
+    assert driver.asked == ["status"]
+    assert calls.seen("u1").instance == VM
+
+
+async def test_a_request_that_cannot_be_made_is_a_failure_without_doubt() -> None:
+    driver, woken = Scripted({"status": NotFound("no"), "create": VM}), asyncio.Event()
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+
+    async def broken() -> MachineRequest:
+        raise Forbidden("secrets is forbidden")
+
+    calls.start(KEY, "u1", Verb.ENSURE, broken, inputs="")
+    await woken.wait()
+    seen = calls.seen("u1")
+    assert driver.asked == []
+    assert "secrets is forbidden" in str(seen.failed(Verb.ENSURE))
+    assert seen.doubt is None

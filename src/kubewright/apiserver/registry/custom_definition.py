@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import jsonschema_rs
+
 from kubewright.apiserver.registry.custom_views import VIEWS
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.structural import Structural
@@ -137,12 +139,24 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
             yield Cause("FieldValueRequired", where, "Required value")
             continue
         where = "spec.validation.openAPIV3Schema" if one else where
-        yield from list(violations(schema, where)) or _defaults(schema, where)
+        yield from (
+            list(violations(schema, where)) or list(_compiled(schema, where)) or _defaults(schema, where)
+        )
     for field, check in VIEWS.items():
         together = bool(versions) and shared(versions, field)
         for index, version in enumerate(versions[:1] if together else versions):
             place = f"spec.{field}" if together else f"spec.versions[{index}].{field}"
             yield from check(version, place)
+
+
+def _compiled(schema: Spec, path: str) -> Iterator[Cause]:
+    """The last word has the validator itself: what it cannot read must not be stored."""
+    try:
+        Structural(schema).strict.is_valid({})
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        yield Cause(
+            "FieldValueInvalid", path, f"Invalid value: the schema cannot be used: {error}".splitlines()[0]
+        )
 
 
 def _defaults(schema: Spec, path: str) -> Iterator[Cause]:

@@ -13,6 +13,9 @@ from datetime import datetime, timedelta
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.base.clock import parse_rfc3339, rfc3339
 
+LONGEST_GRACE = 2**31 - 1
+"""Seconds of grace at most: 68 years, so that the end has a date."""
+
 FOREGROUND_FINALIZER, ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
 
 
@@ -85,7 +88,7 @@ def _grace(kind: ServedKind, obj: Object, wish: Wish) -> int:
     default = kind.grace_seconds(obj)
     wanted = default if wish.grace is None else wish.grace
     # Zero by default means that no kubelet has it: then there is nothing to be graceful to.
-    return 0 if default == 0 else 1 if wanted < 0 else wanted
+    return 0 if default == 0 else 1 if wanted < 0 else min(wanted, LONGEST_GRACE)
 
 
 def _marked(kind: ServedKind, obj: Object, now: datetime, grace: int) -> Object:

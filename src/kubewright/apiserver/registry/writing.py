@@ -71,10 +71,7 @@ class Writing:
         self._serving.admit(target.named(obj["metadata"].get("name", "")))
         obj = self._born(target, obj)
         name = obj["metadata"]["name"]
-        causes = (
-            metadata.causes_new(kind, obj["metadata"]) + kind.schema.validate(obj) + kind.check(obj, None)
-        )
-        if causes:
+        if causes := metadata.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
             raise refusals.invalid(kind.resource, name, causes)
         options.warnings += kind.warn(obj, None)
         options.warnings += self._serving.advice(kind, obj)

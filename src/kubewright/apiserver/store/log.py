@@ -116,7 +116,10 @@ class SqliteLog:
             self._lock.close()
 
     def _rows(self) -> Iterator[Row]:
-        yield from self._db.execute("SELECT resource, key, version, data FROM objects")
+        try:
+            yield from self._db.execute("SELECT resource, key, version, data FROM objects")
+        except sqlite3.DatabaseError as error:
+            raise InvalidInput(f"the data file is damaged: {error}") from None
 
 
 def _row(change: Change) -> Row:

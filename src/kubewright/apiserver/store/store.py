@@ -21,6 +21,7 @@ from kubewright.apiserver.store.history import Compacted, History
 from kubewright.apiserver.store.log import Log, NoLog
 from kubewright.apiserver.store.records import Change, Record, record_of
 from kubewright.apiserver.store.watchers import Watcher, Watchers
+from kubewright.base.errors import InvalidInput
 
 IDLE_SECONDS = 2.0
 """Quiet time after the last write until the log is checkpointed."""
@@ -68,7 +69,10 @@ class Store:
         self._reserved = self.version
         self._history = History(self.version)
         for row in rows:
-            self._collection(row[0]).put(record_of(*row))
+            try:
+                self._collection(row[0]).put(record_of(*row))
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise InvalidInput(f"the data file is damaged: {row[0]} {row[1]}: {error}") from None
 
     # -- reading: committed states only
 

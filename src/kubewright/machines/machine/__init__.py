@@ -13,12 +13,14 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
              A cloud call never holds a worker: it runs beside, and wakes the machine when done.
              Every plan says why (``because``); every wait says until when (``wake``).
 
-Files        ``observe``   everything that is read, as one frozen picture (``Seen``)
+Files        ``observe``   everything that is known of one machine, as one frozen picture (``Seen``)
+             ``look``      makes the picture; ``caches`` is what it reads from
              ``creation``  ``health``  ``deletion``   the decisions, pure: (Seen, now) -> Plan
              ``decide``    which of them apply, in which order
              ``steps``     the closed set of effects, and the Plan that carries them
              ``status``    what the Machine's status says, given the plan (pure)
              ``calls``     cloud calls in flight and what came of them
+             ``requests``  what a driver is told, bootstrap token included; ``userdata`` fills it in
              ``act``       performs the steps; the only file that writes
              ``reconciler``  the wiring
 """

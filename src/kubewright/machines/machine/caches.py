@@ -45,12 +45,12 @@ class Caches:
         self.secrets = control.get(SECRET)
         self.nodes: Informer[Node] = target.get(NODE, namespace="")
         self.attachments = target.get(VOLUME_ATTACHMENT, namespace="")
-        self.machines.index("node", lambda m: (names.node_name(m.metadata.labels),))
-        self.machines.index("provider-id", lambda m: (m.spec.provider_id,))
-        self.machines.index("replacing", _replacing)
-        self.machines.index("class", lambda m: (str(class_key(m)),) if class_key(m) else ())
-        self.nodes.index("provider-id", lambda n: (n.spec.provider_id,))
-        self.attachments.index("node", lambda a: (a.spec.node_name,))
+        self.machines.index("node", lambda m: _known(names.node_name(m.metadata.labels)))
+        self.machines.index("provider-id", lambda m: _known(m.spec.provider_id))
+        self.machines.index("class", lambda m: _known(str(class_key(m) or "")))
+        self.machines.index("replacing", lambda m: _known(_replacing(m)))
+        self.nodes.index("provider-id", lambda n: _known(n.spec.provider_id))
+        self.attachments.index("node", lambda a: _known(a.spec.node_name))
         self.classes.index("secret", lambda c: (str(key) for key in secret_keys(c)))
 
     def node_of(self, machine: Machine) -> Node | None:
@@ -129,14 +129,18 @@ def secret_keys(machine_class: MachineClass) -> list[Key]:
     return [Key(ref.namespace or here, ref.name) for ref in refs if ref is not None and ref.name]
 
 
-def _replacing(machine: Machine) -> tuple[str, ...]:
-    """Index: whose ration a machine uses up, being replaced, or a replacement on its way in."""
+def _known(value: str) -> tuple[str, ...]:
+    """An index's values: none while there is nothing to find the object by."""
+    return (value,) if value else ()
+
+
+def _replacing(machine: Machine) -> str:
+    """Whose ration a machine uses up, being replaced, or a replacement on its way in; else nobody's."""
     meta, current = machine.metadata, machine.status.current_status
     steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
     if steady or current.preserve_expiry_time is not None:
-        return ()
-    group = meta.controller.uid if meta.controller else _label_group(machine)
-    return (group,) if group else ()
+        return ""
+    return meta.controller.uid if meta.controller else _label_group(machine)
 
 
 def _label_group(machine: Machine) -> str:

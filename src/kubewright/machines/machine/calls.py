@@ -43,6 +43,7 @@ class VmSeen:
     ``began``, ``ended``  of the last call; ``ended`` is None while it runs
     ``instance``          the VM, when the last completed call found or made one
     ``absent``            the cloud's last word was that there is no VM
+    ``deleted``           a deletion has succeeded, and no VM was seen since
     ``initializing``      the VM is there, its initialization failed
     ``doubt``             when a creation of ours last ended without a definite answer
     ``inputs``            what the call was made from: a change of them is worth another try
@@ -54,6 +55,7 @@ class VmSeen:
     instance: Instance | None = None
     error: DriverError | None = None
     absent: bool = False
+    deleted: bool = False
     initializing: bool = False
     doubt: datetime | None = None
     inputs: str = ""
@@ -185,12 +187,12 @@ class VmCalls:
         except Uninitialized as half:
             found = Instance(half.provider_id, half.node_name)
         except NotFound:
-            return VmSeen(absent=True, doubt=before.doubt)
-        except Unimplemented:
-            return replace(before, error=None)
+            return VmSeen(absent=True, deleted=before.deleted, doubt=before.doubt)
+        except Unimplemented:  # then only another deletion can tell
+            return replace(before, error=None, absent=False, deleted=False)
         return VmSeen(instance=found, doubt=before.doubt)
 
     async def _delete(self, request: MachineRequest, before: VmSeen) -> VmSeen:
         with suppress(NotFound):
             await self._driver.delete(request)
-        return VmSeen(absent=True, doubt=before.doubt)
+        return VmSeen(absent=True, deleted=True, doubt=before.doubt)

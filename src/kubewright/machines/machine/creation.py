@@ -3,8 +3,9 @@
 Theory.      A machine needs its VM ensured when it has none on record, or when the last attempt
              failed. ``Call(ENSURE)`` finds or makes it; the answer waits in ``seen.vm`` until it
              is recorded. Failures are reported as ``CrashLoopBackOff`` and retried after the time
-             that the error's class asks for, or at once when class, secret or machine changed;
-             past the creation timeout the machine is ``Failed``, and its set replaces it.
+             that the error's class asks for, or at once when class or secret changed; past the
+             creation timeout the machine is ``Failed``, and its set replaces it. One that has no
+             set goes on trying.
 Invariants.  Nothing is asked of a cloud before our finalizer stands and everything is valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
@@ -17,11 +18,11 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
 from kubewright.base.errors import After
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.errors import SHORT, Code, DriverError
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Adorn, Call, Plan, Record, Report, Verb
 
-UNSETTLED = ("", Phase.CRASH_LOOP_BACK_OFF)
+UNSETTLED = (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 """Phases in which the VM is not known to be complete."""
 
 
@@ -30,7 +31,7 @@ def adorn(seen: Seen, _now: datetime) -> Plan | None:
     meta = seen.machine.metadata
     patch: dict[str, Any] = {}
     if names.FINALIZER not in meta.finalizers:
-        patch["finalizers"] = [*meta.finalizers, names.FINALIZER]
+        patch["finalizers"] = names.with_finalizer(meta.finalizers, names.FINALIZER)
     if names.PRIORITY_ANNOTATION not in meta.annotations:
         patch["annotations"] = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY)}
     if not patch:
@@ -38,15 +39,23 @@ def adorn(seen: Seen, _now: datetime) -> Plan | None:
     return Plan((Adorn(patch),), wake=timedelta(0), because="it has not our finalizer or priority yet")
 
 
+def record_vm(seen: Seen, _now: datetime) -> Plan | None:
+    """Write providerID and node name down, as soon as they are known."""
+    found, machine = seen.vm.instance, seen.machine
+    on_record = (machine.spec.provider_id, names.node_name(machine.metadata.labels))
+    if found is None or on_record == (found.provider_id, found.node_name):
+        return None
+    return Plan((Record(found),), wake=timedelta(0), because=f"its VM is {found.provider_id}")
+
+
 def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
     """A machine that breaks the rules, or whose class is missing, gets no VM, and says why."""
-    if not seen.problem or not _wants_vm(seen):
+    if not seen.problem or seen.vm.running or not _wants_vm(seen):
         return None
-    error = DriverError.of(Code.InvalidArgument, seen.problem)
-    report = _failed(seen, now, error.code, seen.problem)
+    report = _failed(seen, now, Code.InvalidArgument, seen.problem)
     return Plan(
         report=report,
-        wake=_until(now, seen.creation_deadline),
+        wake=_until_late(seen, now),
         because=seen.problem,
         warning=("FailedValidation", seen.problem),
     )
@@ -57,71 +66,71 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
     if not _wants_vm(seen) or seen.vm.settled(Verb.ENSURE):
         return None
     if seen.vm.running:
-        wake = _until(now, seen.creation_deadline)
-        return Plan(wake=wake, because=f"the cloud is busy with {_name(seen.vm.verb)}")
-    if seen.vm.verb is Verb.ENSURE and seen.vm.error is not None:
-        return _after_failure(seen, now, seen.vm.error)
+        return _while_running(seen, now)
+    if error := seen.vm.failed(Verb.ENSURE):
+        return _after_failure(seen, now, error)
     return Plan((Call(Verb.ENSURE),), because="it has no VM on record")
 
 
-def record_vm(seen: Seen, _now: datetime) -> Plan | None:
-    """Write providerID and node name down, as soon as they are known."""
-    if (found := seen.vm.instance) is None or not _unrecorded(seen):
+def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
+    """A VM whose node would take over another's Node object never joins as itself: another must be made."""
+    if seen.phase not in UNSETTLED or not seen.usurped:
         return None
-    return Plan((Record(found),), wake=timedelta(0), because=f"its VM is {found.provider_id}")
+    report = Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, "VM using old node obj")
+    because = "another VM's node has the name that its own will want"
+    return Plan(report=report, because=because, warning=("MachineFailed", because))
+
+
+def joined_too_late(seen: Seen) -> Report:
+    """What a machine says that did not come up within its creation timeout."""
+    limit = format_duration(seen.creation_timeout)
+    text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit} minutes."
+    return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text)
+
+
+def _while_running(seen: Seen, now: datetime) -> Plan:
+    """A call that never answers must not keep its machine from being replaced."""
+    wake, because = _until_late(seen, now), "the cloud is working on its VM"
+    if wake is not None or seen.phase is Phase.FAILED:
+        return Plan(wake=wake, because=because)
+    report = joined_too_late(seen)
+    return Plan(report=report, because=because, warning=("MachineFailed", report.description))
 
 
 def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
-    again = (seen.vm.ended or now) + _pause(seen, error)
     text = f"Provider error: {error}. Initialize VM Instance" if seen.vm.initializing else (
         f"Cloud provider message - {error}"
     )  # fmt: skip
-    record = (Record(seen.vm.instance),) if seen.vm.instance and _unrecorded(seen) else ()
-    if now >= again or seen.vm.inputs != seen.inputs:
-        return Plan(
-            (*record, Call(Verb.ENSURE)),
-            report=_failed(seen, now, error.code, text),
-            because="it tries again",
-        )
-    deadline = _until(now, seen.creation_deadline)
-    wait = again - now
+    report = _failed(seen, now, error.code, text)
+    late, wait = _until_late(seen, now), (seen.vm.ended or now) + _pause(seen, error) - now
+    giving_up = late is None and seen.phase is not Phase.FAILED
+    if (wait <= timedelta(0) or seen.vm.inputs != seen.inputs) and not giving_up:
+        return Plan((Call(Verb.ENSURE),), report, because="it tries again")
     return Plan(
-        record,
-        report=_failed(seen, now, error.code, text),
-        wake=min(wait, deadline) if deadline else wait,
+        report=report,
+        wake=max(timedelta(0), wait if late is None else min(wait, late)),
         because=f"the cloud refused ({error.code.name}); next try in {format_duration(wait)}",
         warning=("FailedCreateVM", text),
     )
 
 
 def _pause(seen: Seen, error: DriverError) -> timedelta:
-    if error.code is Code.ResourceExhausted:
+    if error.code is Code.ResourceExhausted and not seen.vm.initializing:
         return seen.settings.resource_exhausted_retry
-    return timedelta(seconds=error.retry.seconds if isinstance(error.retry, After) else 5)
+    retry = error.retry if isinstance(error.retry, After) and not seen.vm.initializing else SHORT
+    return timedelta(seconds=retry.seconds)
 
 
 def _failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
-    late = now > seen.creation_deadline
-    phase = Phase.FAILED if late else Phase.CRASH_LOOP_BACK_OFF
+    phase = Phase.FAILED if _until_late(seen, now) is None else Phase.CRASH_LOOP_BACK_OFF
     return Report(phase, OperationType.CREATE, OperationState.FAILED, text, code.name)
 
 
 def _wants_vm(seen: Seen) -> bool:
-    machine = seen.machine
-    known = machine.spec.provider_id and machine.metadata.labels.get(names.NODE_LABEL)
-    return not known or seen.phase in UNSETTLED
+    return not seen.recorded or seen.phase in UNSETTLED
 
 
-def _unrecorded(seen: Seen) -> bool:
-    found, machine = seen.vm.instance, seen.machine
-    recorded = (machine.spec.provider_id, machine.metadata.labels.get(names.NODE_LABEL, ""))
-    return found is not None and recorded != (found.provider_id, found.node_name)
-
-
-def _until(now: datetime, deadline: datetime) -> timedelta | None:
-    """The wait until just past a deadline; None when it is over."""
-    return deadline - now + timedelta(milliseconds=1) if deadline >= now else None
-
-
-def _name(verb: Verb | None) -> str:
-    return verb.value if verb else "nothing"
+def _until_late(seen: Seen, now: datetime) -> timedelta | None:
+    """The wait until just past the creation deadline; None when that is over."""
+    left = seen.creation_deadline - now
+    return left + timedelta(milliseconds=1) if left >= timedelta(0) else None

@@ -6,13 +6,21 @@ Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and 
 from datetime import datetime
 
 from kubewright.api.machine import names
-from kubewright.machines.machine.creation import adorn, ensure_vm, record_vm, refuse_invalid
+from kubewright.machines.machine.creation import (
+    adorn,
+    ensure_vm,
+    record_vm,
+    refuse_invalid,
+    refuse_usurped,
+)
 from kubewright.machines.machine.deletion import DELETING, Deciding
 from kubewright.machines.machine.health import follow_node
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Plan
 
-LIVING: tuple[Deciding, ...] = (adorn, refuse_invalid, ensure_vm, record_vm, follow_node)
+LIVING: tuple[Deciding, ...] = (
+    adorn, record_vm, refuse_invalid, ensure_vm, refuse_usurped, follow_node,
+)  # fmt: skip
 
 
 def decide(seen: Seen, now: datetime) -> Plan:

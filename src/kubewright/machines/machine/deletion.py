@@ -3,13 +3,14 @@
 Theory.      DELETING is the order. Each phase answers None when its part is over, or the plan
              that it needs; the first that answers is carried out. Where the originals keep
              their place in a sentence, we look: is a call running, are there pods, is the VM
-             gone, is the node there? A drain never holds a worker: each pass evicts what may go,
+             gone, is the node there? The sentences are written all the same, and end as theirs do,
+             because others read them. A drain never holds a worker: each pass evicts what may go,
              and says when to look again.
 Invariants.  No VM with pods on it is deleted before they left, their time ran out, or a person
-             forced it. The node goes after the VM, the finalizer after both. A machine without a
-             providerID is released only when every creation that may still be under way has had
+             forced it. The node goes after the VM, the finalizer after both. A machine whose VM is
+             not on record is released only when every creation that may still be under way has had
              ``confirm_absent`` to show itself, and the cloud has denied it since.
-Source       mcm.md §4.13 (order and texts), §5.7 (force).
+Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 38 of §19 are not copied.
 Called by    ``decide``.
 """
 
@@ -19,7 +20,8 @@ from datetime import datetime, timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
-from kubewright.driver.errors import LONG, SHORT, Code
+from kubewright.driver.errors import LONG, SHORT
+from kubewright.machines.machine.creation import record_vm
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import (
     Call,
@@ -37,17 +39,36 @@ from kubewright.machines.machine.steps import (
 )
 from kubewright.nodes import marks
 
-POLL = timedelta(seconds=2)
-"""How soon a deletion looks again where nothing wakes it: pods that leave, volumes that detach."""
+SOONEST, RAREST = timedelta(seconds=1), timedelta(seconds=10)
+"""How often the pods of a draining node are looked at: the longer it takes, the rarer."""
 
-_SOON = frozenset((Code.Unknown, Code.DeadlineExceeded, Code.Aborted, Code.Unavailable))
+GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
+DRAINING = "Initiate node drain"
+DETACHING = "Delete Volume Attachments"
+DELETING_VM = "Initiate VM deletion"
+"""How a description ends, by what is being done: MCM goes on from there (mcm.md §4.13)."""
+
+UNSURE = "Error occurred with decoding machine error status while getting VM status"
 
 
 def settle_creation(seen: Seen, _now: datetime) -> Plan | None:
     """A creation or look that runs comes to its end first: a delete must not overtake it."""
     if seen.vm.running and seen.vm.verb is not Verb.DELETE:
-        return _waiting(seen, "Deletion waits for the cloud call in flight", wake=POLL)
+        return _waiting(seen, GETTING_STATUS, "it waits for the cloud call in flight")
     return None
+
+
+def identify(seen: Seen, now: datetime) -> Plan | None:
+    """Before a VM that may have been made is deleted: which node has it? It must be drained too."""
+    if seen.recorded or seen.doubt_until is None or not seen.can_call:
+        return None
+    if seen.vm.verb in (None, Verb.ENSURE):
+        return Plan((Call(Verb.LOOK),), because="the cloud is asked whether there is a VM")
+    error = seen.vm.failed(Verb.LOOK)
+    if error is None or error.retry != SHORT:
+        return None
+    text = f"{UNSURE}, aborting with retry. {error}. {GETTING_STATUS}"
+    return _again(seen, now, Call(Verb.LOOK), _failed(text, error.code.name))
 
 
 def cordon(seen: Seen, _now: datetime) -> Plan | None:
@@ -60,7 +81,8 @@ def cordon(seen: Seen, _now: datetime) -> Plan | None:
 def look(seen: Seen, _now: datetime) -> Plan | None:
     """Before pods of a silent node are waited for: is there still a VM that could end them?"""
     stuck = _drainable(seen) and seen.drain is not None and not seen.drain.done
-    if not stuck or seen.health.healthy or seen.vm.verb is not None or not seen.can_call:
+    asked = seen.vm.verb is Verb.LOOK
+    if not stuck or seen.health.healthy or asked or not seen.can_call:
         return None
     return Plan(
         (Call(Verb.LOOK),), because="its node is silent; the cloud is asked whether the VM still exists"
@@ -71,15 +93,14 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
     """The pods leave: asked first, then waited for, at last removed."""
     if not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
-    plan = seen.drain
+    plan, refusal = seen.drain, f" ({seen.refusal})" if seen.refusal else ""
     steps: list[Step] = []
     if seen.node is not None and (mark := marks.terminating(seen.node, seen.terminating_reason, now)):
         steps.append(MarkTerminating(mark))
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
-    text = f"Draining node: {plan.because}. Initiate node drain"
-    report = Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, text)
-    return Plan(tuple(steps), _if_lasting(seen, report), min(plan.wake, POLL), plan.because)
+    report = _processing(f"{plan.because}{refusal}. {DRAINING}")
+    return Plan(tuple(steps), _if_lasting(seen, report), min(plan.wake, _patience(seen)), plan.because)
 
 
 def release_volumes(seen: Seen, now: datetime) -> Plan | None:
@@ -87,94 +108,126 @@ def release_volumes(seen: Seen, now: datetime) -> Plan | None:
     if not _drainable(seen) or seen.node is None or not seen.attachments:
         return None
     if seen.forced:
-        return _with_step(ReleaseVolumes(seen.attachments), "Delete Volume Attachments")
-    if now - (seen.drained_since or now) < seen.settings.detach_timeout:
-        return _waiting(seen, f"{len(seen.attachments)} volumes are still attached", wake=POLL)
-    return None
+        return _with_step(ReleaseVolumes(seen.attachments), DETACHING)
+    left = (seen.drained_since or now) + seen.settings.detach_timeout - now
+    if left <= timedelta(0):
+        return None
+    return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", left)
 
 
 def delete_vm(seen: Seen, now: datetime) -> Plan | None:
     """Ask the cloud to delete, until it has said that there is nothing, and can be believed."""
     vm = seen.vm
     if vm.running:
-        return _waiting(seen, "the cloud is deleting the VM. Initiate VM deletion", wake=None)
-    if vm.verb is Verb.DELETE and vm.error is None:
+        return _waiting(seen, DELETING_VM, "the cloud is deleting the VM")
+    if vm.deleted and vm.error is None:
         return _doubtful(seen, now)
-    if seen.problem and not seen.can_call:
-        text = f"VM deletion is blocked: {seen.problem}. Initiate VM deletion"
-        report = Report(Phase.TERMINATING, OperationType.DELETE, OperationState.FAILED, text)
-        return Plan(report=report, because=seen.problem, warning=("FailedDeleteVM", text))
-    if vm.verb is Verb.DELETE and vm.error is not None:
-        return _delete_failed(seen, now)
+    if not seen.can_call:
+        return _without_class(seen)
+    if error := vm.failed(Verb.DELETE):
+        tail = "However, will re-try in the next resync" if error.retry == SHORT else "Aborting operation"
+        text = f"VM deletion failed due to - {error}. {tail}. {DELETING_VM}"
+        return _again(seen, now, Call(Verb.DELETE), _failed(text, error.code.name))
     return Plan((Call(Verb.DELETE),), because="its VM may go")
 
 
 def delete_node(seen: Seen, _now: datetime) -> Plan | None:
-    """The Node object goes when nothing stands behind it any more."""
-    if seen.node is None or seen.node.metadata.deleting:
+    """The Node object goes when nothing stands behind it any more; MCM's finalizer holds it no longer."""
+    if seen.node is None or (seen.node.metadata.deleting and not _held(seen.node.metadata.finalizers)):
         return None
     meta = seen.node.metadata
-    return Plan(
-        (DeleteNode(meta.name, meta.uid),), wake=timedelta(0), because="its VM is gone, so its node goes"
+    left = names.without_finalizer(meta.finalizers, names.NODE_FINALIZER)
+    return _with_step(
+        DeleteNode(meta.name, meta.uid, tuple(left) if _held(meta.finalizers) else None),
+        "its VM is gone, so its node goes",
     )
 
 
 def release(seen: Seen, _now: datetime) -> Plan | None:
-    """Nothing is left: the token, then the finalizer."""
-    if names.FINALIZER not in seen.machine.metadata.finalizers:
-        return Plan(because="others hold it with finalizers of their own")
-    token: tuple[Step, ...] = (DropToken(),) if seen.has_token else ()
-    return Plan((*token, Release()), because="nothing of it exists any more")
+    """Nothing is left: the token, then the finalizer. A machine that was up has used its token."""
+    used, vm = seen.phase in (Phase.RUNNING, Phase.UNKNOWN), seen.machine.spec.provider_id
+    token: tuple[Step, ...] = (DropToken(),) if seen.has_token and not used else ()
+    left = (
+        ("VMLeftBehind", f"VM {vm} was not deleted: {seen.problem}") if vm and not seen.vm.deleted else None
+    )
+    return Plan((*token, Release()), because="nothing of it exists any more", warning=left)
 
 
 Deciding = Callable[[Seen, datetime], Plan | None]
 DELETING: tuple[Deciding, ...] = (
-    settle_creation, cordon, look, drain, release_volumes, delete_vm, delete_node, release,
+    settle_creation, record_vm, identify, cordon, look, drain, release_volumes,
+    delete_vm, delete_node, release,
 )  # fmt: skip
 
 
 def _drainable(seen: Seen) -> bool:
     """Whether pods can still run there: the node exists, and the VM is not known to be gone."""
-    gone = seen.vm.verb is Verb.DELETE or (seen.vm.settled(Verb.LOOK) and seen.vm.instance is None)
-    return seen.node is not None and not gone
+    return seen.node is not None and seen.vm.verb is not Verb.DELETE and not seen.vm.absent
 
 
 def _doubtful(seen: Seen, now: datetime) -> Plan | None:
-    """The VM is gone; unless a creation nobody answered may still bring one."""
+    """The cloud knows of no VM; unless a creation nobody answered may still bring one."""
     began = seen.vm.began
-    if seen.machine.spec.provider_id or seen.doubt_until is None or (began and began >= seen.doubt_until):
+    if seen.recorded or seen.doubt_until is None or (began and began >= seen.doubt_until):
         return None
-    if now < seen.doubt_until:
-        wait = seen.doubt_until - now
-        because = f"a creation may still be under way; the cloud is asked again in {format_duration(wait)}"
-        return _waiting(seen, because, wake=wait)
-    return Plan((Call(Verb.DELETE),), because="it makes sure that no late creation left a VM")
+    if (left := seen.doubt_until - now) <= timedelta(0):
+        verb = Verb.LOOK if seen.can_call else Verb.DELETE
+        return Plan((Call(verb),), because="it makes sure that no late creation left a VM")
+    because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
+    return _waiting(seen, GETTING_STATUS, because, left)
 
 
-def _delete_failed(seen: Seen, now: datetime) -> Plan:
+def _without_class(seen: Seen) -> Plan | None:
+    """No class, no call. A VM that is known of keeps its machine, unless a person says to leave it."""
+    known = seen.machine.spec.provider_id or seen.vm.instance or seen.vm.doubt
+    if not known or names.force_deletion(seen.machine.metadata.labels):
+        return None
+    text = f"VM deletion is blocked: {seen.problem}. {DELETING_VM}"
+    return Plan(report=_failed(text), because=seen.problem, warning=("FailedDeleteVM", text))
+
+
+def _again(seen: Seen, now: datetime, call: Call, report: Report) -> Plan:
+    """Repeat a failed call when it is time, or when class or secret changed."""
     error = seen.vm.error
-    assert error is not None
-    soon = error.code in _SOON
-    again = (seen.vm.ended or now) + timedelta(seconds=(SHORT if soon else LONG).seconds)
-    tail = "However, will re-try in the next resync" if soon else "Aborting operation"
-    text = f"VM deletion failed due to - {error}. {tail}. Initiate VM deletion"
-    report = Report(Phase.TERMINATING, OperationType.DELETE, OperationState.FAILED, text, error.code.name)
-    if now >= again or seen.vm.inputs != seen.inputs:
-        return Plan((Call(Verb.DELETE),), report, because="it tries again to delete the VM")
-    return Plan(report=report, wake=again - now, because=text, warning=("FailedDeleteVM", text))
+    pause = SHORT if error is not None and error.retry == SHORT else LONG
+    wait = (seen.vm.ended or now) + timedelta(seconds=pause.seconds) - now
+    if wait <= timedelta(0) or seen.vm.inputs != seen.inputs:
+        return Plan((call,), report, because="it tries again")
+    return Plan(
+        report=report, wake=wait, because=report.description, warning=("FailedDeleteVM", report.description)
+    )
+
+
+def _held(finalizers: tuple[str, ...] | list[str]) -> bool:
+    return names.NODE_FINALIZER in finalizers
 
 
 def _with_step(step: Step, because: str) -> Plan:
     return Plan((step,), wake=timedelta(0), because=because)
 
 
-def _waiting(seen: Seen, because: str, wake: timedelta | None) -> Plan:
-    report = Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, because)
-    wait = seen.until_worth_reporting(since=seen.deleted_at)
-    plan = Plan(report=_if_lasting(seen, report), wake=wake, because=because)
-    return plan if plan.report else Plan(wake=plan.sooner(wait), because=because)
+def _patience(seen: Seen) -> timedelta:
+    return min(max((seen.now - seen.deleted_at) / 8, SOONEST), RAREST)
+
+
+def _waiting(seen: Seen, doing: str, because: str, wake: timedelta | None = None) -> Plan:
+    """Wait for what wakes us by itself, or until ``wake``; say so if it takes long."""
+    told = because[0].upper() + because[1:]
+    report = _if_lasting(seen, _processing(f"{told}. {doing}"))
+    plan = Plan(report=report, wake=wake, because=because)
+    if report is not None:
+        return plan
+    return Plan(wake=plan.sooner(seen.until_worth_reporting(since=seen.deleted_at)), because=because)
 
 
 def _if_lasting(seen: Seen, report: Report) -> Report | None:
     lasting = seen.until_worth_reporting(since=seen.deleted_at) <= timedelta(0)
     return report if lasting or seen.phase is Phase.TERMINATING else None
+
+
+def _processing(text: str) -> Report:
+    return Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, text)
+
+
+def _failed(text: str, code: str = "") -> Report:
+    return Report(Phase.TERMINATING, OperationType.DELETE, OperationState.FAILED, text, code)

@@ -5,7 +5,8 @@ Theory.      The phase is a function of three things: the phase before, what the
              time-outs stand apart because only they need a clock, and they are looked at in every
              pass, so conditions that flap cannot postpone them (defect 26 of mcm.md §19).
              Replacing is rationed: while as many machines of the same deployment as allowed are
-             being replaced, a further one stays ``Unknown`` and asks again.
+             being replaced, a further one stays ``Unknown`` and asks again. A node that a person
+             deleted is a node that went missing: its kubelet may bring it back in time.
 Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (ration).
 Called by    ``decide``, once the VM is on record.
 """
@@ -15,6 +16,7 @@ from datetime import datetime, timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
+from kubewright.machines.machine.creation import joined_too_late
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import DropToken, Plan, Report, Step, SyncNode
 from kubewright.nodes import marks
@@ -34,33 +36,41 @@ def follow_node(seen: Seen, now: datetime) -> Plan:
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DropToken())
-    failed = report is not None and report.phase in (Phase.UNKNOWN, Phase.FAILED)
-    warning = (
-        (f"Machine{report.phase.value}", report.description) if report and report.phase and failed else None
-    )
-    return Plan(tuple(steps), report, wake, because, warning)
+    return Plan(tuple(steps), report, wake, because, _warning(report))
 
 
 Verdict = tuple[Report | None, timedelta | None, str]
+_ELSEWHERE = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
+"""Phases whose ends are decided by whoever updates the node in place (mcm.md §4.11)."""
+
+
+def _warning(report: Report | None) -> tuple[str, str] | None:
+    if report is None or report.phase not in (Phase.UNKNOWN, Phase.FAILED):
+        return None
+    return f"Machine{report.phase.value}", report.description
 
 
 def _verdict(seen: Seen, now: datetime) -> Verdict:
     if report := _next_phase(seen):
         return report, timedelta(0), report.description
     match seen.phase:
-        case "" | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
+        case Phase.NONE | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
             return _joining(seen, now)
         case Phase.UNKNOWN:
             return _unwell(seen, now)
-        case _:
+        case Phase.RUNNING:
             return None, None, "its node is well"
+        case phase:
+            return None, None, f"it is {phase.value}; only its node or its set can change that"
 
 
 def _next_phase(seen: Seen) -> Report | None:
     """The transition that the node's state alone calls for."""
     name, phase = seen.machine.metadata.name, seen.phase
+    if phase in _ELSEWHERE:
+        return None
     if seen.node is None:
-        if phase is Phase.RUNNING and seen.machine.status.conditions:
+        if phase is Phase.RUNNING:
             text = f"Node object went missing. Machine {name} is unhealthy - changing MachinePhase to Unknown"
             return Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, text)
         return None
@@ -95,9 +105,7 @@ def _well(seen: Seen) -> Report:
 def _joining(seen: Seen, now: datetime) -> Verdict:
     """Waiting for the node: Pending when that lasts, Failed when it lasts too long."""
     if now > seen.creation_deadline:
-        limit = format_duration(seen.creation_timeout)
-        text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit} minutes."
-        return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text), None, text
+        return joined_too_late(seen), None, "it has not joined in time"
     left = seen.creation_deadline - now + timedelta(milliseconds=1)
     because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
     if seen.phase is Phase.PENDING:
@@ -111,7 +119,8 @@ def _unwell(seen: Seen, now: datetime) -> Verdict:
     """Unknown: Failed after the health timeout, when it is this machine's turn."""
     if seen.machine.spec.disable_health_timeout:
         return None, None, "it is unwell, and its health timeout is disabled"
-    since = seen.machine.status.current_status.last_update_time or now
+    status = seen.machine.status
+    since = status.current_status.last_update_time or status.last_operation.last_update_time or now
     left = since + seen.health_timeout - now
     if left >= timedelta(0):
         return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
@@ -126,5 +135,4 @@ def _unwell(seen: Seen, now: datetime) -> Verdict:
         f"Machine {name} health checks failing since last {format_duration(seen.health_timeout)} minutes. "
         f"Updating machine phase to Failed. Node Conditions: {seen.health.because}"
     )
-    kind = OperationType(seen.machine.status.last_operation.type or OperationType.HEALTH_CHECK)
-    return Report(Phase.FAILED, kind, OperationState.FAILED, text), None, text
+    return Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, text), None, text

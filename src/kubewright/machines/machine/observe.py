@@ -1,11 +1,9 @@
 """Everything that is read about one machine, as one frozen picture.
 
-Theory.      ``Seen`` is complete before anything is decided: caches, cloud calls and, while a
-             node drains, one live list of its pods (a cache of all pods would cost more memory
-             than everything else, and a stale one could call a node empty that is not). What can
-             be derived (deadlines, health) is a property, so that decisions read like sentences.
-Invariants.  Nothing here writes or calls the cloud. Between looking and deciding nothing awaits.
-Called by    ``reconciler.Machines``.
+Theory.      ``Seen`` is complete before anything is decided. What can be derived from it (deadlines,
+             whether a VM is known) is a property, so that decisions read like sentences.
+Invariants.  Nothing here reads, writes or waits.
+Called by    ``look`` (makes it), ``decide`` and ``status`` (use it).
 """
 
 from dataclasses import dataclass, field
@@ -31,12 +29,15 @@ class Seen:
 
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
     ``can_call``     the class is there, so that the driver can be called
-    ``inputs``       changes whenever class, secret or machine spec do
+    ``inputs``       changes whenever what a cloud is told does: class, secrets
+    ``usurped``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation that nobody answered may still bring a VM
     ``drain``        what the node's pods ask for; None when they were not looked at
+    ``refusal``      why a pod stays, in the server's words
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node that nobody is deleting
     ``replacing``    how many other machines of the deployment are being replaced
+    ``has_token``    there may be a bootstrap token of this machine
     ``busy``         more machines wait for us than we have hands: reports can wait
     """
 
@@ -49,8 +50,10 @@ class Seen:
     problem: str = ""
     can_call: bool = True
     inputs: str = ""
+    usurped: bool = False
     doubt_until: datetime | None = None
     drain: DrainPlan | None = None
+    refusal: str = ""
     drained_since: datetime | None = None
     attachments: tuple[str, ...] = ()
     replacing: int = 0
@@ -64,6 +67,11 @@ class Seen:
             return Phase(self.machine.status.current_status.phase)
         except ValueError:
             return Phase.NONE
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is written down which VM and node this machine is."""
+        return bool(self.machine.spec.provider_id and names.node_name(self.machine.metadata.labels))
 
     @property
     def creation_timeout(self) -> timedelta:
@@ -82,6 +90,11 @@ class Seen:
     @property
     def drain_timeout(self) -> timedelta:
         return effective(self.machine.spec.drain_timeout, self.settings.drain_timeout)
+
+    @property
+    def max_evict_retries(self) -> int:
+        own = self.machine.spec.max_evict_retries
+        return self.settings.max_evict_retries if own is None else own
 
     @property
     def deleted_at(self) -> datetime:

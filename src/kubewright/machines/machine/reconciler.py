@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from kubewright.api.core import Node
+from kubewright.api.core import Node, VolumeAttachment
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import Clock
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor
+from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.look import Caches, Looker
+from kubewright.machines.machine.look import Looker
+from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.steps import Plan
 from kubewright.machines.parts import Parts
 from kubewright.nodes.health import conditions_differ
@@ -27,39 +29,48 @@ log = structlog.get_logger(__name__)
 
 
 class Machines:
-    """The reconciler of Machines."""
+    """The reconciler of Machines. ``busy`` says that more machines wait for us than we have hands."""
 
-    def __init__(
-        self, looker: Looker, actor: Actor, calls: VmCalls, clock: Clock, busy: Callable[[], bool]
-    ) -> None:
-        self._looker = looker
-        self._actor = actor
+    def __init__(self, parts: Parts, caches: Caches, calls: VmCalls, busy: Callable[[], bool]) -> None:
+        self._machines = caches.machines
+        self._looker = Looker(parts, caches, calls)
+        requests = Requests(caches, parts.target, parts.clock, parts.settings.token_groups)
+        self._actor = Actor(parts, requests, calls)
         self._calls = calls
-        self._clock = clock
+        self._clock: Clock = parts.clock
         self._busy = busy
         self._uids: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
-        seen = await self._looker.look(key, self._busy())
-        if seen is None:
-            self._forget(key)
-            return Result.done()
-        uid = self._uids[key] = seen.machine.metadata.uid
-        plan = decide(seen, self._clock.now())
-        log.debug(
-            "plan", machine=str(key), because=plan.because, steps=[type(s).__name__ for s in plan.steps]
-        )
-        if _fails(plan):
-            self._looker.claims[uid] = self._looker.group_of(seen.machine)
-        try:
-            return await self._actor.perform(key, seen, plan)
-        finally:
-            self._looker.claims.pop(uid, None)
+        """One pass.
 
-    def _forget(self, key: Key) -> None:
-        if uid := self._uids.pop(key, ""):
-            self._looker.forget(uid)
-            self._calls.forget(uid)
+        Raises:
+            ApiError, TransportError: an API server said no, or could not be asked.
+        """
+        machine = self._machines.get(key)
+        uid = machine.metadata.uid if machine else ""
+        self._remember(key, uid)
+        if machine is None:
+            return Result.done()
+        seen = await self._looker.look(machine, busy=self._busy())
+        plan = decide(seen, self._clock.now())
+        steps = [type(step).__name__ for step in plan.steps]
+        log.debug("plan", machine=str(key), because=plan.because, steps=steps)
+        if _fails(plan):
+            self._looker.claim(machine)
+        try:
+            return await self._actor.perform(seen, plan, self._looker.notes(machine))
+        finally:
+            self._looker.unclaim(uid)
+
+    def _remember(self, key: Key, uid: str) -> None:
+        """Forget what was known of the machine that had this name before."""
+        before = self._uids.pop(key, "")
+        if before and before != uid:
+            self._looker.forget(before)
+            self._calls.forget(before)
+        if uid:
+            self._uids[key] = uid
 
 
 def _fails(plan: Plan) -> bool:
@@ -70,32 +81,33 @@ def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
     """The machine controller, listening to everything that a decision looks at."""
     hands = parts.settings.workers
     calls = VmCalls(parts.driver, parts.clock, lambda key: controller.enqueue(key, "the cloud answered"))
-    looker = Looker(parts, caches, calls)
-    actor = Actor(parts, looker, calls)
-    machines = Machines(looker, actor, calls, parts.clock, lambda: controller.waiting > hands)
+    machines = Machines(parts, caches, calls, lambda: controller.statistics().waiting > hands)
     controller = Controller("machine", machines, parts.clock, workers=hands, metrics=parts.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
     controller.watches(caches.classes, lambda change: caches.machines.keys_by("class", str(change.key)))
     controller.watches(caches.secrets, lambda change: _machines_of_secret(caches, change.key))
+    controller.watches(caches.attachments, lambda change: _leaving_machines(caches, change))
     return controller, calls
 
 
 def _when_it_matters(change: Change[Machine]) -> Iterable[Key]:
-    """Our own status writes need not wake us: the pass that made them knew what it wrote."""
+    """Our own reports need not wake us: the pass that wrote them knew what it wrote."""
     before, after = change.old, change.new
-    if before is None or after is None or after.deleting:
+    if before is None or after is None:
         return (change.key,)
     same = before.generation == after.generation and before.labels == after.labels
-    return () if same and _status_alone(change) else (change.key,)
+    return () if same and before.deleting == after.deleting and _report_alone(change) else (change.key,)
 
 
-def _status_alone(change: Change[Machine]) -> bool:
+def _report_alone(change: Change[Machine]) -> bool:
+    """Whether only the status changed, and not the phase, which others write too."""
     before, after = change.before(), change.after()
     if before is None or after is None:
         return False
-    return before.metadata.annotations == after.metadata.annotations and (
-        before.metadata.finalizers == after.metadata.finalizers
+    return (
+        before.metadata.annotations == after.metadata.annotations
+        and before.metadata.finalizers == after.metadata.finalizers
         and before.status.current_status.phase == after.status.current_status.phase
     )
 
@@ -106,7 +118,7 @@ def machines_of_node(caches: Caches, change: Change[Node]) -> Iterable[Key]:
     if before is not None and after is not None and _same_node(before, after):
         return ()
     provider = (after or before or Node()).spec.provider_id
-    by_id = caches.machines.keys_by("provider-id", provider) if provider else frozenset()
+    by_id = caches.machines.keys_by("provider-id", provider)
     return caches.machines.keys_by("node", change.key.name) | by_id
 
 
@@ -124,3 +136,10 @@ def _same_node(before: Node, after: Node) -> bool:
 def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:
     classes = caches.classes.keys_by("secret", str(secret))
     return [key for found in classes for key in caches.machines.keys_by("class", str(found))]
+
+
+def _leaving_machines(caches: Caches, change: Change[VolumeAttachment]) -> Iterable[Key]:
+    """The machine whose volumes are being detached, if it waits for that."""
+    attachment = change.after() or change.before()
+    keys = caches.machines.keys_by("node", attachment.spec.node_name) if attachment else ()
+    return [key for key in keys if (header := caches.machines.header(key)) and header.deleting]

@@ -2,8 +2,8 @@
 
 Theory.      The phase and the last operation come from the plan's report; the conditions are a
              copy of the node's. A status is rewritten only when it says something new: times
-             alone are nothing new, and neither is a cloud's error that differs by a request id
-             while the code stays the same (it is refreshed every ``REFRESH``).
+             alone are nothing new. Words alone (a cloud's error with another request id, the pods
+             that a drain still waits for) are refreshed now and then (``REFRESH``).
 Invariants.  ``currentStatus.lastUpdateTime`` moves with the phase only: the health timeout counts
              from it. What others wrote beside (``preserveExpiryTime``) stays.
 Called by    ``act``, once per pass.
@@ -19,8 +19,12 @@ from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Report
 from kubewright.nodes.health import conditions_differ
 
-REFRESH = timedelta(minutes=5)
-"""How old a failure's description may get while only its words change."""
+REFRESH = {
+    OperationState.FAILED: timedelta(minutes=5),
+    OperationState.PROCESSING: timedelta(seconds=10),
+    OperationState.SUCCESSFUL: timedelta(0),
+}
+"""How old a description may get while only its words change."""
 
 
 def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
@@ -30,8 +34,10 @@ def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineS
         status = structs.replace(status, conditions=seen.node.status.conditions)
     if report is None:
         return status
+    left = seen.vm.instance.last_known_state if seen.vm.instance else ""
     return structs.replace(
         status,
+        last_known_state=left or status.last_known_state,
         last_operation=_operation(status.last_operation, report, now),
         current_status=_current(status.current_status, report, now),
     )
@@ -48,9 +54,7 @@ def _conditions_moved(seen: Seen, report: Report | None) -> bool:
 
 def _operation(last: LastOperation, report: Report, now: datetime) -> LastOperation:
     same = (last.type, last.state, last.error_code) == (report.type, report.state, report.error_code)
-    fresh = last.last_update_time is not None and now - last.last_update_time < REFRESH
-    words_only = same and report.state is OperationState.FAILED and fresh
-    if same and (last.description == report.description or words_only):
+    if same and (last.description == report.description or _only_words(last, report, now)):
         return last
     return LastOperation(
         description=report.description,
@@ -59,6 +63,18 @@ def _operation(last: LastOperation, report: Report, now: datetime) -> LastOperat
         state=report.state.value,
         type=report.type.value,
     )
+
+
+def _only_words(last: LastOperation, report: Report, now: datetime) -> bool:
+    """Whether a description that differs can wait: it is young, and at the same step of the same thing."""
+    young = last.last_update_time is not None and now - last.last_update_time < REFRESH[report.state]
+    step_known = report.state is OperationState.FAILED or _step(last.description) == _step(report.description)
+    return young and step_known
+
+
+def _step(description: str) -> str:
+    """The last sentence of a description: what is being done now (mcm.md §4.13)."""
+    return description.rpartition(". ")[2]
 
 
 def _current(current: CurrentStatus, report: Report, now: datetime) -> CurrentStatus:

@@ -86,10 +86,14 @@ class ReleaseVolumes:
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """Remove the Node object, if it is still the one we saw."""
+    """Remove the Node object, if it is still the one we saw.
+
+    ``finalizers``: what is left of them without MCM's; None when it has none of MCM's.
+    """
 
     name: str
     uid: str
+    finalizers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,8 @@ class Report:
 class Plan:
     """What to do now, what to say, and when to look again at the latest.
 
-    ``because`` is one clause for logs and ``explain``. ``warning`` is an event for people.
+    ``because`` is one clause for logs. ``warning`` is an event for people, reason and message; it is
+    told when the report is news, or when there is none.
     """
 
     steps: tuple[Step, ...] = ()

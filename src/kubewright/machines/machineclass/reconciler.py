@@ -13,7 +13,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, Machine, MachineClass
 from kubewright.api.meta import KubeObject
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change
-from kubewright.machines.machine.look import Caches, secret_keys
+from kubewright.machines.machine.caches import Caches, class_key, secret_keys
 from kubewright.machines.machineclass.decide import finalizers
 from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
@@ -79,7 +79,7 @@ def _class_of(change: Change[Machine]) -> Iterable[Key]:
     if change.old is not None and change.new is not None and change.old.generation == change.new.generation:
         return ()
     both = (machine for machine in (change.before(), change.after()) if machine is not None)
-    return {Key(m.metadata.namespace, m.spec.machine_class.name) for m in both}
+    return {key for m in both if (key := class_key(m))}
 
 
 def _secrets_of(change: Change[MachineClass]) -> Iterable[Key]:

@@ -105,7 +105,9 @@ class Journal:
         before = self.vms.get(vm.id)
         self.vms[vm.id] = vm
         leaving = "" if vm.gone_at is None else " leaving"
-        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {'made' if before is None else 'is'}{leaving}")
+        self.say(
+            "cloud", f"{vm.id} of {vm.namespace}/{vm.name} {'made' if before is None else 'is'}{leaving}"
+        )
         self._tell(VmStep(before, vm))
 
     def vm_gone(self, vm: Vm) -> None:

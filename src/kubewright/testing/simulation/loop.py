@@ -85,6 +85,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._dead: list[asyncio.Task[Any]] = []
         self._ready: Any
         self._scheduled: list[Any]
+        self._stopping: bool
+        self._timer_cancelled_count: int
         self.trouble: list[str] = []
         """What nobody caught: exceptions of tasks that nobody awaited."""
 
@@ -104,7 +106,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.trouble.append(f"{context.get('message')}: {type(error).__name__}: {error}")
 
     def create_task(
-        self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None
+        self, coro: Any, *, name: object = None, context: contextvars.Context | None = None
     ) -> asyncio.Task[Any]:
         """As usual; the task belongs to the process of its context."""
         task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context)

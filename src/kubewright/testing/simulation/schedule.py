@@ -2,7 +2,8 @@
 
 Theory.      A fault has a place, a number and a word. The place says where it strikes: ``api``, the
              n-th request of the managers; ``watch``, their n-th watch; ``call``, the n-th call of the
-             driver; ``at``, a moment in seconds after the story began. So ``call:4:fail-after`` means
+             driver; ``at``, a moment in seconds. Numbers count from the beginning of the story; those
+             of watches from the beginning of the world, since most begin then. So ``call:4:fail-after`` means
              that the fourth driver call does its work and answers with an error. A schedule without
              one of its faults is a schedule too, which is all that shrinking needs.
 Invariants.  ``parse(str(schedule)) == schedule``. A fault strikes at most once. No drawn fault lasts
@@ -130,12 +131,12 @@ def _known() -> str:
     return "; ".join(f"{place}: {', '.join(words)}" for place, words in WORDS.items())
 
 
-def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int = 120) -> Schedule:
+def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int = 60) -> Schedule:
     """A hostile schedule: up to ``most`` faults, early enough to meet something."""
     numbers: Mapping[str, Callable[[], float]] = {
         "api": lambda: chance.randint(1, requests),
-        "watch": lambda: chance.randint(1, 24),
-        "call": lambda: chance.randint(1, 24),
+        "watch": lambda: chance.randint(1, 40),
+        "call": lambda: chance.randint(1, 12),
         "at": lambda: round(chance.uniform(0.0, seconds), 2),
     }
     found: set[Fault] = set()

@@ -30,11 +30,12 @@ from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.runtime.leader import Elector, LostLease, identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.manager import Settings as ManagerSettings
+from kubewright.runtime.metrics import Metrics
 from kubewright.testing.faults import Fault as Harm
 from kubewright.testing.faults import Faulty, is_watch
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import RemoteDriver
-from kubewright.testing.simulation.journal import ApiStep, Journal, MemoryLog, Step, VmStep, VmStore
+from kubewright.testing.simulation.journal import Journal, MemoryLog, Step, VmStep, VmStore
 from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.network import READS, Host, Line
 from kubewright.testing.simulation.schedule import API, CALM, WATCH, Schedule
@@ -65,7 +66,6 @@ class Plot:
 
     ``kill_after``  kill the manager after so many writes of the story (0: never)
     ``elect``       managers elect a leader
-    ``driver``      wraps the driver of every manager: how mutations are made
     """
 
     seed: int = 0
@@ -80,9 +80,9 @@ class Counts:
     """What the managers did since the story began, and what was done to them."""
 
     writes: int = 0
+    attempts: int = 0
     requests: int = 0
     calls: int = 0
-    watches: int = 0
     kills: int = 0
     struck: dict[str, int] = field(default_factory=dict)
     last_write: float = 0.0
@@ -97,6 +97,7 @@ class World:
     def __init__(self, loop: SimLoop, plot: Plot) -> None:
         self.loop = loop
         self.plot = plot
+        self.ahead = 0.0
         self.journal = Journal(loop.time)
         self.counts = Counts()
         self.telling = False
@@ -111,7 +112,8 @@ class World:
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
         self.driver: Driver = SimDriver(self.cloud)
         self.client = self.connect(self.hand, self.clock("person"))
-        self._lives = 0
+        self._lives = self._watches = 0
+        self._walls: list[SimClock] = []
         self._harm = {place: plot.schedule.at(place) for place in ("api", "watch", "call")}
         self.host.on_asked.append(self._asked)
         self.host.on_answered.append(self._answered)
@@ -158,6 +160,8 @@ class World:
     async def _manage(self, process: Process) -> None:
         """A process that starts anew when it loses the lead."""
         clock = self.clock(process.name)
+        clock.ahead = self.ahead
+        self._walls.append(clock)
         while True:
             client = Client(self._bad_line(process, clock), clock, name="control")
             elector = None
@@ -174,7 +178,7 @@ class World:
     def _manager(self, client: Client, clock: SimClock, elector: Elector | None) -> Manager:
         driver = RemoteDriver(self.driver, self.cloud_process, self.clock("calls"), self._call_fault)
         options = replace(self.plot.options, controllers=("*",))
-        kit = machine_kit(client, client, driver, clock, options)
+        kit = machine_kit(client, client, driver, options, Metrics())
         loops = builtin.controllers(
             kit.informers[0], settings=builtin.Settings(nodes=NodeSettings(grace=options.grace))
         )
@@ -213,12 +217,18 @@ class World:
         await self.clock("fate").sleep(RESTART_SECONDS)
         await self.start_server()
 
+    def step_clocks(self, seconds: float) -> None:
+        """The wall clocks of all managers jump."""
+        self.ahead += seconds
+        for clock in self._walls:
+            clock.ahead = self.ahead
+
     # ------------------------------------------------------------ counting and striking
 
     def tell(self) -> None:
         """The story begins: from here on writes count and faults strike."""
         self.telling, self.began = True, self.loop.time()
-        self.counts = Counts(last_write=self.began)
+        self.counts = Counts(last_write=self.began, struck=self.counts.struck)
         self.journal.say("fate", "the story begins")
 
     def _asked(self, client: str, request: Request) -> None:
@@ -250,15 +260,14 @@ class World:
         return Faulty(Line(self.host, process), clock, self._api_fault)
 
     def _api_fault(self, request: Request) -> Harm | None:
+        if is_watch(request):
+            self._watches += 1
+            word = self._harm["watch"].pop(self._watches, "")
+            return self._struck("watch", word, WATCH.get(word))
         if not self.telling:
             return None
-        if is_watch(request):
-            self.counts.watches += 1
-            word = self._harm["watch"].pop(self.counts.watches, "")
-            return self._struck("watch", word, WATCH.get(word))
-        self.counts.requests += 0
-        self._requests = getattr(self, "_requests", 0) + 1
-        word = self._harm["api"].pop(self._requests, "")
+        self.counts.attempts += 1
+        word = self._harm["api"].pop(self.counts.attempts, "")
         return self._struck("api", word, API.get(word))
 
     def _struck(self, place: str, word: str, harm: Harm | None) -> Harm | None:

@@ -27,6 +27,10 @@ def custom_cell(column: Column, obj: Object, now: datetime) -> Any:
     return None if value is None else cell(value, now)
 
 
+_TOO_LARGE = 2**63
+"""Whole numbers from here on have no place in a cell, as in Go."""
+
+
 @lru_cache(maxsize=1024)
 def _path(text: str) -> Path:
     """Definitions are checked when they come in; one that slipped through prints nothing."""
@@ -47,7 +51,8 @@ def _text(value: Any, _now: datetime) -> str:
 
 
 def _integer(value: Any, _now: datetime) -> int | None:
-    return int(value) if isinstance(value, _UNSIGNED) and not isinstance(value, bool) else None
+    whole = isinstance(value, _UNSIGNED) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
+    return int(value) if whole else None
 
 
 def _number(value: Any, _now: datetime) -> float | None:

@@ -1,0 +1,68 @@
+"""Random worlds: a seed chooses the story, the order of everything, and what goes wrong; then shrinking.
+
+Theory.      ``plot_of(seed)`` is a function, so a seed is a complete description of a run. When a run
+             fails, faults are left out one after the other (greedily, in rounds, each run a fresh
+             one) for as long as it still fails in the same way; what remains is the smallest schedule,
+             and ``replay`` is the command that shows it.
+Called by    ``__main__`` and tests.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from kubewright.base.clock import LoopClock
+from kubewright.testing.simulation.clock import number
+from kubewright.testing.simulation.run import Outcome, simulate
+from kubewright.testing.simulation.schedule import Schedule, draw
+from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
+from kubewright.testing.simulation.world import Plot
+
+Simulate = Callable[[Story, Plot], Outcome]
+
+
+def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plot]:
+    """The story and the plot that a seed stands for."""
+    chance = LoopClock(seed=number(f"{seed}/plot")).random
+    story = chance.choice(stories)
+    return story, Plot(seed=seed, schedule=draw(chance))
+
+
+def runs(seeds: Iterable[int], run: Simulate = simulate) -> Iterator[Outcome]:
+    """What comes of each seed."""
+    for seed in seeds:
+        yield run(*plot_of(seed))
+
+
+def shrink(outcome: Outcome, run: Simulate = simulate) -> Outcome:
+    """The failing run with the fewest faults that we can find. The seed stays: it is the order."""
+    story = BY_NAME[outcome.story]
+    smallest, tried = outcome, True
+    while tried:
+        tried = False
+        for fault in smallest.plot.schedule.faults:
+            rest = tuple(each for each in smallest.plot.schedule.faults if each != fault)
+            attempt = run(story, replace(smallest.plot, schedule=Schedule(rest)))
+            if _same_failure(outcome, attempt):
+                smallest, tried = attempt, True
+                break
+    return smallest
+
+
+def replay(outcome: Outcome) -> str:
+    """The command that shows this run again."""
+    plot = outcome.plot
+    parts = [f"--story {outcome.story}", f"--seed {plot.seed}"]
+    if plot.schedule.faults:
+        parts.append(f"--faults {plot.schedule}")
+    if plot.kill_after:
+        parts.append(f"--kill-after {plot.kill_after}")
+    return f"python -m kubewright.testing.simulation {' '.join(parts)}"
+
+
+def _same_failure(one: Outcome, other: Outcome) -> bool:
+    """Whether the other run breaks a rule that the first one broke."""
+    return bool(_rules(one) & _rules(other))
+
+
+def _rules(outcome: Outcome) -> frozenset[str]:
+    return frozenset(violation.partition(":")[0] for violation in outcome.violations)

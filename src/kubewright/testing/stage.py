@@ -1,0 +1,125 @@
+"""A stage for processes that come and go: the servers and the cloud stay.
+
+Theory.      ``world.embedded_world`` is one process that owns everything. Here the API servers (one, or
+             one for the machines and one for their nodes) and the simulated cloud stand by
+             themselves, and any number of controller processes run against them, each with its own
+             connections and caches: to be stopped and started anew, to stand by, to be pulled out.
+Invariants.  A process closes nothing that others use. VMs and what people wrote outlive all of them.
+Called by    tests/api/machines.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from kubewright import builtin
+from kubewright.api.core import CRD, NAMESPACE
+from kubewright.api.machine.crds import crds
+from kubewright.apiserver.server import ApiServer
+from kubewright.base.clock import Clock, LoopClock
+from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.cluster import run_with
+from kubewright.compose.options import Election, Options
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.providers.sim.store import Store
+from kubewright.runtime.manager import Manager
+from kubewright.testing.world import IMPATIENT, World, running
+
+NAMESPACE_OF_MACHINES = "machines"
+
+
+class Borrowed(SimDriver):
+    """A driver on a cloud that is not its own: closing it leaves the cloud open."""
+
+    async def close(self) -> None:
+        """Nothing to put away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One running set of controllers."""
+
+    task: asyncio.Task[None]
+    stop: asyncio.Event
+
+    async def end(self) -> None:
+        """As after SIGTERM."""
+        self.stop.set()
+        await asyncio.wait([self.task])
+
+    async def pull_the_plug(self) -> None:
+        """As after kill -9, as far as a task can be."""
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """See the module. ``world`` has the words."""
+
+    world: World
+    control: ApiServer
+    target: ApiServer
+    cloud: Cloud
+    clock: Clock
+    options: Options
+
+    def begin(self, driver: SimDriver | None = None, *, election: Election | None = None) -> Process:
+        """Start a process on this stage; ``driver`` is a ``Borrowed`` one."""
+        control = Client(InProcess(self.control.handle), self.clock, name="control")
+        target = control
+        if self.target is not self.control:
+            target = Client(InProcess(self.target.handle), self.clock, name="target")
+        driver = driver or Borrowed(self.cloud, kubelet_settings(self.options.driver_options))
+        election, stop = election or Election(enabled=False), asyncio.Event()
+        work = run_with(control, target, driver, self.options, election=election, stop=stop)
+        return Process(asyncio.create_task(work, name="process"), stop)
+
+    @asynccontextmanager
+    async def process(self, driver: SimDriver | None = None) -> AsyncIterator[Process]:
+        """A process for the length of a block."""
+        process = self.begin(driver)
+        try:
+            yield process
+        finally:
+            await process.end()
+        process.task.result()
+
+
+@asynccontextmanager
+async def stage(options: Options = IMPATIENT, *, two: bool = False, seed: int = 0) -> AsyncIterator[Stage]:
+    """Servers with their own loops, classes and a cloud; nobody works yet. ``two``: two clusters."""
+    clock = LoopClock(seed=seed)
+    async with AsyncExitStack() as stack:
+        control = await stack.enter_async_context(_server(clock, options))
+        target = await stack.enter_async_context(_server(clock, options)) if two else control
+        here = Client(InProcess(control.handle), clock, name="people")
+        there = Client(InProcess(target.handle), clock, name="people") if two else here
+        cloud = Cloud(clock, Store(None))
+        for crd in crds():
+            await here.create(CRD, crd)
+        await here.create(NAMESPACE, {"metadata": {"name": NAMESPACE_OF_MACHINES}})
+        world = World(here, cloud, clock, NAMESPACE_OF_MACHINES, target=there)
+        await world.furnish()
+        yield Stage(world, control, target, cloud, clock, options)
+
+
+@asynccontextmanager
+async def _server(clock: Clock, options: Options) -> AsyncIterator[ApiServer]:
+    """An embedded server with the loops of a kube-controller-manager."""
+    server = ApiServer(clock)
+    await server.start()
+    informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
+    loops = builtin.controllers(informers, settings=builtin.Settings(nodes=NodeSettings(grace=options.grace)))
+    manager = Manager(clock, loops.controllers, [informers], background=loops.background)
+    try:
+        async with running(manager.run):
+            yield server
+    finally:
+        await server.close()

@@ -1,0 +1,308 @@
+"""Machines that go: their pods, volumes, VMs and nodes, in order, whatever stands in the way."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kubewright.api.core import NODE, PDB, POD, VOLUME_ATTACHMENT
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.driver.contract import MachineRequest
+from kubewright.providers.sim.names import BEHAVIOURS
+from kubewright.testing.stage import Borrowed, stage
+from kubewright.testing.world import World, embedded_world
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+from .conftest import in_phase, options, seconds
+
+NO_DISRUPTION = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+SLOW = {"terminationGracePeriodSeconds": 600}
+
+
+async def pods(world: World) -> set[str]:
+    return {pod.metadata.name for pod in await world.target.list(POD, "default")}
+
+
+async def one_machine(world: World, **spec: Any) -> None:
+    await world.make("m1", **spec)
+    await world.settled(1)
+
+
+async def gone(world: World, within: float = 60) -> None:
+    await world.until(lambda s: not s.machines, "the machine is gone", seconds=within, every=0.25)
+    assert await world.left() == []
+
+
+async def description(world: World) -> str:
+    return (await world.machine("m1")).status.last_operation.description
+
+
+async def guard(world: World) -> None:
+    """A pod that its budget does not let go."""
+    body = {"metadata": {"name": "web", "namespace": "default"}, "spec": NO_DISRUPTION}
+    await world.target.create(PDB, body)
+    await world.run_pod("web", "m1", labels={"app": "web"})
+    await world.clock.sleep(2)
+
+
+async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world)
+        await world.run_pod("web", "m1")
+        await world.run_pod("agent", "m1", owner="DaemonSet")
+        await world.run_pod("static", "m1", annotations={names.MIRROR_POD_ANNOTATION: "x"})
+        await world.clock.sleep(1)
+        await world.unmake("m1")
+        await world.until(lambda s: not s.vms, "the VM goes")
+        assert await pods(world) == {"agent", "static"}
+        await gone(world)
+
+
+async def test_a_drain_that_lasts_is_told_on_the_machine_and_the_node() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world)
+        await guard(world)
+        await world.unmake("m1")
+        await world.until(in_phase(Phase.TERMINATING), "it drains")
+        await world.clock.sleep(25)
+        told = await description(world)
+        assert "disruption budget" in told
+        assert told.endswith("Initiate node drain")
+        node = await world.target.get(NODE, Key("", "m1"))
+        assert node.spec.unschedulable
+        marks = {c.type: c.reason for c in node.status.conditions if c.status == "True"}
+        assert marks["Terminating"] == "ScaleDown"
+        assert await pods(world) == {"web"}
+        await world.target.delete(PDB, Key("default", "web"))
+        await gone(world)
+        assert await pods(world) == set()
+
+
+async def test_a_machine_that_failed_is_marked_unhealthy_while_it_drains() -> None:
+    async with embedded_world(options()) as world:
+        await world.deploy("workers", 1)
+        name = (await world.settled(1)).machines[0].metadata.name
+        await world.run_pod("web", name, **SLOW)
+        await world.clock.sleep(1)
+        vm = world.cloud.named(name)
+        assert vm is not None
+        world.cloud.order(vm.id, {"disk-pressure"})
+        await world.until(lambda s: s.settled(2) or len(s.machines) == 2, "it is replaced")
+        await world.clock.sleep(1)
+        node = await world.target.get(NODE, Key("", name))
+        marks = {c.type: c.reason for c in node.status.conditions if c.status == "True"}
+        assert marks["Terminating"] == "Unhealthy"
+
+
+async def test_a_budget_holds_a_drain_only_until_its_timeout() -> None:
+    async with embedded_world(options(drain_timeout=seconds(60))) as world:
+        await one_machine(world)
+        await guard(world)
+        began = world.clock.monotonic()
+        await world.unmake("m1")
+        await gone(world, within=90)
+        assert 60 <= world.clock.monotonic() - began <= 75
+        assert await pods(world) == set()
+
+
+async def test_the_machines_own_drain_timeout_goes_first() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world, drainTimeout="5s")
+        await guard(world)
+        await world.unmake("m1")
+        await gone(world, within=20)
+
+
+async def test_a_person_can_force_a_deletion_that_drains_already() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world)
+        await guard(world)
+        await world.unmake("m1")
+        await world.clock.sleep(10)
+        label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
+        await world.client.patch(MACHINE, world.key("m1"), label)
+        await gone(world, within=5)
+
+
+async def test_too_many_refusals_end_in_a_deletion() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world, maxEvictRetries=2)
+        await guard(world)
+        await world.unmake("m1")
+        await gone(world, within=60)
+        assert await pods(world) == set()
+
+
+async def attach(world: World) -> None:
+    spec = {"attacher": "csi.sim", "nodeName": "m1", "source": {"persistentVolumeName": "pv-1"}}
+    await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": "a1"}, "spec": spec})
+
+
+async def test_volumes_detach_before_their_vm_goes() -> None:
+    async with embedded_world(options(detach_timeout=seconds(60))) as world:
+        await one_machine(world)
+        await attach(world)
+        await world.unmake("m1")
+        await world.clock.sleep(20)
+        assert (await description(world)).endswith("Delete Volume Attachments")
+        assert (await world.look()).vms == 1
+        await world.target.delete(VOLUME_ATTACHMENT, Key("", "a1"))
+        await gone(world, within=3)
+
+
+async def test_volumes_that_do_not_detach_hold_a_vm_only_so_long() -> None:
+    async with embedded_world(options(detach_timeout=seconds(60))) as world:
+        await one_machine(world)
+        await attach(world)
+        await world.unmake("m1")
+        await gone(world, within=70)
+
+
+async def test_a_forced_deletion_takes_volumes_off() -> None:
+    async with embedded_world(options(detach_timeout=timedelta(hours=1))) as world:
+        await one_machine(world)
+        await attach(world)
+        label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "true"}}}
+        await world.client.patch(MACHINE, world.key("m1"), label)
+        await world.unmake("m1")
+        await gone(world, within=5)
+        with pytest.raises(NotFound):
+            await world.target.get(VOLUME_ATTACHMENT, Key("", "a1"))
+
+
+async def test_pods_of_a_vm_that_is_gone_are_not_waited_for() -> None:
+    async with embedded_world(options(health_timeout=timedelta(hours=1))) as world:
+        await one_machine(world)
+        await world.run_pod("web", "m1")
+        await world.clock.sleep(1)
+        world.cloud.vanish(next(iter(world.cloud.vms)))
+        await world.until(in_phase(Phase.UNKNOWN), "it is missed")
+        await world.unmake("m1")
+        await gone(world, within=5)
+
+
+async def test_pods_of_a_vm_that_is_switched_off_are_waited_for_five_minutes() -> None:
+    async with embedded_world(options(health_timeout=timedelta(hours=1))) as world:
+        await one_machine(world)
+        await world.run_pod("web", "m1")
+        await world.clock.sleep(1)
+        world.cloud.kill(next(iter(world.cloud.vms)))
+        await world.until(in_phase(Phase.UNKNOWN), "it is missed")
+        await world.unmake("m1")
+        await world.clock.sleep(200)
+        assert (await world.look()).vms == 1
+        await gone(world, within=200)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.06, 0.11, 0.2, 0.26, 0.35, 0.6, 1.5])
+async def test_a_machine_can_be_deleted_at_any_moment_of_its_creation(after: float) -> None:
+    async with embedded_world(options()) as world:
+        await world.make("m1")
+        await world.clock.sleep(after)
+        await world.unmake("m1")
+        await gone(world)
+        await world.clock.sleep(30)
+        assert await world.left() == []
+
+
+@pytest.mark.parametrize("name", sorted(BEHAVIOURS))
+async def test_whatever_its_cloud_does_an_early_deletion_leaves_nothing(name: str) -> None:
+    async with embedded_world(options()) as world:
+        await world.make(f"{name}-1")
+        await world.clock.sleep(0.2)
+        await world.unmake(f"{name}-1")
+        await gone(world, within=400)
+        await world.clock.sleep(30)
+        assert await world.left() == []
+
+
+async def test_a_vm_that_nobody_wrote_down_is_drained_too() -> None:
+    """Its creation was never answered; when its machine goes, its node has joined and has pods."""
+    async with embedded_world(options()) as world:
+        await world.make("lost-1")
+        await world.until(lambda s: bool(s.nodes), "the node joins")
+        assert not (await world.machine("lost-1")).spec.provider_id
+        await world.run_pod("web", "lost-1", **SLOW)
+        await world.clock.sleep(0.5)
+        await world.unmake("lost-1")
+        await world.until(in_phase(Phase.TERMINATING), "it drains")
+        assert (await world.machine("lost-1")).spec.provider_id
+        await gone(world)
+
+
+async def test_an_uncertain_node_name_is_looked_up_before_a_late_vm_is_deleted() -> None:
+    """As above, with a cloud that names nodes in its own way."""
+    async with stage(options()) as here, here.process():
+        world = here.world
+        patch = {"providerSpec": {"nodeNames": "address"}}
+        from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+
+        await world.client.patch(MACHINE_CLASS, world.key("small"), patch)
+        await world.make("lost-1")
+        await world.clock.sleep(1)
+        assert len(await world.target.list(NODE)) == 1
+        await world.unmake("lost-1")
+        await gone(world)
+
+
+class Stubborn(Borrowed):
+    """Never deletes while told so."""
+
+    refuses = True
+
+    async def delete(self, request: MachineRequest) -> None:
+        if self.refuses:
+            await self.cloud.clock.sleep(1000)
+        await super().delete(request)
+
+
+async def test_a_node_that_joins_at_the_last_moment_goes_too() -> None:
+    async with embedded_world(options()) as world:
+        for number in range(8):
+            await world.make(f"m{number}")
+        await world.clock.sleep(0.2)
+        for number in range(8):
+            await world.unmake(f"m{number}")
+            await world.clock.sleep(0.005)
+        await world.until(lambda s: not s.machines, "they are gone")
+        await world.clock.sleep(30)
+        assert await world.left() == []
+
+
+async def test_a_deletion_that_hangs_is_told_and_ends() -> None:
+    async with stage(options()) as here:
+        driver = Stubborn(here.cloud)
+        async with here.process(driver):
+            world = here.world
+            await one_machine(world)
+            await world.unmake("m1")
+            await world.clock.sleep(300)
+            assert "DeadlineExceeded" in await description(world) or "Initiate VM deletion" in await description(world)
+            driver.refuses = False
+            await gone(world, within=600)
+
+
+async def test_finalizers_of_others_are_waited_for() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world)
+        found = (await world.machine("m1")).metadata.finalizers
+        both = {"metadata": {"finalizers": [*found, "example.com/mine"]}}
+        await world.client.patch(MACHINE, world.key("m1"), both)
+        await world.unmake("m1")
+        await world.until(lambda s: not s.vms and not s.nodes, "ours is gone")
+        left = await world.machine("m1")
+        assert left.metadata.finalizers == ["example.com/mine"]
+        await world.client.patch(MACHINE, world.key("m1"), {"metadata": {"finalizers": None}})
+        await gone(world)
+
+
+async def test_mcms_finalizer_does_not_hold_our_nodes() -> None:
+    async with embedded_world(options()) as world:
+        await one_machine(world)
+        held = {"metadata": {"finalizers": [names.NODE_FINALIZER]}}
+        await world.client.patch(NODE, Key("", "m1"), held)
+        await world.unmake("m1")
+        await gone(world)

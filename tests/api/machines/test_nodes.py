@@ -1,0 +1,148 @@
+"""What of a machine reaches its node: name, template, taints; and the token that its kubelet joins with."""
+
+from typing import Any
+
+import pytest
+
+from kubewright.api.core import NODE, SECRET
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
+from kubewright.driver.contract import Instance, MachineRequest
+from kubewright.machines.machine import userdata
+from kubewright.providers.sim import manifests
+from kubewright.testing.stage import Borrowed, stage
+from kubewright.testing.world import World, embedded_world
+from kubewright.wire.gvk import Key
+
+from .conftest import in_phase, options, phases, seconds
+
+TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+
+
+def template(labels: dict[str, str], annotations: dict[str, str], *taints: dict[str, str]) -> dict[str, Any]:
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"taints": list(taints)}}
+
+
+async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> None:
+    async with embedded_world(options()) as world:
+        first = template({"pool": "a", "tier": "1"}, {"owner": "me"}, TAINT)
+        await world.make("m1", nodeTemplate=first)
+        await world.settled(1)
+        others = {"metadata": {"labels": {"theirs": "stays"}, "annotations": {"also": "stays"}}}
+        await world.client.patch(NODE, Key("", "m1"), others)
+        second = {"metadata": {"labels": {"tier": "2", "pool": None}, "annotations": {"owner": None}}, "spec": None}
+        await world.client.patch(MACHINE, world.key("m1"), {"spec": {"nodeTemplate": second}})
+        await world.clock.sleep(1)
+        node = await world.client.get(NODE, Key("", "m1"))
+        assert node.metadata.labels["tier"] == "2"
+        assert "pool" not in node.metadata.labels
+        assert node.metadata.labels["theirs"] == "stays"
+        assert "owner" not in node.metadata.annotations
+        assert node.metadata.annotations["also"] == "stays"
+        assert not node.spec.taints
+
+
+async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollout() -> None:
+    async with embedded_world(options()) as world:
+        await world.deploy("workers", 2)
+        before = await world.settled(2)
+        wanted = template({"tier": "gold"}, {}, TAINT)
+        await world.change("workers", {"template": {"spec": {"nodeTemplate": wanted}}})
+        await world.until(
+            lambda s: all(n.metadata.labels.get("tier") == "gold" and n.spec.taints for n in s.nodes),
+            "the nodes have it",
+        )
+        assert (await world.settled(2)).names == before.names
+
+
+async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
+    async with embedded_world(options()) as world:
+        await world.make("m1", nodeTemplate=template({"tier": "gold"}, {}, TAINT))
+        await world.settled(1)
+        empty = {"metadata": {"labels": {"tier": None, names.MACHINE_NAME_LABEL: None}}, "spec": {"taints": None}}
+        await world.client.patch(NODE, Key("", "m1"), empty)
+        await world.clock.sleep(1)
+        node = await world.client.get(NODE, Key("", "m1"))
+        assert node.metadata.labels[names.MACHINE_NAME_LABEL] == "m1"
+        assert node.metadata.labels["tier"] == "gold"
+        assert [taint.key for taint in node.spec.taints] == ["dedicated"]
+
+
+async def guarded(world: World) -> None:
+    """A machine whose kubelet registers with the taint that its node's own components take off."""
+    taint = {"key": names.CRITICAL_COMPONENTS_TAINT, "effect": "NoSchedule"}
+    body = manifests.machine_class("guarded", world.namespace, pace=0.1, more={"taints": [taint]})
+    await world.client.create(MACHINE_CLASS, body)
+    await world.make("m1", "guarded")
+    await world.until(lambda s: bool(s.nodes), "the node joins")
+
+
+async def test_critical_components_hold_a_machine_back_until_they_are_ready() -> None:
+    async with embedded_world(options(creation_timeout=seconds(60))) as world:
+        await guarded(world)
+        await world.clock.sleep(10)
+        assert phases((await world.look()).machines) == ["Pending"]
+        await world.client.patch(NODE, Key("", "m1"), {"spec": {"taints": None}})
+        await world.settled(1)
+
+
+async def test_critical_components_do_not_hold_back_for_ever() -> None:
+    async with embedded_world(options(creation_timeout=seconds(20))) as world:
+        await guarded(world)
+        await world.until(in_phase(Phase.FAILED), "it is given up")
+
+
+async def tokens(world: World) -> list[str]:
+    secrets = await world.target.list(SECRET, userdata.NAMESPACE)
+    return [s.metadata.name for s in secrets if s.metadata.name.startswith("bootstrap-token-")]
+
+
+class Curious(Borrowed):
+    """Remembers the user data that VMs were made with."""
+
+    seen: bytes = b""
+
+    async def create(self, request: MachineRequest) -> Instance:
+        self.seen = request.machine_class.secret["userData"]
+        return await super().create(request)
+
+
+async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+    async with stage(options()) as here:
+        driver = Curious(here.cloud)
+        async with here.process(driver):
+            world = here.world
+            await world.make("m1")
+            await world.until(lambda s: s.vms == 1, "the VM is there")
+            (name,) = await tokens(world)
+            secret = (await world.client.get(SECRET, Key(userdata.NAMESPACE, name))).data
+            token = secret["token-id"] + b"." + secret["token-secret"]
+            assert token in driver.seen
+            assert b"<<" not in driver.seen
+            await world.settled(1)
+            assert await tokens(world) == []
+    assert secret["token-secret"].decode() not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("name", ["neverjoin-1", "quota-1", "hang-1"])
+async def test_the_token_of_a_machine_that_never_joined_goes_with_it(name: str) -> None:
+    async with embedded_world(options()) as world:
+        await world.make(name)
+        await world.clock.sleep(3)
+        assert len(await tokens(world)) == 1
+        await world.unmake(name)
+        await world.until(lambda s: not s.machines, "it is gone", seconds=300, every=1)
+        assert await world.left() == []
+
+
+async def test_the_token_goes_even_if_its_class_is_gone() -> None:
+    async with embedded_world(options()) as world:
+        await world.make("quota-1")
+        await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
+        empty = {"data": {"userData": "bm90aGluZw=="}}
+        await world.client.patch(SECRET, world.key("sim-secret"), {"metadata": {"finalizers": None}, **empty})
+        await world.client.delete(SECRET, world.key("sim-secret"))
+        await world.unmake("quota-1")
+        await world.until(lambda s: not s.machines, "it is gone")
+        assert await world.left() == []

@@ -1,0 +1,68 @@
+"""What the documents name exists: paths, links, make targets, packages on their floors."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FOLDERS = "src|tests|docs|tools|deploy|bench|\\.ci"
+NAMED_PATH = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w./-]*)(?![\w<*{{-])")
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+TARGET = re.compile(r"`make ([a-z][a-z-]*)")
+
+
+def ids(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def without_output(text: str) -> str:
+    """Transcripts show what programs print; only what stands outside of them is a claim of ours."""
+    return re.sub(r"```(?:console|shell|sh|bash)\n.*?```", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_path_that_is_named_exists(page: Path) -> None:
+    named = {path.rstrip("/.") for path in NAMED_PATH.findall(without_output(page.read_text()))}
+    missing = sorted(path for path in named if not (ROOT / path).exists())
+    assert not missing, missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert not missing, missing
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {target for page in PAGES for target in TARGET.findall(page.read_text())}
+    assert named <= targets, named - targets
+
+
+def test_help_explains_every_target() -> None:
+    rules = re.findall(r"^([a-z][a-z-]*):(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    silent = [target for target, rest in rules if "## " not in rest]
+    assert not silent, silent
+
+
+def test_the_map_of_floors_is_the_one_that_is_enforced() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract for contract in contracts if contract["id"] == "floors")["layers"]
+    enforced = [set(re.findall(r"(?<!\()kubewright\.(\w+)(?!\))", layer)) for layer in layers]
+    drawn = (ROOT / "ARCHITECTURE.md").read_text().partition("```text\n")[2].partition("```")[0]
+    everything = set().union(*enforced)
+    shown = [set(line.split()) & everything for line in drawn.splitlines()]
+    assert set().union(*shown) == everything
+    order = {name: height for height, names in enumerate(shown) for name in names}
+    heights = [{order[name] for name in names} for names in enforced]
+    assert all(len(height) == 1 for height in heights[2:]), "one line for each floor"
+    assert [min(height) for height in heights] == sorted(min(height) for height in heights)
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = set(re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert listed == {path.name for path in folder.glob("0*.md")}
