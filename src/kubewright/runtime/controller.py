@@ -106,9 +106,9 @@ class Controller:
         await self._queue.drained()
 
     @property
-    def waiting(self) -> int:
-        """Keys in line for a worker; cheap enough to ask in every pass."""
-        return self._queue.waiting
+    def load(self) -> int:
+        """Keys that are worked on or wait for it; cheap enough to ask in every pass."""
+        return self._queue.load
 
     def statistics(self) -> QueueStatistics:
         """A picture of the queue at this moment."""

@@ -213,16 +213,16 @@ class Queue:
         await self._idle.wait()
 
     @property
-    def waiting(self) -> int:
-        """Keys in line for their turn."""
-        return len(self._dirty)
+    def load(self) -> int:
+        """Keys that run or are in line for their turn."""
+        return len(self._dirty) + len(self._running)
 
     def statistics(self) -> QueueStatistics:
         """A picture of this moment."""
         now = self._clock.monotonic() if self._running else 0.0
         ages = [now - since for since in self._running.values()]
         return QueueStatistics(
-            waiting=self.waiting,
+            waiting=len(self._dirty),
             running=len(self._running),
             delayed=len(self._delayed),
             alarms=len(self._alarms),

@@ -10,7 +10,7 @@ class DeploymentSettings:
     concurrency: int = 32
     """Requests of one pass in flight."""
 
-    status_seconds: float = 0.2
+    status_seconds: float = 0.5
     """Least time between two status writes of one deployment; the last state is always written."""
 
     gather_seconds: float = 0.05

@@ -106,7 +106,11 @@ class VmCalls:
         )
 
     async def run(self) -> None:
-        """Own the calls until cancelled: what still runs then is cancelled too."""
+        """Own the calls until cancelled: what still runs then is cancelled too.
+
+        Our time begins now, not when this object was made: until we led, another process made calls.
+        """
+        self.started = self._clock.now()
         try:
             await asyncio.Event().wait()
         finally:

@@ -119,7 +119,8 @@ def delete_vm(seen: Seen, now: datetime) -> Plan | None:
     """Ask the cloud to delete, until it has said that there is nothing, and can be believed."""
     vm = seen.vm
     if vm.running:
-        return _waiting(seen, DELETING_VM, "the cloud is deleting the VM")
+        because = "the cloud is deleting the VM"
+        return _waiting(seen, DELETING_VM, because) if vm.error is None else Plan(because=because)
     if vm.deleted and vm.error is None:
         return _doubtful(seen, now)
     if not seen.can_call:

@@ -10,7 +10,7 @@ Called by    ``reconciler.Machines``. What it finds is ``observe.Seen``.
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
@@ -27,6 +27,10 @@ from kubewright.nodes import health
 from kubewright.nodes.drain import plan as drains
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far the server's clock, which dates machines, may be ahead of ours. A machine that seems younger
+than we are by less may have been made, and its VM asked for, by the process before us."""
 
 
 @dataclass(slots=True)
@@ -111,7 +115,8 @@ class Looker:
 
     def _doubt_until(self, machine: Machine, vm: VmSeen) -> datetime | None:
         born = machine.metadata.creation_timestamp
-        inherited = self._calls.started if born is None or born <= self._calls.started else None
+        ours = born is not None and born > self._calls.started + CLOCK_SKEW
+        inherited = None if ours else self._calls.started
         moments = [moment for moment in (inherited, vm.doubt) if moment]
         return max(moments) + self._settings.confirm_absent if moments else None
 

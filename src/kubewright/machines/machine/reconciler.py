@@ -25,6 +25,9 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
+BUSY = 20
+"""Machines in work from which on reports of passing states can wait: they would only feed the storm."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -81,7 +84,7 @@ def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
     """The machine controller, listening to everything that a decision looks at."""
     hands = parts.settings.workers
     calls = VmCalls(parts.driver, parts.clock, lambda key: controller.enqueue(key, "the cloud answered"))
-    machines = Machines(parts, caches, calls, lambda: controller.statistics().waiting > hands)
+    machines = Machines(parts, caches, calls, lambda: controller.load > BUSY)
     controller = Controller("machine", machines, parts.clock, workers=hands, metrics=parts.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))

@@ -13,7 +13,7 @@ class MachineSetSettings:
     concurrency: int = 32
     """Requests of one pass in flight."""
 
-    status_seconds: float = 0.2
+    status_seconds: float = 0.5
     """Least time between two status writes of one set; the last state is always written."""
 
     gather_seconds: float = 0.03

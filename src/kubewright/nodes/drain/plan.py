@@ -195,7 +195,7 @@ def _force_reason(
 ) -> str:
     if asked:
         return "somebody asked to force it"
-    if now - started > timeout:
+    if now - started >= timeout:
         return f"the drain took longer than {format_duration(timeout)}"
     found = {item.type: item for item in conditions}
     for kind, good in ((NodeConditionType.READY, "True"), (NodeConditionType.READONLY_FILESYSTEM, "False")):

@@ -8,6 +8,7 @@ from typing import Any
 
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clock import SimClock
+from kubewright.testing.simulation.journal import NODES
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.world import World
 
@@ -15,6 +16,7 @@ UNREACHABLE_SECONDS = 20.0
 BLIND_SECONDS = 6.0
 """How long a second manager works beside the first."""
 STEP_SECONDS = 90.0
+TIDY_SECONDS = 70.0
 
 
 async def strike(world: World, person: Person) -> None:
@@ -58,8 +60,13 @@ async def _kubelet_stops(world: World, person: Person, clock: SimClock) -> None:
 
 
 async def _vm_vanishes(world: World, person: Person, clock: SimClock) -> None:
+    """Gone without a trace; a real cloud's controller manager takes its Node away some time later."""
     if vm := _victim(person, clock):
         world.cloud.vanish(vm.id)
+        await clock.sleep(TIDY_SECONDS)
+        node = world.journal.objects[NODES].get(vm.node_name)
+        if node is not None and node["spec"].get("providerID") == vm.provider_id:
+            await person.delete_node(vm.node_name)
 
 
 async def _node_deleted(_world: World, person: Person, clock: SimClock) -> None:

@@ -29,7 +29,7 @@ from kubewright.testing.simulation.world import Counts, Plot, World
 
 REST_SECONDS = 15.0
 """Without a write for so long, a world is at rest."""
-UNREST_SECONDS = 240.0
+UNREST_SECONDS = 600.0
 """A world that reached its end and still writes after this never comes to rest."""
 STALE_SECONDS = 120.0
 """How old a manager's news may be when watches are silent, cut or late."""
