@@ -13,8 +13,9 @@ from typing import Protocol
 
 from bench.requests import AUDIT_POLICY, Asked, from_audit, from_metrics
 from kubewright.base.clock import Clock
-from kubewright.compose.cluster import connect
+from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.kube.sockets import Settings
 from kubewright.testing.judge import Judge, Options, find
 
 START_SECONDS = 60.0
@@ -51,14 +52,14 @@ async def embedded(clock: Clock) -> AsyncIterator[World]:
             async with asyncio.timeout(START_SECONDS):
                 while b"ready" not in (line := await process.stdout.readline()):
                     assert line, "kubewright up ended before it was ready"
-            client = connect(Path(folder) / "kubeconfig", clock, "bench")
+            client = _connect(Path(folder) / "kubeconfig", clock)
 
             async def asked() -> Asked:
                 answer = await client.send(client.request("GET", "/metrics"))
                 return from_metrics(answer.body.decode())
 
             try:
-                yield World("embedded", _renamed(client, clock), process.pid, asked, nodes_are_ours=False)
+                yield World("embedded", client, process.pid, asked, nodes_are_ours=False)
             finally:
                 await client.transport.close()
 
@@ -75,7 +76,7 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
         async with Judge(
             find(), clock, Options(fsync=fsync, apiserver_flags=flags, controllers=CONTROLLERS)
         ) as judge:
-            client = connect(judge.kubeconfig, clock, "bench")
+            client = _connect(judge.kubeconfig, clock)
             words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
                      "--driver-option", "kubelets=off", "--log-level", "warning")  # fmt: skip
 
@@ -86,15 +87,15 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
 
             try:
                 async with _product(words) as process:
-                    renamed = _renamed(client, clock)
-                    yield World("kube-apiserver", renamed, process.pid, asked, nodes_are_ours=True)
+                    yield World("kube-apiserver", client, process.pid, asked, nodes_are_ours=True)
             finally:
                 await client.transport.close()
 
 
-def _renamed(client: Client, clock: Clock) -> Client:
-    """The same connection under the bench's own name, so that it is not counted as ours."""
-    return Client(client.transport, clock, name="bench", user_agent="bench")
+def _connect(kubeconfig: Path, clock: Clock) -> Client:
+    """A light connection under the bench's own name, so that it costs little and is not counted as ours."""
+    transport = config.load(kubeconfig, clock=clock, settings=Settings(client="plain"))
+    return Client(transport, clock, name="bench", user_agent="bench")
 
 
 @asynccontextmanager

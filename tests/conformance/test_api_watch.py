@@ -1,6 +1,7 @@
 """Watches: nothing missed, nothing twice, in order; bookmarks; and the end of history."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -227,3 +228,14 @@ async def test_a_watch_can_be_of_tables_or_of_metadata_only(api: Api) -> None:
     assert "data" not in header
     assert row["kind"] == "Table"
     assert [r["cells"][0] for r in row["rows"]] == ["a"]
+
+
+async def test_a_hundred_watches_leave_room_for_requests(api: Api) -> None:
+    """A client whose watches used up its connections could not even renew its lease."""
+    version = await version_of(api)
+    async with AsyncExitStack() as watches:
+        for _ in range(100):
+            watch = api.watch(api.at("configmaps"), resourceVersion=version)
+            await watches.enter_async_context(watch)
+        async with asyncio.timeout(10):
+            assert (await api.get(api.at("configmaps"))).code == 200

@@ -10,7 +10,7 @@ Called by    tests/api/machines.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from kubewright import builtin
@@ -30,6 +30,7 @@ from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.manager import Manager
 from kubewright.testing.world import IMPATIENT, World, running
+from kubewright.wire.http import Handler, Request
 
 NAMESPACE_OF_MACHINES = "machines"
 
@@ -39,6 +40,31 @@ class Borrowed(SimDriver):
 
     async def close(self) -> None:
         """Nothing to put away."""
+
+
+class Lagging(InProcess):
+    """A connection whose watches tell everything late, as those of a busy server do."""
+
+    def __init__(self, handler: Handler, clock: Clock, seconds: float) -> None:
+        super().__init__(handler)
+        self._clock = clock
+        self._seconds = seconds
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        return self._late(super().stream(request))
+
+    @asynccontextmanager
+    async def _late(
+        self, stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with stream as chunks:
+            yield self._delayed(chunks)
+
+    async def _delayed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            await self._clock.sleep(self._seconds)
+            yield chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +95,22 @@ class Stage:
     cloud: Cloud
     clock: Clock
     options: Options
+    lag: float = 0.0
+    """How late watches tell our processes what happened, in seconds."""
 
     def begin(self, driver: SimDriver | None = None, *, election: Election | None = None) -> Process:
         """Start a process on this stage; ``driver`` is a ``Borrowed`` one."""
-        control = Client(InProcess(self.control.handle), self.clock, name="control")
-        target = control
-        if self.target is not self.control:
-            target = Client(InProcess(self.target.handle), self.clock, name="target")
+        control = self._client(self.control, "control")
+        target = control if self.target is self.control else self._client(self.target, "target")
         driver = driver or Borrowed(self.cloud, kubelet_settings(self.options.driver_options))
         election, stop = election or Election(enabled=False), asyncio.Event()
         work = run_with(control, target, driver, self.options, election=election, stop=stop)
         return Process(asyncio.create_task(work, name="process"), stop)
+
+    def _client(self, server: ApiServer, name: str) -> Client:
+        handle, clock = server.handle, self.clock
+        line = Lagging(handle, clock, self.lag) if self.lag else InProcess(handle)
+        return Client(line, clock, name=name)
 
     @asynccontextmanager
     async def process(self, driver: SimDriver | None = None) -> AsyncIterator[Process]:
@@ -93,9 +124,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(options: Options = IMPATIENT, *, two: bool = False, seed: int = 0) -> AsyncIterator[Stage]:
+async def stage(options: Options = IMPATIENT, *, two: bool = False, lag: float = 0.0) -> AsyncIterator[Stage]:
     """Servers with their own loops, classes and a cloud; nobody works yet. ``two``: two clusters."""
-    clock = LoopClock(seed=seed)
+    clock = LoopClock()
     async with AsyncExitStack() as stack:
         control = await stack.enter_async_context(_server(clock, options))
         target = await stack.enter_async_context(_server(clock, options)) if two else control
@@ -107,7 +138,7 @@ async def stage(options: Options = IMPATIENT, *, two: bool = False, seed: int = 
         await here.create(NAMESPACE, {"metadata": {"name": NAMESPACE_OF_MACHINES}})
         world = World(here, cloud, clock, NAMESPACE_OF_MACHINES, target=there)
         await world.furnish()
-        yield Stage(world, control, target, cloud, clock, options)
+        yield Stage(world, control, target, cloud, clock, options, lag)
 
 
 @asynccontextmanager

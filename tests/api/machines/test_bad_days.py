@@ -36,9 +36,7 @@ DAYS = {
     "throttle": refused("Unavailable"),
     "lost": refused("Unavailable"),
     "hang": Day(Phase.FAILED, "failed to join the cluster in 2m0s minutes.", warning="MachineFailed"),
-    "partial": Day(
-        Phase.CRASH_LOOP_BACK_OFF, "Initialize VM Instance", "Uninitialized", "FailedCreateVM"
-    ),
+    "partial": Day(Phase.CRASH_LOOP_BACK_OFF, "Initialize VM Instance", "Uninitialized", "FailedCreateVM"),
     "flaky": JOINED,
     "stuck": JOINED,
     "lostdelete": JOINED,

@@ -1,5 +1,6 @@
 """Machines that go: their pods, volumes, VMs and nodes, in order, whatever stands in the way."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,9 @@ from kubewright.api.core import NODE, PDB, POD, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
-from kubewright.driver.contract import MachineRequest
+from kubewright.driver.contract import Instance, MachineRequest
+from kubewright.driver.errors import Code, DriverError
+from kubewright.kube.client import Client
 from kubewright.providers.sim.names import BEHAVIOURS
 from kubewright.testing.stage import Borrowed, stage
 from kubewright.testing.world import World, embedded_world
@@ -258,16 +261,50 @@ class Stubborn(Borrowed):
         await super().delete(request)
 
 
-async def test_a_node_that_joins_at_the_last_moment_goes_too() -> None:
-    async with embedded_world(options()) as world:
-        for number in range(8):
-            await world.make(f"m{number}")
-        await world.clock.sleep(0.2)
-        for number in range(8):
-            await world.unmake(f"m{number}")
-            await world.clock.sleep(0.005)
-        await world.until(lambda s: not s.machines, "they are gone")
-        await world.clock.sleep(30)
+class Posthumous(Borrowed):
+    """Its VMs' kubelets say their last word when they are gone already."""
+
+    target: Client
+
+    async def delete(self, request: MachineRequest) -> None:
+        await super().delete(request)
+        name = request.node_name
+        node = {"metadata": {"name": name}, "spec": {"providerID": request.provider_id}}
+        await self.target.create(NODE, node)
+
+
+async def test_a_node_that_joins_too_late_for_our_cache_goes_too() -> None:
+    async with stage(options(), lag=0.5) as here:
+        driver, world = Posthumous(here.cloud), here.world
+        driver.target = world.target
+        async with here.process(driver):
+            await world.make("neverjoin-1")
+            await world.until(in_phase(Phase.PENDING), "the VM is there")
+            await world.unmake("neverjoin-1")
+            await gone(world)
+
+
+class Tardy(Borrowed):
+    """Makes VMs a second after it has said that it failed."""
+
+    async def create(self, request: MachineRequest) -> Instance:
+        self.late = asyncio.create_task(self._later(request))
+        raise DriverError.of(Code.Unavailable, "connection reset")
+
+    async def _later(self, request: MachineRequest) -> None:
+        await self.cloud.clock.sleep(1)
+        await super().create(request)
+
+
+async def test_a_vm_that_its_cloud_makes_after_the_deletion_began_goes_too() -> None:
+    async with stage(options()) as here, here.process(Tardy(here.cloud)):
+        world = here.world
+        await world.make("m1")
+        await world.clock.sleep(0.1)
+        await world.unmake("m1")
+        await world.until(lambda s: s.vms == 1, "the VM comes late")
+        await gone(world)
+        await world.clock.sleep(20)
         assert await world.left() == []
 
 

@@ -31,7 +31,10 @@ async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> Non
         await world.settled(1)
         others = {"metadata": {"labels": {"theirs": "stays"}, "annotations": {"also": "stays"}}}
         await world.client.patch(NODE, Key("", "m1"), others)
-        second = {"metadata": {"labels": {"tier": "2", "pool": None}, "annotations": {"owner": None}}, "spec": None}
+        second = {
+            "metadata": {"labels": {"tier": "2", "pool": None}, "annotations": {"owner": None}},
+            "spec": None,
+        }
         await world.client.patch(MACHINE, world.key("m1"), {"spec": {"nodeTemplate": second}})
         await world.clock.sleep(1)
         node = await world.client.get(NODE, Key("", "m1"))
@@ -60,7 +63,10 @@ async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
     async with embedded_world(options()) as world:
         await world.make("m1", nodeTemplate=template({"tier": "gold"}, {}, TAINT))
         await world.settled(1)
-        empty = {"metadata": {"labels": {"tier": None, names.MACHINE_NAME_LABEL: None}}, "spec": {"taints": None}}
+        empty = {
+            "metadata": {"labels": {"tier": None, names.MACHINE_NAME_LABEL: None}},
+            "spec": {"taints": None},
+        }
         await world.client.patch(NODE, Key("", "m1"), empty)
         await world.clock.sleep(1)
         node = await world.client.get(NODE, Key("", "m1"))

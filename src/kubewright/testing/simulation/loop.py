@@ -46,6 +46,7 @@ class Process:
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._context = contextvars.Context()
         self._context.run(_PROCESS.set, self)
+        loop.processes.append(self)
 
     def __repr__(self) -> str:
         return f"<{self.name}{'' if self.alive else ', dead'}>"
@@ -83,6 +84,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._chance = LoopClock(seed=seed).random
         self._selector = self
         self._dead: list[asyncio.Task[Any]] = []
+        self.processes: list[Process] = []
         self._ready: Any
         self._scheduled: list[Any]
         self._stopping: bool
@@ -171,7 +173,9 @@ class SimLoop(asyncio.BaseEventLoop):
                 handle.cancel()
 
     def bury(self) -> None:
-        """After the last turn: close the loop, then let the dead go. What they say now is not heard."""
+        """After the last turn: everybody dies, then the dead go. What they say now is not heard."""
+        for process in self.processes:
+            process.kill()
         self.close()
         for task in self._dead:
             task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -45,6 +45,11 @@ class Host:
         self._waiting: dict[asyncio.Future[Answer], None] = {}
         self._watches: dict[_Watch, None] = {}
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a server; it may still not be reachable."""
+        return self._handle is not None
+
     def up(self, process: Process, handle: Handler) -> None:
         """A server answers from now on."""
         self.process, self._handle = process, handle

@@ -115,9 +115,6 @@ class _Run:
             self.violations.append(f"{type(error).__name__}: {error}")
         self._listen_to_errors()
         world = self.world
-        for process in (*world.managers, world.kubelets, world.hand, world.fate, world.cloud_process):
-            process.kill()
-        world.host.down()
         return Outcome(
             self._story.name,
             self._plot,

@@ -211,7 +211,9 @@ class World:
         self.start_manager()
 
     async def restart_server(self) -> None:
-        """The API server dies, and comes back with what it had acknowledged."""
+        """The API server dies, and comes back with what it had acknowledged. One that is down stays so."""
+        if not self.host.is_up:
+            return
         self.journal.say("fate", "the server is killed")
         self.host.down()
         await self.clock("fate").sleep(RESTART_SECONDS)
