@@ -15,6 +15,7 @@ help:  ## what you are reading
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## .venv with everything in it (Python 3.11 and a package registry suffice)
+	@echo "ready: .venv"
 
 $(READY): requirements.lock requirements-uv.lock pyproject.toml tools/setup.sh
 	@tools/setup.sh

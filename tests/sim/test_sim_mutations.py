@@ -1,7 +1,7 @@
 """A simulator that catches nothing is broken: ten deliberate bugs, each found within 200 seeds."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -19,6 +19,7 @@ from kubewright.machines.machine.steps import Call, Plan, Verb
 from kubewright.machines.machineset import decide as set_decide
 from kubewright.machines.machineset import reconciler as set_reconciler
 from kubewright.machines.machineset.making import Making
+from kubewright.runtime.leader import Elector
 from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.search import plot_of
 from kubewright.testing.simulation.stories import BY_NAME, Story
@@ -38,8 +39,6 @@ class _Forgetful:
         return getattr(self._driver, name)
 
     async def create(self, request: MachineRequest) -> Instance:
-        from dataclasses import replace
-
         return await self._driver.create(replace(request, name=f"{request.name}-{next(self._numbers)}"))
 
 
@@ -144,6 +143,11 @@ def _vm_never_recorded_after_failure(patch: Patch) -> None:
     patch.setattr(decide, "LIVING", tuple(p for p in decide.LIVING if p is not creation.record_vm))
 
 
+def _fence_removed(patch: Patch) -> None:
+    """A leader that slept goes on writing until somebody tells it."""
+    patch.setattr(Elector, "entitled", True)
+
+
 @dataclass(frozen=True)
 class Mutation:
     name: str
@@ -178,7 +182,10 @@ MUTATIONS = (
     Mutation("stale read trusted", ("not_too_many",), _stale_read_trusted),
     Mutation("an unwell machine's VM is deleted", ("a_living_machine_keeps_its_vm",), _unwell_is_dead),
     Mutation("status counts ghosts", ("a_true_count",), _counts_ghosts),
-    Mutation("the best machines die first", ("not_too_few",), _scales_down_the_living, stories=("roll-twice",)),
+    Mutation(
+        "the best machines die first", ("not_too_few",), _scales_down_the_living, stories=("roll-twice",)
+    ),
+    Mutation("the fence removed", ("fencing",), _fence_removed, stories=("heal", "delete-while-draining")),
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure),
 )
 

@@ -92,14 +92,17 @@ async def run_with(
     """
     clock = control.clock
     try:
-        kit = machine_kit(control, target, driver, options, metrics or Metrics())
+        elector: Elector | None = None
+        fence = (lambda: elector is None or elector.entitled) if election.enabled else None
+        kit = machine_kit(control, target, driver, options, metrics or Metrics(), entitled=fence)
+        elector = _elector(control, kit, election)
         manager = Manager(
             clock,
             kit.controllers,
             kit.informers,
             background=kit.background,
             services=kit.services,
-            elector=_elector(control, kit, election),
+            elector=elector,
             settings=Settings(tune_gc=tune_gc),
         )
         if options.health_port is not None:

@@ -18,6 +18,7 @@ from kubewright.driver.capabilities import Background, Closing
 from kubewright.driver.contract import Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
+from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.informers import Informers
 from kubewright.machines.deployment import reconciler as deployment
 from kubewright.machines.machine import reconciler as machine
@@ -53,14 +54,26 @@ class Kit:
     services: list[Task] = field(default_factory=list)
 
 
-def machine_kit(control: Client, target: Client, driver: Driver, options: Options, metrics: Metrics) -> Kit:
+def machine_kit(
+    control: Client,
+    target: Client,
+    driver: Driver,
+    options: Options,
+    metrics: Metrics,
+    *,
+    entitled: Entitled | None = None,
+) -> Kit:
     """Wire the machine controllers that ``options`` asks for.
+
+    ``entitled``, where a leader is elected, is asked before anything is written or a cloud is called.
 
     Raises:
         InvalidInput: ``options.controllers`` names none that exist.
     """
     chosen = select(MACHINE_CONTROLLERS, options.controllers)
     clock = control.clock
+    if entitled is not None:
+        control, target = _fenced(control, target, entitled)
     control_caches = Informers(control, namespace=options.namespace)
     target_caches = control_caches if target is control else Informers(target)
     metrics.informers(control_caches)
@@ -72,7 +85,12 @@ def machine_kit(control: Client, target: Client, driver: Driver, options: Option
         target=target,
         control_caches=control_caches,
         target_caches=target_caches,
-        driver=Fenced(driver, clock, on_end=DriverMetrics(metrics.registry).of(options.driver)),
+        driver=Fenced(
+            driver,
+            clock,
+            on_end=DriverMetrics(metrics.registry).of(options.driver),
+            entitled=entitled or (lambda: True),
+        ),
         recorder=recorder,
         clock=clock,
         settings=options.machine,
@@ -84,6 +102,16 @@ def machine_kit(control: Client, target: Client, driver: Driver, options: Option
     if isinstance(driver, Background):
         kit.background.append(lambda: driver.run(target_caches))
     return kit
+
+
+def _fenced(control: Client, target: Client, entitled: Entitled) -> tuple[Client, Client]:
+    """Clients on the same connections, that write only while we lead. One stays one."""
+
+    def fenced(client: Client) -> Client:
+        return Client(FencedTransport(client.transport, entitled), client.clock, name=client.name)
+
+    ours = fenced(control)
+    return ours, ours if target is control else fenced(target)
 
 
 def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit) -> list[Controller]:

@@ -7,6 +7,7 @@ Theory.      Drivers are other people's code in front of other people's networks
 Invariants.  Cancellation passes through untouched. Waiting for a slot is bounded by the same
              deadline as the call and ends in ``Unavailable``; the call then never began. A deadline
              that strikes during the call says nothing about what the cloud did: DeadlineExceeded.
+             A process that is not ``entitled`` any more (``runtime.leader``) begins no call.
 Called by    ``compose``, which fences every driver it loads.
 """
 
@@ -79,6 +80,7 @@ class Fenced:
         *,
         fences: Mapping[Operation, Fence] = FENCES,
         on_end: Listener = lambda _ended: None,
+        entitled: Callable[[], bool] = lambda: True,
     ) -> None:
         self.driver = driver
         """The driver inside, for whoever asks what else it can do (``capabilities``)."""
@@ -86,6 +88,7 @@ class Fenced:
         self._fences = fences
         self._slots = {operation: asyncio.Semaphore(fence.slots) for operation, fence in fences.items()}
         self._on_end = on_end
+        self._entitled = entitled
         self._counts: dict[tuple[Operation, Code], int] = {}
 
     async def create(self, request: MachineRequest) -> Instance:
@@ -143,6 +146,8 @@ class Fenced:
 
     async def _translated(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
         """Only errors of the vocabulary leave this function, and timeouts."""
+        if not self._entitled():
+            raise DriverError.of(Code.Canceled, f"{operation.value} of {what}: we do not lead any more")
         try:
             return await call()
         except (DriverError, TimeoutError):

@@ -3,6 +3,7 @@
 Tree.    TransportError            no usable answer; whether a write happened is unknown
          ├── ConnectFailed         nothing was sent: the write did not happen
          │   ├── LoginFailed       we could not get the credentials that the kubeconfig promises
+         │   ├── Deposed          we no longer lead, so we did not ask
          │   └── Silent            the server has not answered for a while; we did not ask again
          ├── TimedOut              no answer before the deadline
          ├── Disconnected          the connection broke under the request or the stream
@@ -32,6 +33,10 @@ class LoginFailed(ConnectFailed):
 
 class Silent(ConnectFailed):
     """The server did not answer the last requests, so this one was not sent (``health``)."""
+
+
+class Deposed(ConnectFailed):
+    """We do not lead any more, so this write was not sent (``fence``)."""
 
 
 class TimedOut(TransportError):

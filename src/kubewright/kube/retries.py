@@ -11,7 +11,7 @@ Invariants.  At most ``TRIES`` attempts; the client also stops at its deadline.
 Source       python-libs.md §6.1 rule 7.
 """
 
-from kubewright.kube.errors import ConnectFailed, LoginFailed, Silent, TransportError
+from kubewright.kube.errors import ConnectFailed, Deposed, LoginFailed, Silent, TransportError
 from kubewright.wire.errors import ApiError
 
 TRIES = 4
@@ -36,7 +36,7 @@ def pause(failure: ApiError | TransportError, attempt: int, *, safe: bool, draw:
         if failure.code in (429, 503) and failure.retry_after is not None:
             return failure.retry_after + FIRST_PAUSE * draw
         return None
-    if isinstance(failure, (LoginFailed, Silent)):
+    if isinstance(failure, (LoginFailed, Silent, Deposed)):
         return None
     if safe or isinstance(failure, ConnectFailed):
         return min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE) * (0.5 + draw)

@@ -145,6 +145,11 @@ class Elector:
         """Who held the Lease when we last looked; empty when nobody did, or before the first look."""
         return self._seen.holder if self._seen else ""
 
+    @property
+    def entitled(self) -> bool:
+        """Whether our term cannot be over yet, whatever we have slept through: writes ask before they go."""
+        return self.leading and self._clock.monotonic() < self._began + self.timings.renew_deadline
+
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the Lease, keep it while ``lead`` runs, and let go of it when ``lead`` is over.
 

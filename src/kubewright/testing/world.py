@@ -37,12 +37,16 @@ from kubewright.testing.judge import Judge
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 
-IMPATIENT = Options(
-    driver_options={"leaseSeconds": "4"},
-    machine=MachineSettings(health_timeout=timedelta(seconds=3), report_after=timedelta(seconds=0.2)),
-    grace=6.0,
-)
-"""Nodes that fall silent are lost after seconds: real time is dear in tests."""
+
+def impatient(**seconds: float) -> Options:
+    """Options for tests, where real time is dear: silent nodes are lost and sick machines fail within
+    seconds. ``seconds`` are durations of ``MachineSettings``."""
+    quick = {"health_timeout": 3.0, "report_after": 0.2, "confirm_absent": 2.0, **seconds}
+    durations: dict[str, Any] = {name: timedelta(seconds=number) for name, number in quick.items()}
+    return Options(driver_options={"leaseSeconds": "4"}, machine=MachineSettings(**durations), grace=6.0)
+
+
+IMPATIENT = impatient()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,22 @@ class Sight:
         return len(right) == len(self.machines) == len(self.nodes) == self.vms == count
 
     @property
+    def phases(self) -> list[str]:
+        """The phases of all machines, sorted."""
+        return sorted(machine.status.current_status.phase for machine in self.machines)
+
+    @property
     def names(self) -> set[str]:
         return {machine.metadata.name for machine in self.machines}
 
     @property
     def uids(self) -> set[str]:
         return {machine.metadata.uid for machine in self.machines}
+
+
+def in_phase(phase: Phase) -> Callable[[Sight], bool]:
+    """Whether some machine is in that phase: for ``World.until``."""
+    return lambda sight: phase in sight.phases
 
 
 class World:

@@ -1,19 +1,19 @@
 """Every bad day of the simulated cloud: what the machine says, and that the world ends clean."""
 
+import asyncio
+from collections import defaultdict
 from dataclasses import dataclass
 
-import pytest
-
+from kubewright.api.core import EVENT
 from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.providers.sim.names import BEHAVIOURS
-from kubewright.testing.world import World, embedded_world
-
-from .conftest import in_phase, options, seconds
+from kubewright.testing.world import World, embedded_world, impatient
 
 
 @dataclass(frozen=True)
 class Day:
-    """``phase`` and ``says`` of the first machine that shows it; ``code`` its error code; ``warning`` the event."""
+    """The phase that shows it, what the machine says then, its error code, and the event."""
 
     phase: Phase
     says: str
@@ -54,31 +54,81 @@ def test_every_bad_day_is_here() -> None:
     assert DAYS.keys() == BEHAVIOURS.keys()
 
 
-@pytest.mark.parametrize("name", DAYS)
-async def test_a_bad_day(name: str) -> None:
-    day = DAYS[name]
-    async with embedded_world(options(creation_timeout=seconds(120))) as world:
-        await world.make(f"{name}-1")
-        sight = await world.until(in_phase(day.phase), f"{day.phase}", seconds=150, every=0.5)
-        operation = sight.machines[0].status.last_operation
-        assert day.says in operation.description
-        assert operation.error_code == day.code
-        if day.warning:
-            await world.clock.sleep(2)
-            assert day.warning in await world.warnings()
-        await world.unmake(f"{name}-1")
+Shown = dict[str, list[Machine]]
+
+
+async def watched(world: World, seconds: float) -> Shown:
+    """Every state that was seen of every machine, by the first word of its name."""
+    shown: Shown = defaultdict(list)
+    for _ in range(int(seconds * 2)):
+        for machine in (await world.look()).machines:
+            seen = shown[machine.metadata.name.partition("-")[0]]
+            if not seen or seen[-1].status != machine.status:
+                seen.append(machine)
+        await world.clock.sleep(0.5)
+    return shown
+
+
+def shows(day: Day, machine: Machine) -> bool:
+    status = machine.status
+    return (status.current_status.phase, status.last_operation.error_code) == (day.phase, day.code) and (
+        day.says in status.last_operation.description
+    )
+
+
+async def test_every_bad_day_shows_as_it_should_and_ends_clean() -> None:
+    async with embedded_world(impatient(creation_timeout=120)) as world:
+        for name in DAYS:
+            await world.make(f"{name}-1")
+        shown = await watched(world, seconds=130)
+        assert [name for name, day in DAYS.items() if not any(shows(day, m) for m in shown[name])] == []
+        events = await world.client.list(EVENT, world.namespace)
+        told = {(e.involved_object.name, e.reason) for e in events if e.type == "Warning"}
+        assert {(f"{name}-1", day.warning) for name, day in DAYS.items() if day.warning} <= told
+        for name in DAYS:
+            await world.unmake(f"{name}-1")
         await gone(world)
 
 
-@pytest.mark.parametrize("name", ["throttle", "lost", "partial", "slowboot", "flaky"])
-async def test_a_bad_day_that_ends_well(name: str) -> None:
-    async with embedded_world(options(creation_timeout=seconds(300))) as world:
-        await world.make(f"{name}-1")
-        await world.settled(1, seconds=280)
-        await world.unmake(f"{name}-1")
+async def test_bad_days_that_pass_end_well() -> None:
+    days = ["throttle", "lost", "partial", "slowboot", "flaky", "stuck", "lostdelete"]
+    async with embedded_world(impatient(creation_timeout=300)) as world:
+        for name in days:
+            await world.make(f"{name}-1")
+        await world.settled(len(days), seconds=280)
+        for name in days:
+            await world.unmake(f"{name}-1")
         await gone(world)
+
+
+async def test_whatever_its_cloud_does_an_early_deletion_leaves_nothing() -> None:
+    async with embedded_world(impatient()) as world:
+        for name in DAYS:
+            await world.make(f"{name}-1")
+        await world.clock.sleep(0.2)
+        for name in DAYS:
+            await world.unmake(f"{name}-1")
+        await gone(world)
+        await world.clock.sleep(30)
+        assert await world.left() == []
+
+
+async def test_a_machine_can_be_deleted_at_any_moment_of_its_creation() -> None:
+    async with embedded_world(impatient()) as world:
+
+        async def come_and_go(number: int) -> None:
+            await world.make(f"m{number}")
+            await world.clock.sleep(0.02 * number)
+            await world.unmake(f"m{number}")
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(40):
+                group.create_task(come_and_go(number))
+        await gone(world)
+        await world.clock.sleep(30)
+        assert await world.left() == []
 
 
 async def gone(world: World) -> None:
-    await world.until(lambda s: not s.machines, "the machine is gone", seconds=400, every=0.5)
+    await world.until(lambda s: not s.machines, "the machines are gone", seconds=400, every=0.5)
     assert await world.left() == []

@@ -1,7 +1,6 @@
 """Machines that go: their pods, volumes, VMs and nodes, in order, whatever stands in the way."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,13 +12,10 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.kube.client import Client
-from kubewright.providers.sim.names import BEHAVIOURS
 from kubewright.testing.stage import Borrowed, stage
-from kubewright.testing.world import World, embedded_world
+from kubewright.testing.world import World, embedded_world, impatient, in_phase
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
-
-from .conftest import in_phase, options, seconds
 
 NO_DISRUPTION = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
 
@@ -51,7 +47,7 @@ async def guard(world: World, node: str = "m1") -> None:
 
 
 async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.run_pod("agent", "m1", owner="DaemonSet")
@@ -64,7 +60,7 @@ async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> 
 
 
 async def test_a_drain_that_lasts_is_told_on_the_machine_and_the_node() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world)
         await guard(world)
         await world.unmake("m1")
@@ -84,7 +80,7 @@ async def test_a_drain_that_lasts_is_told_on_the_machine_and_the_node() -> None:
 
 
 async def test_a_machine_that_failed_is_marked_unhealthy_while_it_drains() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await world.deploy("workers", 1)
         name = (await world.settled(1)).machines[0].metadata.name
         await guard(world, name)
@@ -99,7 +95,7 @@ async def test_a_machine_that_failed_is_marked_unhealthy_while_it_drains() -> No
 
 
 async def test_a_budget_holds_a_drain_only_until_its_timeout() -> None:
-    async with embedded_world(options(drain_timeout=seconds(60))) as world:
+    async with embedded_world(impatient(drain_timeout=60)) as world:
         await one_machine(world)
         await guard(world)
         began = world.clock.monotonic()
@@ -110,7 +106,7 @@ async def test_a_budget_holds_a_drain_only_until_its_timeout() -> None:
 
 
 async def test_the_machines_own_drain_timeout_goes_first() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world, drainTimeout="5s")
         await guard(world)
         await world.unmake("m1")
@@ -118,7 +114,7 @@ async def test_the_machines_own_drain_timeout_goes_first() -> None:
 
 
 async def test_a_person_can_force_a_deletion_that_drains_already() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world)
         await guard(world)
         await world.unmake("m1")
@@ -129,7 +125,7 @@ async def test_a_person_can_force_a_deletion_that_drains_already() -> None:
 
 
 async def test_too_many_refusals_end_in_a_deletion() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world, maxEvictRetries=2)
         await guard(world)
         await world.unmake("m1")
@@ -143,7 +139,7 @@ async def attach(world: World) -> None:
 
 
 async def test_volumes_detach_before_their_vm_goes() -> None:
-    async with embedded_world(options(detach_timeout=seconds(60))) as world:
+    async with embedded_world(impatient(detach_timeout=60)) as world:
         await one_machine(world)
         await attach(world)
         await world.unmake("m1")
@@ -155,7 +151,7 @@ async def test_volumes_detach_before_their_vm_goes() -> None:
 
 
 async def test_volumes_that_do_not_detach_hold_a_vm_only_so_long() -> None:
-    async with embedded_world(options(detach_timeout=seconds(60))) as world:
+    async with embedded_world(impatient(detach_timeout=60)) as world:
         await one_machine(world)
         await attach(world)
         await world.unmake("m1")
@@ -163,7 +159,7 @@ async def test_volumes_that_do_not_detach_hold_a_vm_only_so_long() -> None:
 
 
 async def test_a_forced_deletion_takes_volumes_off() -> None:
-    async with embedded_world(options(detach_timeout=timedelta(hours=1))) as world:
+    async with embedded_world(impatient(detach_timeout=3600)) as world:
         await one_machine(world)
         await attach(world)
         label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "true"}}}
@@ -175,7 +171,7 @@ async def test_a_forced_deletion_takes_volumes_off() -> None:
 
 
 async def test_pods_of_a_vm_that_is_gone_are_not_waited_for() -> None:
-    async with embedded_world(options(health_timeout=timedelta(hours=1))) as world:
+    async with embedded_world(impatient(health_timeout=3600)) as world:
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.clock.sleep(1)
@@ -186,7 +182,7 @@ async def test_pods_of_a_vm_that_is_gone_are_not_waited_for() -> None:
 
 
 async def test_pods_of_a_vm_that_is_switched_off_are_waited_for_five_minutes() -> None:
-    async with embedded_world(options(health_timeout=timedelta(hours=1))) as world:
+    async with embedded_world(impatient(health_timeout=3600)) as world:
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.clock.sleep(1)
@@ -198,31 +194,9 @@ async def test_pods_of_a_vm_that_is_switched_off_are_waited_for_five_minutes() -
         await gone(world, within=200)
 
 
-@pytest.mark.parametrize("after", [0.0, 0.02, 0.06, 0.11, 0.2, 0.26, 0.35, 0.6, 1.5])
-async def test_a_machine_can_be_deleted_at_any_moment_of_its_creation(after: float) -> None:
-    async with embedded_world(options()) as world:
-        await world.make("m1")
-        await world.clock.sleep(after)
-        await world.unmake("m1")
-        await gone(world)
-        await world.clock.sleep(30)
-        assert await world.left() == []
-
-
-@pytest.mark.parametrize("name", sorted(BEHAVIOURS))
-async def test_whatever_its_cloud_does_an_early_deletion_leaves_nothing(name: str) -> None:
-    async with embedded_world(options()) as world:
-        await world.make(f"{name}-1")
-        await world.clock.sleep(0.2)
-        await world.unmake(f"{name}-1")
-        await gone(world, within=400)
-        await world.clock.sleep(30)
-        assert await world.left() == []
-
-
 async def test_a_vm_that_nobody_wrote_down_is_drained_too() -> None:
     """Its creation was never answered; when its machine goes, its node has joined and has pods."""
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await world.make("lost-1")
         await world.until(lambda s: bool(s.nodes), "the node joins")
         assert not (await world.machine("lost-1")).spec.provider_id
@@ -239,7 +213,7 @@ async def test_a_vm_that_nobody_wrote_down_is_drained_too() -> None:
 
 async def test_an_uncertain_node_name_is_looked_up_before_a_late_vm_is_deleted() -> None:
     """As above, with a cloud that names nodes in its own way."""
-    async with stage(options()) as here, here.process():
+    async with stage(impatient()) as here, here.process():
         world = here.world
         patch = {"providerSpec": {"nodeNames": "address"}}
         await world.client.patch(MACHINE_CLASS, world.key("small"), patch)
@@ -274,7 +248,7 @@ class Posthumous(Borrowed):
 
 
 async def test_a_node_that_joins_too_late_for_our_cache_goes_too() -> None:
-    async with stage(options(), lag=0.5) as here:
+    async with stage(impatient(), lag=0.5) as here:
         driver, world = Posthumous(here.cloud), here.world
         driver.target = world.target
         async with here.process(driver):
@@ -297,7 +271,7 @@ class Tardy(Borrowed):
 
 
 async def test_a_vm_that_its_cloud_makes_after_the_deletion_began_goes_too() -> None:
-    async with stage(options()) as here, here.process(Tardy(here.cloud)):
+    async with stage(impatient()) as here, here.process(Tardy(here.cloud)):
         world = here.world
         await world.make("m1")
         await world.clock.sleep(0.1)
@@ -309,7 +283,7 @@ async def test_a_vm_that_its_cloud_makes_after_the_deletion_began_goes_too() -> 
 
 
 async def test_a_deletion_that_hangs_is_told_and_ends() -> None:
-    async with stage(options()) as here:
+    async with stage(impatient()) as here:
         driver = Stubborn(here.cloud)
         async with here.process(driver):
             world = here.world
@@ -322,7 +296,7 @@ async def test_a_deletion_that_hangs_is_told_and_ends() -> None:
 
 
 async def test_finalizers_of_others_are_waited_for() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world)
         found = (await world.machine("m1")).metadata.finalizers
         both = {"metadata": {"finalizers": [*found, "example.com/mine"]}}
@@ -336,7 +310,7 @@ async def test_finalizers_of_others_are_waited_for() -> None:
 
 
 async def test_mcms_finalizer_does_not_hold_our_nodes() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await one_machine(world)
         held = {"metadata": {"finalizers": [names.NODE_FINALIZER]}}
         await world.client.patch(NODE, Key("", "m1"), held)

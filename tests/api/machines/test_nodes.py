@@ -12,10 +12,8 @@ from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.machines.machine import userdata
 from kubewright.providers.sim import manifests
 from kubewright.testing.stage import Borrowed, stage
-from kubewright.testing.world import World, embedded_world
+from kubewright.testing.world import World, embedded_world, impatient, in_phase
 from kubewright.wire.gvk import Key
-
-from .conftest import in_phase, options, phases, seconds
 
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
@@ -25,7 +23,7 @@ def template(labels: dict[str, str], annotations: dict[str, str], *taints: dict[
 
 
 async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         first = template({"pool": "a", "tier": "1"}, {"owner": "me"}, TAINT)
         await world.make("m1", nodeTemplate=first)
         await world.settled(1)
@@ -47,7 +45,7 @@ async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> Non
 
 
 async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollout() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await world.deploy("workers", 2)
         before = await world.settled(2)
         wanted = template({"tier": "gold"}, {}, TAINT)
@@ -60,7 +58,7 @@ async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollou
 
 
 async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await world.make("m1", nodeTemplate=template({"tier": "gold"}, {}, TAINT))
         await world.settled(1)
         empty = {
@@ -85,16 +83,16 @@ async def guarded(world: World) -> None:
 
 
 async def test_critical_components_hold_a_machine_back_until_they_are_ready() -> None:
-    async with embedded_world(options(creation_timeout=seconds(60))) as world:
+    async with embedded_world(impatient(creation_timeout=60)) as world:
         await guarded(world)
         await world.clock.sleep(10)
-        assert phases((await world.look()).machines) == ["Pending"]
+        assert (await world.look()).phases == ["Pending"]
         await world.client.patch(NODE, Key("", "m1"), {"spec": {"taints": None}})
         await world.settled(1)
 
 
 async def test_critical_components_do_not_hold_back_for_ever() -> None:
-    async with embedded_world(options(creation_timeout=seconds(20))) as world:
+    async with embedded_world(impatient(creation_timeout=20)) as world:
         await guarded(world)
         await world.until(in_phase(Phase.FAILED), "it is given up")
 
@@ -115,7 +113,7 @@ class Curious(Borrowed):
 
 
 async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.CaptureFixture[str]) -> None:
-    async with stage(options()) as here:
+    async with stage(impatient()) as here:
         driver = Curious(here.cloud)
         async with here.process(driver):
             world = here.world
@@ -131,19 +129,21 @@ async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.Captu
     assert secret["token-secret"].decode() not in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("name", ["neverjoin-1", "quota-1", "hang-1"])
-async def test_the_token_of_a_machine_that_never_joined_goes_with_it(name: str) -> None:
-    async with embedded_world(options()) as world:
-        await world.make(name)
+async def test_the_tokens_of_machines_that_never_joined_go_with_them() -> None:
+    never = ("neverjoin-1", "quota-1", "hang-1")
+    async with embedded_world(impatient()) as world:
+        for name in never:
+            await world.make(name)
         await world.clock.sleep(3)
-        assert len(await tokens(world)) == 1
-        await world.unmake(name)
-        await world.until(lambda s: not s.machines, "it is gone", seconds=300, every=1)
+        assert len(await tokens(world)) == 3
+        for name in never:
+            await world.unmake(name)
+        await world.until(lambda s: not s.machines, "they are gone", seconds=300, every=1)
         assert await world.left() == []
 
 
 async def test_the_token_goes_even_if_its_class_is_gone() -> None:
-    async with embedded_world(options()) as world:
+    async with embedded_world(impatient()) as world:
         await world.make("quota-1")
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
         empty = {"data": {"userData": "bm90aGluZw=="}}

@@ -24,8 +24,6 @@ async def request() -> MachineRequest:
     return REQUEST
 
 
-
-
 @dataclass
 class Scripted:
     """A driver that answers as told: a value, an error, or a function."""

@@ -9,7 +9,7 @@ from msgspec import structs
 from kubewright.api.core import NodeCondition, NodeSpec, Taint
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import LastOperation, NodeTemplateSpec
+from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.machines.machine.calls import VmSeen
@@ -36,7 +36,12 @@ CREATION = [
         seen(machine(vm=False, finalizers=())),
         ["Adorn"],
     ),
-    Case("a new machine asks the cloud", seen(machine(vm=False)), ["Call"]),
+    Case(
+        "a new machine asks the cloud, and looks again at its creation deadline",
+        seen(machine(vm=False)),
+        ["Call"],
+        wake=minutes(19) + timedelta(milliseconds=1),
+    ),
     Case(
         "while the cloud works nothing is asked twice",
         seen(machine(vm=False), vm=VmSeen(verb=Verb.ENSURE, began=NOW)),
@@ -97,8 +102,63 @@ CREATION = [
             vm=called(Verb.ENSURE, error=DriverError("no disk"), instance=VM, initializing=True),
         ),
         ["Record"],
+    ),
+    Case(
+        "a failed initialization is reported once its VM is recorded",
+        seen(
+            machine(""), vm=called(Verb.ENSURE, error=DriverError("no disk"), instance=VM, initializing=True)
+        ),
+        [],
         Phase.CRASH_LOOP_BACK_OFF,
         "Initialize VM Instance",
+        timedelta(seconds=5),
+    ),
+    Case(
+        "an initialization waits five seconds, whatever the code",
+        seen(
+            machine(""),
+            vm=called(
+                Verb.ENSURE,
+                error=DriverError.of(Code.ResourceExhausted, "no"),
+                instance=VM,
+                initializing=True,
+            ),
+        ),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        wake=timedelta(seconds=5),
+    ),
+    Case(
+        "a call that does not answer by the creation timeout fails the machine",
+        seen(machine(vm=False, age=minutes(21)), vm=VmSeen(verb=Verb.ENSURE, began=NOW - minutes(3))),
+        [],
+        Phase.FAILED,
+        "failed to join the cluster in 20m0s minutes.",
+        None,
+    ),
+    Case(
+        "a machine that fails for lateness asks for no VM in the same breath",
+        seen(machine(vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(9))),
+        [],
+        Phase.FAILED,
+    ),
+    Case(
+        "but one that nobody replaces goes on trying",
+        seen(machine("Failed", vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(9))),
+        ["Call"],
+        Phase.FAILED,
+    ),
+    Case(
+        "a problem that appears during a call does not hide its answer",
+        seen(machine(vm=False), vm=ENSURED, problem='MachineClass "small" not found', can_call=False),
+        ["Record"],
+    ),
+    Case(
+        "a VM whose node would take over another's Node object is given up",
+        seen(machine(""), vm=ENSURED, usurped=True),
+        [],
+        Phase.FAILED,
+        "VM using old node obj",
     ),
     Case("a restarted process finishes what has no phase yet", seen(machine("")), ["Call"]),
     Case("a restarted process trusts what is on record", seen(machine("Pending"), None), []),
@@ -211,6 +271,37 @@ HEALTH = [
         wake=timedelta(seconds=5),
     ),
     Case(
+        "a node that went missing counts even if no condition was ever copied",
+        seen(
+            structs.replace(
+                machine("Running"), status=MachineStatus(current_status=CurrentStatus(phase="Running"))
+            )
+        ),
+        [],
+        Phase.UNKNOWN,
+    ),
+    Case(
+        "a machine that is updated in place is left to whoever updates it",
+        seen(machine("InPlaceUpdating"), node(SILENT)),
+        [],
+        wake=None,
+    ),
+    Case(
+        "an Unknown machine without times counts from its last operation",
+        seen(
+            structs.replace(
+                machine("Unknown"),
+                status=MachineStatus(
+                    current_status=CurrentStatus(phase="Unknown"),
+                    last_operation=LastOperation(type="HealthCheck", last_update_time=NOW - minutes(11)),
+                ),
+            ),
+            node(SILENT),
+        ),
+        [],
+        Phase.FAILED,
+    ),
+    Case(
         "a disabled health timeout never fails it",
         seen(machine("Unknown", since=minutes(99), disable_health_timeout=True), node(SILENT)),
         [],
@@ -248,6 +339,6 @@ def test_decision(case: Case) -> None:
 def test_a_plan_never_leaves_a_machine_asleep_with_work_to_do(case: Case) -> None:
     """Whatever waits is woken: by a call that ends, a change of what was looked at, or a time."""
     plan = decide(case.seen, NOW)
-    resting = case.seen.phase is Phase.RUNNING and plan.report is None and not plan.steps
+    resting = case.seen.phase in (Phase.RUNNING, Phase.IN_PLACE_UPDATING) and plan.report is None
     patient = bool(case.seen.machine.spec.disable_health_timeout)
     assert plan.steps or plan.wake is not None or plan.report or resting or case.seen.vm.running or patient

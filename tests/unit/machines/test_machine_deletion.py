@@ -4,18 +4,24 @@ from datetime import timedelta
 from operator import attrgetter
 
 import pytest
+from msgspec import structs
 
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.driver.errors import DriverError
+from kubewright.api.meta import ObjectMeta
+from kubewright.driver.errors import Code, DriverError
 from kubewright.machines.machine.calls import VmSeen
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.steps import Verb
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import (
+    ABSENT,
+    ENSURED,
     GONE,
     NOW,
     POD,
     SILENT,
+    VM,
     Case,
     called,
     machine,
@@ -88,6 +94,108 @@ DELETION = [
         Phase.TERMINATING,
     ),
     Case(
+        "while a failed deletion is tried again its failure stays told",
+        seen(DYING, vm=VmSeen(verb=Verb.DELETE, began=NOW, error=DriverError("busy"))),
+        [],
+        wake=None,
+    ),
+    Case(
+        "a silent node of a VM that we made is asked about, too",
+        seen(DYING, node(SILENT, cordoned=True), drain=BUSY, vm=ENSURED),
+        ["Call"],
+    ),
+    Case(
+        "pods of a VM that the cloud denies are not waited for",
+        seen(DYING, node(SILENT, cordoned=True), drain=BUSY, vm=ABSENT),
+        ["Call"],
+    ),
+    Case(
+        "pods of a VM that the cloud cannot tell about are waited for",
+        seen(DYING, node(SILENT, cordoned=True), drain=BUSY, vm=called(Verb.LOOK)),
+        ["MarkTerminating", "Drain"],
+    ),
+    Case(
+        "a VM that may be there and is not on record is looked for",
+        seen(machine(vm=False, deleted=timedelta(0)), doubt_until=NOW - minutes(1)),
+        ["Call"],
+    ),
+    Case(
+        "what is found is recorded, so that its node can be drained",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.LOOK, instance=VM),
+            doubt_until=NOW - minutes(1),
+        ),
+        ["Record"],
+    ),
+    Case(
+        "a look-up that fails for now is repeated, and told in MCM's words",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.LOOK, error=DriverError.of(Code.Unavailable, "busy")),
+            doubt_until=NOW - minutes(1),
+        ),
+        [],
+        Phase.TERMINATING,
+        "Set machine status to termination. Now, getting VM Status",
+        timedelta(seconds=5),
+    ),
+    Case(
+        "a look-up that is refused holds up nothing",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.LOOK, error=DriverError.of(Code.PermissionDenied, "no")),
+            doubt_until=NOW - minutes(1),
+        ),
+        ["Call"],
+    ),
+    Case(
+        "a denied VM is deleted all the same: its disks may be left",
+        seen(machine(vm=False, deleted=timedelta(0)), vm=ABSENT, doubt_until=NOW - minutes(1)),
+        ["Call"],
+    ),
+    Case(
+        "a machine whose class is missing and that never had a VM may go",
+        seen(machine(vm=False, deleted=timedelta(0)), problem="no class", can_call=False),
+        ["Release"],
+    ),
+    Case(
+        "a person may leave a VM behind whose class is gone",
+        seen(
+            structs.replace(
+                DYING,
+                metadata=structs.replace(DYING.metadata, labels={"node": "m1", "force-deletion": "True"}),
+            ),
+            problem="no class",
+            can_call=False,
+        ),
+        ["Release"],
+    ),
+    Case(
+        "the token of a machine that never joined goes with it",
+        seen(machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
+        ["DropToken", "Release"],
+    ),
+    Case(
+        "the token of one that was up is gone already",
+        seen(machine("Running", deleted=timedelta(0)), vm=GONE, has_token=True),
+        ["Release"],
+    ),
+    Case(
+        "a node that MCM's finalizer holds is let go",
+        seen(
+            DYING,
+            structs.replace(
+                node(cordoned=True),
+                metadata=ObjectMeta(
+                    name="m1", uid="n1", finalizers=(names.NODE_FINALIZER,), deletion_timestamp=NOW
+                ),
+            ),
+            vm=GONE,
+        ),
+        ["DeleteNode"],
+    ),
+    Case(
         "without its class a VM cannot be deleted, and the machine says so",
         seen(DYING, problem='MachineClass "small" not found', can_call=False),
         [],
@@ -108,7 +216,11 @@ DELETION = [
     ),
     Case(
         "after the doubt the cloud is asked once more",
-        seen(machine(vm=False, deleted=minutes(1)), vm=called(Verb.DELETE, ago=minutes(1)), doubt_until=NOW),
+        seen(
+            machine(vm=False, deleted=minutes(1)),
+            vm=called(Verb.DELETE, ago=minutes(1), absent=True, deleted=True),
+            doubt_until=NOW,
+        ),
         ["Call"],
     ),
     Case(

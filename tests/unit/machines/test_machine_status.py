@@ -9,6 +9,8 @@ from kubewright.api.core import Node, NodeCondition, NodeStatus
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta
+from kubewright.driver.contract import Instance
+from kubewright.machines.machine.calls import VmSeen
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.status import machine_status
@@ -91,3 +93,34 @@ def test_a_condition_that_turns_is_copied() -> None:
     status = MachineStatus(conditions=(READY,), current_status=CurrentStatus(phase="Running"))
     silent = structs.replace(READY, status="Unknown")
     assert machine_status(seen(status, silent), None, NOW).conditions == (silent,)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now", "ago", "written"),
+    [
+        pytest.param(
+            "3 left. Initiate node drain", "2 left. Initiate node drain", 3, False, id="progress waits"
+        ),
+        pytest.param(
+            "3 left. Initiate node drain", "2 left. Initiate node drain", 11, True, id="but not long"
+        ),
+        pytest.param(
+            "1 left. Initiate node drain", "gone. Initiate VM deletion", 3, True, id="a step does not"
+        ),
+    ],
+)
+def test_progress(was: str, is_now: str, ago: int, written: bool) -> None:
+    operation = LastOperation(
+        description=was, state="Processing", type="Delete", last_update_time=NOW - timedelta(seconds=ago)
+    )
+    status = MachineStatus(last_operation=operation, current_status=CurrentStatus(phase="Terminating"))
+    report = Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, is_now)
+    assert (machine_status(seen(status), report, NOW) != status) is written
+
+
+def test_a_drivers_note_is_kept() -> None:
+    report = Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, "made")
+    noted = VmSeen(instance=Instance("p", "n", last_known_state="half"))
+    of = structs.replace(seen(MachineStatus()).machine)
+    picture = Seen(machine=of, settings=MachineSettings(), now=NOW, vm=noted)
+    assert machine_status(picture, report, NOW).last_known_state == "half"

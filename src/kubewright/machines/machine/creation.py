@@ -69,7 +69,7 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
         return _while_running(seen, now)
     if error := seen.vm.failed(Verb.ENSURE):
         return _after_failure(seen, now, error)
-    return Plan((Call(Verb.ENSURE),), because="it has no VM on record")
+    return Plan((Call(Verb.ENSURE),), wake=_until_late(seen, now), because="it has no VM on record")
 
 
 def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
@@ -105,7 +105,7 @@ def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
     late, wait = _until_late(seen, now), (seen.vm.ended or now) + _pause(seen, error) - now
     giving_up = late is None and seen.phase is not Phase.FAILED
     if (wait <= timedelta(0) or seen.vm.inputs != seen.inputs) and not giving_up:
-        return Plan((Call(Verb.ENSURE),), report, because="it tries again")
+        return Plan((Call(Verb.ENSURE),), report, wake=late, because="it tries again")
     return Plan(
         report=report,
         wake=max(timedelta(0), wait if late is None else min(wait, late)),

@@ -169,7 +169,7 @@ def _drainable(seen: Seen) -> bool:
 def _doubtful(seen: Seen, now: datetime) -> Plan | None:
     """The cloud knows of no VM; unless a creation nobody answered may still bring one."""
     began = seen.vm.began
-    if seen.recorded or seen.doubt_until is None or (began and began >= seen.doubt_until):
+    if seen.doubt_until is None or (began and began >= seen.doubt_until):
         return None
     if (left := seen.doubt_until - now) <= timedelta(0):
         verb = Verb.LOOK if seen.can_call else Verb.DELETE

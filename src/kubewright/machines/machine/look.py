@@ -32,6 +32,10 @@ CLOCK_SKEW = timedelta(minutes=5)
 """How far the server's clock, which dates machines, may be ahead of ours. A machine that seems younger
 than we are by less may have been made, and its VM asked for, by the process before us."""
 
+LONGEST_CREATION = timedelta(minutes=5)
+"""How long after a machine was made a creation may still be under way although its VM is on record: a
+process that died may have asked for the same VM before."""
+
 
 @dataclass(slots=True)
 class Notes:
@@ -115,6 +119,8 @@ class Looker:
 
     def _doubt_until(self, machine: Machine, vm: VmSeen) -> datetime | None:
         born = machine.metadata.creation_timestamp
+        if _recorded(machine) and born is not None and born + LONGEST_CREATION < self._clock.now():
+            return None
         ours = born is not None and born > self._calls.started + CLOCK_SKEW
         inherited = None if ours else self._calls.started
         moments = [moment for moment in (inherited, vm.doubt) if moment]
@@ -169,3 +175,7 @@ def _problem(machine: Machine, found: ClassSeen) -> str:
     if found.machine_class is not None:
         errors += validate_class(found.machine_class)
     return summary(errors) or found.problem
+
+
+def _recorded(machine: Machine) -> bool:
+    return bool(machine.spec.provider_id and names.node_name(machine.metadata.labels))

@@ -1,10 +1,10 @@
 """Make machines, each once.
 
 Theory.      A name is in doubt from before its creation is sent until it is settled. An answer that
-             proves that nothing happened settles it, and so does the machine itself, once the cache
-             shows it. Everything else (a broken connection, a deadline, a server error, our own
-             cancellation) leaves the doubt, and the next pass asks again with the same name, before
-             it makes anything else.
+             proves that nothing happened settles it, unless an earlier attempt left it; and so does
+             the machine itself, once the cache shows it. Everything else (a broken connection, a
+             deadline, a server error, our own cancellation) leaves the doubt, and the next pass asks
+             again with the same name, before it makes anything else.
 Invariants.  At most one machine exists per name; the answer ``AlreadyExists`` is looked into, since
              the name may also belong to a stranger, and then another one is taken.
 Called by    ``act.Actor``.
@@ -43,13 +43,14 @@ class Making:
 
     async def one(self, name: str) -> KubewrightError | None:
         """Make the machine ``name``; answers why it was not made."""
+        asked_before = name in self.memory.doubts
         self.memory.doubts[name] = self.clock.monotonic()
         try:
             await self.client.create(MACHINE, new_machine(self.machine_set, name))
         except AlreadyExists as error:
             return await self._whose(name, error)
         except (ApiError, TransportError) as error:
-            if _nothing_happened(error):
+            if _nothing_happened(error) and not asked_before:  # it says nothing about earlier attempts
                 self.memory.doubts.pop(name, None)
             return error
         self.memory.doubts.pop(name, None)

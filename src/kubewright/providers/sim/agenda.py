@@ -17,6 +17,9 @@ from kubewright.base.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 
+FINEST_SECONDS = 0.001
+"""Shortest wait: added to a float, less may be nothing, and the wait would never end."""
+
 
 class Agenda(Generic[K]):
     """See the module."""
@@ -59,7 +62,7 @@ class Agenda(Generic[K]):
                 if wait is not None and wait <= 0:
                     return self._pop()
                 try:
-                    async with asyncio.timeout(wait):
+                    async with asyncio.timeout(None if wait is None else max(wait, FINEST_SECONDS)):
                         await self._earlier.wait()
                 except TimeoutError:
                     continue

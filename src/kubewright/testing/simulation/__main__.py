@@ -41,7 +41,7 @@ def _one(asked: argparse.Namespace) -> int:
     if asked.story not in BY_NAME:
         raise InvalidInput(f"no story {asked.story!r}; there are {', '.join(BY_NAME)}")
     schedule = parse(asked.faults) if asked.faults else CALM
-    outcome = simulate(BY_NAME[asked.story], Plot(asked.seed, schedule, asked.kill_after))
+    outcome = simulate(BY_NAME[asked.story], Plot(asked.seed, schedule, asked.kill_after, asked.elect))
     say("\n".join(outcome.lines))
     say(f"trace {outcome.digest}, {outcome.counts.writes} writes, {outcome.seconds:.1f} s")
     say("\n".join(outcome.violations) or "nothing was violated")
@@ -80,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=int, default=1, help="kill only after each n-th write")
     parser.add_argument("--story", default="", help="one run of this story")
     parser.add_argument("--faults", default="", help="its faults, as a replay says")
+    parser.add_argument("--elect", action="store_true", help="two managers that elect a leader")
     parser.add_argument("--kill-after", type=int, default=0, help="kill the manager after this write")
     return parser
 

@@ -12,9 +12,12 @@ from kubewright.testing.simulation.journal import NODES
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.world import World
 
+Blow = Callable[[World, Person, SimClock], Coroutine[Any, Any, None]]
+
 UNREACHABLE_SECONDS = 20.0
-BLIND_SECONDS = 6.0
-"""How long a second manager works beside the first."""
+SLOW_SECONDS = 20.0
+STORM_SECONDS = 4.0
+FREEZE_SECONDS = 50.0
 STEP_SECONDS = 90.0
 TIDY_SECONDS = 70.0
 
@@ -30,8 +33,8 @@ async def strike(world: World, person: Person) -> None:
 
 
 async def _kill(world: World, _person: Person, _clock: SimClock) -> None:
-    for process in tuple(world.managers):
-        world.kill_manager(process)
+    if world.leader is not None:
+        world.kill_manager(world.leader)
 
 
 async def _restart_server(world: World, _person: Person, _clock: SimClock) -> None:
@@ -82,17 +85,32 @@ async def _clock_behind(world: World, _person: Person, _clock: SimClock) -> None
     world.step_clocks(-STEP_SECONDS)
 
 
-async def _second_manager(world: World, _person: Person, clock: SimClock) -> None:
-    process = world.start_manager()
-    await clock.sleep(BLIND_SECONDS)
-    world.kill_manager(process, again=False)
+async def _slow_watches(world: World, _person: Person, clock: SimClock) -> None:
+    world.slow_until = clock.monotonic() + SLOW_SECONDS
+
+
+def _storm(word: str) -> Blow:
+    async def blow(world: World, _person: Person, clock: SimClock) -> None:
+        world.storm, world.storm_until = word, clock.monotonic() + STORM_SECONDS
+
+    return blow
+
+
+async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
+    """The manager that works stands still, for longer than its lease; then it goes on, unaware."""
+    process = world.leader
+    if process is not None and not process.frozen:
+        process.freeze()
+        await clock.sleep(FREEZE_SECONDS)
+        world.journal.say("fate", f"{process.name} goes on")
+        process.thaw()
 
 
 def _victim(person: Person, clock: SimClock) -> Vm | None:
     return clock.random.choice(person.vms) if person.vms else None
 
 
-_WORDS: Mapping[str, Callable[[World, Person, SimClock], Coroutine[Any, Any, None]]] = {
+_WORDS: Mapping[str, Blow] = {
     "kill": _kill,
     "restart-server": _restart_server,
     "cut-all": _cut_all,
@@ -103,5 +121,9 @@ _WORDS: Mapping[str, Callable[[World, Person, SimClock], Coroutine[Any, Any, Non
     "node-deleted": _node_deleted,
     "clock-ahead": _clock_ahead,
     "clock-behind": _clock_behind,
-    "second-manager": _second_manager,
+    "freeze": _freeze,
+    "slow-watches": _slow_watches,
+    "storm-lose": _storm("lose"),
+    "storm-lose-answer": _storm("lose-answer"),
+    "storm-error": _storm("error"),
 }

@@ -30,6 +30,8 @@ MACHINE_SETS = "machinesets.machine.sapcloud.io"
 MACHINE_DEPLOYMENTS = "machinedeployments.machine.sapcloud.io"
 MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
 NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
+LEADER = "default/kubewright"
+"""The Lease that managers elect their leader by."""
 WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, NODES, PODS))
 """What the picture holds decoded; of everything else only the bytes are kept."""
 
@@ -64,6 +66,9 @@ class Journal:
         self.lines: list[str] = []
         self.objects: dict[str, dict[str, Object]] = {resource: {} for resource in sorted(WATCHED)}
         self.vms: dict[str, Vm] = {}
+        self.leader = ""
+        """Who holds the managers' Lease; empty for nobody."""
+        self.led_since = 0.0
         self._now = now
         self._listeners: list[Listener] = []
 
@@ -88,6 +93,13 @@ class Journal:
             self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version} {seal}")
             if new.resource in WATCHED:
                 self._enter(cluster, change)
+            elif new.resource == LEASES and new.key == LEADER:
+                self._lead(orjson.loads(new.data)["spec"].get("holderIdentity") or "")
+
+    def _lead(self, holder: str) -> None:
+        if holder != self.leader:
+            self.leader, self.led_since = holder, self._now()
+            self.say("lease", f"is held by {holder.partition('_')[0] or 'nobody'}")
 
     def _enter(self, cluster: str, change: Change) -> None:
         new, known = change.new, self.objects[change.new.resource]

@@ -42,6 +42,9 @@ class Process:
     def __init__(self, loop: "SimLoop", name: str) -> None:
         self.name = name
         self.alive = True
+        self.frozen = False
+        self.parked: list[Any] = []
+        """What it would have done while it was frozen."""
         self._loop = loop
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._context = contextvars.Context()
@@ -64,6 +67,15 @@ class Process:
         if self.alive:
             self.alive = False
             self._loop.forget(self, list(self._tasks))
+
+    def freeze(self) -> None:
+        """Stop running, as with ``kill -STOP``: timers expire, answers come, and nobody looks at them."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Go on, with everything that has come meanwhile, and no idea how long it was."""
+        self.frozen = False
+        self._loop.resume(self)
 
     def owns(self, task: asyncio.Task[Any]) -> None:
         """The loop says: this task is yours."""
@@ -139,7 +151,7 @@ class SimLoop(asyncio.BaseEventLoop):
             timer = heapq.heappop(timers)
             timer._scheduled = False
             ready.append(timer)
-        living = [handle for handle in ready if _lives(handle)]
+        living = [handle for handle in ready if _runs(handle)]
         ready.clear()
         if len(living) > 1:
             self._chance.shuffle(living)
@@ -165,6 +177,11 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # ------------------------------------------------------------ death
 
+    def resume(self, process: Process) -> None:
+        """Let a thawed process do what it could not do."""
+        self._ready.extend(process.parked)
+        process.parked.clear()
+
     def forget(self, process: Process, tasks: list[asyncio.Task[Any]]) -> None:
         """Keep a dead process' tasks, and take what they were about to do out of this turn."""
         self._dead += tasks
@@ -182,6 +199,16 @@ class SimLoop(asyncio.BaseEventLoop):
             with suppress(BaseException):
                 task.get_coro().close()
         self._dead.clear()
+
+
+def _runs(handle: Any) -> bool:
+    """Whether it may run now; what a frozen process would do is put aside."""
+    process = handle._context.get(_PROCESS)
+    if process is None:
+        return True
+    if process.alive and process.frozen:
+        process.parked.append(handle)
+    return bool(process.alive and not process.frozen)
 
 
 def _lives(handle: Any) -> bool:

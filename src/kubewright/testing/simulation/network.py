@@ -39,6 +39,7 @@ class Host:
         self.clock = clock
         self.process: Process | None = None
         self.reachable = True
+        self.slow: Callable[[Process], float] = lambda _client: 0.0
         self.on_asked: list[Asked] = []
         self.on_answered: list[Answered] = []
         self._handle: Handler | None = None
@@ -95,7 +96,9 @@ class Host:
         assert self.process is not None
         watch = _Watch(client, self.clock)
         self._watches[watch] = None
-        watch.task = self.process.spawn(watch.carry(chunks, self._leg), name="watch")
+        watch.task = self.process.spawn(
+            watch.carry(chunks, lambda: self._leg() + self.slow(client)), name="watch"
+        )
         watch.on_close = lambda: self._watches.pop(watch, None)
         return watch
 

@@ -139,7 +139,7 @@ class Person:
         """Let time pass."""
         await self._clock.sleep(seconds)
 
-    async def until(self, met: Met, what: str, *, seconds: float = 900.0) -> None:
+    async def until(self, met: Met, what: str, *, seconds: float = 3600.0) -> None:
         """Wait until something is so.
 
         Raises:

@@ -33,6 +33,8 @@ UNREST_SECONDS = 600.0
 """A world that reached its end and still writes after this never comes to rest."""
 STALE_SECONDS = 120.0
 """How old a manager's news may be when watches are silent, cut or late."""
+MANAGERS = 2
+"""How many there are when they elect a leader."""
 VIOLATIONS = 3
 """A run stops after so many."""
 
@@ -130,7 +132,8 @@ class _Run:
         world, person, story = self.world, self.person, self._story
         await world.begin()
         await person.furnish()
-        world.start_manager()
+        for _ in range(MANAGERS if self._plot.elect else 1):
+            world.start_manager()
         await story.before(person)
         await person.wait(REST_SECONDS)
         world.tell()
@@ -166,6 +169,7 @@ class _Run:
             self.violations += found
 
     def _listen_to_errors(self) -> None:
+        self.violations += self.world.deposed[:VIOLATIONS]
         surprises = dict.fromkeys((*self._errors, *self._loop.trouble))
         self.violations += [f"no_surprises: {error}" for error in [*surprises][:VIOLATIONS]]
 

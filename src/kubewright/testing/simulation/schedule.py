@@ -64,7 +64,11 @@ AT = (
     "node-deleted",
     "clock-ahead",
     "clock-behind",
-    "second-manager",
+    "freeze",
+    "slow-watches",
+    "storm-lose",
+    "storm-lose-answer",
+    "storm-error",
 )
 """What may happen to the world as a whole."""
 
@@ -131,16 +135,42 @@ def _known() -> str:
     return "; ".join(f"{place}: {', '.join(words)}" for place, words in WORDS.items())
 
 
+def _nothing(_chance: Random) -> tuple[Fault, ...]:
+    return ()
+
+
+def _death_under_a_call(chance: Random) -> tuple[Fault, ...]:
+    """The cloud takes its time, and who asked is dead before it answers."""
+    call = Fault("call", float(chance.randint(1, 12)), chance.choice(("hang", "late")))
+    return call, Fault("at", round(chance.uniform(0.02, 2.0), 2), "kill")
+
+
+def _blind_writer(chance: Random) -> tuple[Fault, ...]:
+    """Answers are lost while news are late: what was written cannot be known."""
+    moment = round(chance.uniform(0.0, 0.4), 2)
+    return Fault("at", moment, "slow-watches"), Fault("at", moment, "storm-lose-answer")
+
+
+def _two_deaths(chance: Random) -> tuple[Fault, ...]:
+    """The second one dies before it has understood what the first one left."""
+    first = round(chance.uniform(0.0, 2.0), 2)
+    return Fault("at", first, "kill"), Fault("at", round(first + chance.uniform(0.7, 1.2), 2), "kill")
+
+
+RECIPES = (_nothing, _nothing, _death_under_a_call, _blind_writer, _two_deaths)
+"""Faults that are worse together; half of the schedules begin with one of these."""
+
+
 def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int = 60) -> Schedule:
-    """A hostile schedule: up to ``most`` faults, early enough to meet something."""
+    """A hostile schedule: up to ``most`` faults; half of the moments while the story is young."""
     numbers: Mapping[str, Callable[[], float]] = {
         "api": lambda: chance.randint(1, requests),
         "watch": lambda: chance.randint(1, 40),
         "call": lambda: chance.randint(1, 12),
-        "at": lambda: round(chance.uniform(0.0, seconds), 2),
+        "at": lambda: round(chance.uniform(0.0, chance.choice((1.0, seconds))), 2),
     }
-    found: set[Fault] = set()
-    for _ in range(chance.randint(1, most)):
+    found: set[Fault] = set(chance.choice(RECIPES)(chance))
+    for _ in range(chance.randint(0 if found else 1, most)):
         place = chance.choice(("api", "api", "watch", "call", "at", "at"))
         found.add(Fault(place, float(numbers[place]()), chance.choice(WORDS[place])))
     return Schedule(tuple(sorted(found)))

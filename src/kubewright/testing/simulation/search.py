@@ -17,6 +17,9 @@ from kubewright.testing.simulation.schedule import Schedule, draw
 from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
 from kubewright.testing.simulation.world import Plot
 
+ELECTIONS = 0.3
+"""In how many worlds two managers elect a leader."""
+
 Simulate = Callable[[Story, Plot], Outcome]
 
 
@@ -24,7 +27,7 @@ def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plo
     """The story and the plot that a seed stands for."""
     chance = LoopClock(seed=number(f"{seed}/plot")).random
     story = chance.choice(stories)
-    return story, Plot(seed=seed, schedule=draw(chance))
+    return story, Plot(seed=seed, schedule=draw(chance), elect=chance.random() < ELECTIONS)
 
 
 def runs(seeds: Iterable[int], run: Simulate = simulate) -> Iterator[Outcome]:
@@ -54,6 +57,8 @@ def replay(outcome: Outcome) -> str:
     parts = [f"--story {outcome.story}", f"--seed {plot.seed}"]
     if plot.schedule.faults:
         parts.append(f"--faults {plot.schedule}")
+    if plot.elect:
+        parts.append("--elect")
     if plot.kill_after:
         parts.append(f"--kill-after {plot.kill_after}")
     return f"python -m kubewright.testing.simulation {' '.join(parts)}"

@@ -35,7 +35,7 @@ from kubewright.testing.faults import Fault as Harm
 from kubewright.testing.faults import Faulty, is_watch
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import RemoteDriver
-from kubewright.testing.simulation.journal import Journal, MemoryLog, Step, VmStep, VmStore
+from kubewright.testing.simulation.journal import LEADER, Journal, MemoryLog, Step, VmStep, VmStore
 from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.network import READS, Host, Line
 from kubewright.testing.simulation.schedule import API, CALM, WATCH, Schedule
@@ -54,6 +54,13 @@ OPTIONS = Options(
     grace=40.0,
 )
 """Time-outs short enough that no story takes an hour, and long enough that none strikes by accident."""
+
+FENCE_SECONDS = 1.0
+"""How long after another has the lease a request may still arrive that was sent before."""
+SLOW_SECONDS = 1.5
+"""How late news are while watches are slow."""
+STORM_SHARE = 0.5
+"""How many requests a storm strikes."""
 
 MANAGER = "manager"
 UNCOUNTED = ("/leases", "/events")
@@ -98,6 +105,8 @@ class World:
         self.loop = loop
         self.plot = plot
         self.ahead = 0.0
+        self.slow_until = self.storm_until = 0.0
+        self.storm = ""
         self.journal = Journal(loop.time)
         self.counts = Counts()
         self.telling = False
@@ -113,8 +122,12 @@ class World:
         self.driver: Driver = SimDriver(self.cloud)
         self.client = self.connect(self.hand, self.clock("person"))
         self._lives = self._watches = 0
+        self._weather = self.clock("weather").random
         self._walls: list[SimClock] = []
+        self.deposed: list[str] = []
+        """Writes of managers that had lost the lease long before."""
         self._harm = {place: plot.schedule.at(place) for place in ("api", "watch", "call")}
+        self.host.slow = self._slowness
         self.host.on_asked.append(self._asked)
         self.host.on_answered.append(self._answered)
         self.journal.listen(self._count_vm)
@@ -166,9 +179,8 @@ class World:
             client = Client(self._bad_line(process, clock), clock, name="control")
             elector = None
             if self.plot.elect:
-                elector = Elector(
-                    client, clock, Key("default", "kubewright"), identity=identity(process.name, clock)
-                )
+                me = identity(process.name, clock)
+                elector = Elector(client, clock, Key(*LEADER.split("/")), identity=me)
             try:
                 await self._manager(client, clock, elector).run(asyncio.Event())
             except LostLease:
@@ -178,7 +190,8 @@ class World:
     def _manager(self, client: Client, clock: SimClock, elector: Elector | None) -> Manager:
         driver = RemoteDriver(self.driver, self.cloud_process, self.clock("calls"), self._call_fault)
         options = replace(self.plot.options, controllers=("*",))
-        kit = machine_kit(client, client, driver, options, Metrics())
+        fence = None if elector is None else lambda: elector.entitled
+        kit = machine_kit(client, client, driver, options, Metrics(), entitled=fence)
         loops = builtin.controllers(
             kit.informers[0], settings=builtin.Settings(nodes=NodeSettings(grace=options.grace))
         )
@@ -233,9 +246,23 @@ class World:
         self.counts = Counts(last_write=self.began, struck=self.counts.struck)
         self.journal.say("fate", "the story begins")
 
+    @property
+    def leader(self) -> Process | None:
+        """The manager that works now, if any does."""
+        if not self.plot.elect:
+            return self.managers[0] if self.managers else None
+        holder = self.journal.leader.partition("_")[0]
+        return next((each for each in self.managers if each.name == holder), None)
+
     def _asked(self, client: str, request: Request) -> None:
-        if client.startswith(MANAGER):
-            self.counts.requests += 1
+        if not client.startswith(MANAGER):
+            return
+        self.counts.requests += 1
+        uncounted = request.method in READS or any(part in request.path for part in UNCOUNTED)
+        led = self.journal.leader.partition("_")[0]
+        late = self.loop.time() - self.journal.led_since > FENCE_SECONDS
+        if self.plot.elect and not uncounted and led and led != client and late:
+            self.deposed.append(f"fencing: {client} writes {request.path}, and {led} has led for long")
 
     def _answered(self, client: str, request: Request, response: Response) -> None:
         if request.method in READS or not client.startswith(MANAGER) or response.status >= 400:
@@ -269,8 +296,17 @@ class World:
         if not self.telling:
             return None
         self.counts.attempts += 1
-        word = self._harm["api"].pop(self.counts.attempts, "")
+        word = self._harm["api"].pop(self.counts.attempts, "") or self._gust()
         return self._struck("api", word, API.get(word))
+
+    def _gust(self) -> str:
+        """The word of the storm that blows, for every other request."""
+        blows = self.loop.time() < self.storm_until and self._weather.random() < STORM_SHARE
+        return self.storm if blows else ""
+
+    def _slowness(self, client: Process) -> float:
+        slow = client.name.startswith(MANAGER) and self.loop.time() < self.slow_until
+        return SLOW_SECONDS if slow else 0.0
 
     def _struck(self, place: str, word: str, harm: Harm | None) -> Harm | None:
         if word:

@@ -1,0 +1,50 @@
+"""A transport that sends writes only while we are entitled to make them.
+
+Theory.      A leader that stood still (a paused virtual machine, a swapped-out process) wakes up with
+             requests on its lips, and for a moment does not know that another leads. Cancelling its
+             work comes too late for what is sent in that moment. So each write asks, right before it
+             is sent, whether the term can still be ours; the answer is a comparison of two numbers.
+Invariants.  Reads and watches always pass: caches of candidates stay warm. So do Events, which decide
+             nothing. What is refused here was not sent.
+Called by    ``compose.kit``, for processes that elect a leader (``runtime.leader.Elector.entitled``).
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+from kubewright.kube.errors import Deposed
+from kubewright.kube.transport import Transport
+from kubewright.wire.http import Request, Response
+
+Entitled = Callable[[], bool]
+"""Whether this process may write now."""
+
+
+class FencedTransport:
+    """``inner``, for as long as ``entitled`` says so."""
+
+    def __init__(self, inner: Transport, entitled: Entitled) -> None:
+        self._inner = inner
+        self._entitled = entitled
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``.
+
+        Raises:
+            Deposed: it is a write, and we do not lead (any more).
+        """
+        if request.method != "GET" and not _tells(request) and not self._entitled():
+            raise Deposed(f"{request.method} {request.path} is not sent: we do not lead any more")
+        return await self._inner.request(request, timeout=timeout)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        """As ``Transport.close``."""
+        await self._inner.close()
+
+
+def _tells(request: Request) -> bool:
+    return request.path.endswith("/events") or "/events/" in request.path

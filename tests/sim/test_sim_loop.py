@@ -1,0 +1,136 @@
+"""The loop: time jumps, order is seeded, the dead stay dead, the frozen wait."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from kubewright.testing.simulation.clock import SimClock
+from kubewright.testing.simulation.loop import Circle, Process, SimLoop, Standstill
+
+
+@pytest.fixture
+def loop() -> Iterator[SimLoop]:
+    made = SimLoop(seed=7)
+    yield made
+    made.bury()
+
+
+def _order(seed: int) -> list[int]:
+    loop, said = SimLoop(seed), []
+
+    async def say(number: int) -> None:
+        said.append(number)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(8):
+                group.create_task(say(number))
+
+    loop.run_until_complete(main())
+    loop.bury()
+    return said
+
+
+def test_the_seed_decides_who_goes_first() -> None:
+    assert _order(1) == _order(1)
+    assert sorted(_order(1)) == list(range(8))
+    assert len({tuple(_order(seed)) for seed in range(5)}) == 5
+
+
+def test_an_hour_takes_no_time(loop: SimLoop) -> None:
+    clock = SimClock(loop, "test")
+    began = clock.now()
+    loop.run_until_complete(clock.sleep(3600))
+    assert (clock.now() - began).total_seconds() == 3600
+    assert clock.monotonic() == 3600
+
+
+def test_a_wall_clock_jumps_alone(loop: SimLoop) -> None:
+    clock = SimClock(loop, "test")
+    began = clock.now()
+    clock.ahead = 90.0
+    assert (clock.now() - began).total_seconds() == 90
+    assert clock.monotonic() == 0
+
+
+def _tick(clock: SimClock, said: list[float]) -> Coroutine[Any, Any, None]:
+    async def tick() -> None:
+        try:
+            while True:
+                await clock.sleep(1)
+                said.append(clock.monotonic())
+        finally:
+            said.append(-1.0)
+
+    return tick()
+
+
+def test_what_is_killed_says_nothing_more_not_even_finally(loop: SimLoop) -> None:
+    clock, said = SimClock(loop, "test"), []
+    victim = Process(loop, "victim")
+    victim.spawn(_tick(clock, said))
+
+    async def main() -> None:
+        await clock.sleep(2.5)
+        victim.kill()
+        await clock.sleep(10)
+        assert said == [1.0, 2.0]
+
+    loop.run_until_complete(main())
+
+
+def test_children_die_with_their_process(loop: SimLoop) -> None:
+    clock, said = SimClock(loop, "test"), []
+    victim = Process(loop, "victim")
+
+    async def parent() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_tick(clock, said))
+
+    async def main() -> None:
+        victim.spawn(parent())
+        await clock.sleep(1.5)
+        victim.kill()
+        await clock.sleep(5)
+        assert said == [1.0]
+
+    loop.run_until_complete(main())
+
+
+def test_what_is_frozen_goes_on_later(loop: SimLoop) -> None:
+    clock, said = SimClock(loop, "test"), []
+    sleeper = Process(loop, "sleeper")
+    sleeper.spawn(_tick(clock, said))
+
+    async def main() -> None:
+        await clock.sleep(1.5)
+        sleeper.freeze()
+        await clock.sleep(10)
+        assert said == [1.0]
+        sleeper.thaw()
+        await clock.sleep(0.1)
+        assert said == [1.0, 11.5]
+
+    loop.run_until_complete(main())
+
+
+def test_a_world_in_which_nothing_can_happen_is_told_of(loop: SimLoop) -> None:
+    with pytest.raises(Standstill):
+        loop.run_until_complete(asyncio.wait_for(_for_ever(), None))
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+def test_a_circle_is_told_of(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubewright.testing.simulation.loop.TURNS_WITHOUT_TIME", 1000)
+
+    async def circle() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(Circle):
+        loop.run_until_complete(circle())
