@@ -48,7 +48,7 @@ def judge() -> Iterator["Judge"]:
     """A real control plane for the session; `make kube` gets its programs."""
     from kubewright.testing.judge import Judge, Options, find
 
-    real = Judge(find(), SystemClock(), Options(fsync=False))
+    real = Judge(find(), SystemClock(), Options(fsync=False, node_grace_seconds=8))
     _elsewhere(real.start())
     try:
         yield real

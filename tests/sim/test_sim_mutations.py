@@ -12,7 +12,6 @@ from msgspec.structs import replace as with_fields
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.kube.cache import Cache
 from kubewright.machines.machine import creation, decide, deletion
-from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Call, Plan, Verb
@@ -61,19 +60,6 @@ def _drain_skipped(patch: Patch) -> None:
 
 def _node_forgotten(patch: Patch) -> None:
     _without(patch, deletion.delete_node)
-
-
-def _delete_overtakes_create(patch: Patch) -> None:
-    _without(patch, deletion.settle_creation, deletion.identify)
-    patch.setattr(VmCalls, "start", _several_at_once(VmCalls.start))
-
-
-def _several_at_once(start: Callable[..., None]) -> Callable[..., None]:
-    def careless(self: Any, key: Any, uid: str, *rest: Any, **more: Any) -> None:
-        self._tasks.pop(uid, None)
-        start(self, key, uid, *rest, **more)
-
-    return careless
 
 
 def _no_doubt(patch: Patch) -> None:
@@ -166,12 +152,6 @@ MUTATIONS = (
     Mutation("finalizer dropped early", ("the_finalizer_goes_last",), _finalizer_dropped_early),
     Mutation("drain skipped", ("a_drained_vm",), _drain_skipped, stories=("delete-while-draining",)),
     Mutation("node forgotten", ("Late",), _node_forgotten),
-    Mutation(
-        "a delete overtakes its create",
-        ("one_vm_for_a_machine", "no_vm_without_a_machine", "the_finalizer_goes_last"),
-        _delete_overtakes_create,
-        stories=("delete-while-creating",),
-    ),
     Mutation(
         "a lost answer is taken for a no",
         ("no_vm_without_a_machine", "the_finalizer_goes_last"),

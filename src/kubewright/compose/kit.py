@@ -76,9 +76,9 @@ def machine_kit(
         control, target = _fenced(control, target, entitled)
     control_caches = Informers(control, namespace=options.namespace)
     target_caches = control_caches if target is control else Informers(target)
-    metrics.informers(control_caches)
-    if target_caches is not control_caches:
-        metrics.informers(target_caches)
+    caches = [control_caches, *([target_caches] if target is not control else [])]
+    for each in caches:
+        metrics.informers(each)
     recorder = Recorder(control, clock, COMPONENT, kinds=KINDS)
     parts = Parts(
         control=control,
@@ -96,7 +96,6 @@ def machine_kit(
         settings=options.machine,
         metrics=metrics,
     )
-    caches = [control_caches, *([target_caches] if target is not control else [])]
     kit = Kit([], caches, recorder, metrics, services=[recorder.run])
     kit.controllers = _controllers(parts, chosen, kit)
     if isinstance(driver, Background):

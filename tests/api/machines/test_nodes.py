@@ -73,6 +73,40 @@ async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
         assert [taint.key for taint in node.spec.taints] == ["dedicated"]
 
 
+async def test_a_template_that_no_node_can_have_is_told_and_holds_up_nothing() -> None:
+    async with embedded_world(impatient()) as world:
+        await world.make("m1", nodeTemplate=template({"tier": "not a label"}, {}))
+        await world.settled(1)
+        await world.clock.sleep(2)
+        assert "FailedNodeSync" in await world.warnings()
+
+
+async def test_a_vm_whose_node_would_take_over_an_old_node_object_is_replaced() -> None:
+    async with embedded_world(impatient()) as world:
+        patch = {"providerSpec": {"nodeNames": "address"}}
+        await world.client.patch(MACHINE_CLASS, world.key("small"), patch)
+        old = {"metadata": {"name": "ip-10-0-0-1"}, "spec": {"providerID": "sim:///elsewhere/vm-9"}}
+        await world.client.create(NODE, old)
+        await world.deploy("workers", 1)
+        await world.until(lambda s: s.phases == ["Running"], "another VM does it")
+        (machine,) = (await world.look()).machines
+        assert names.node_name(machine.metadata.labels) == "ip-10-0-0-2"
+        assert "MachineFailed" in await world.warnings()
+        assert (
+            await world.client.get(NODE, Key("", "ip-10-0-0-1"))
+        ).spec.provider_id == "sim:///elsewhere/vm-9"
+
+
+async def test_a_provider_id_that_somebody_changed_is_written_again() -> None:
+    async with embedded_world(impatient()) as world:
+        await world.make("m1")
+        before = (await world.settled(1)).machines[0]
+        await world.client.patch(MACHINE, world.key("m1"), {"spec": {"providerID": "sim:///nowhere"}})
+        await world.clock.sleep(1)
+        after = (await world.settled(1)).machines[0]
+        assert after.spec.provider_id == before.spec.provider_id
+
+
 async def guarded(world: World) -> None:
     """A machine whose kubelet registers with the taint that its node's own components take off."""
     taint = {"key": names.CRITICAL_COMPONENTS_TAINT, "effect": "NoSchedule"}

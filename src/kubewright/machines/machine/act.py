@@ -44,7 +44,7 @@ from kubewright.machines.parts import Parts
 from kubewright.nodes.drain import run as drains
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import Invalid, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -97,7 +97,9 @@ class Actor:
 
     async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
         match step:
-            case SyncNode(patch) | Cordon(patch):
+            case SyncNode(patch):
+                await self._sync(seen, patch)
+            case Cordon(patch):
                 await self._mark(seen, patch)
             case MarkTerminating(patch):
                 await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
@@ -133,6 +135,13 @@ class Actor:
         meta = seen.node.metadata
         with suppress(NotFound):
             await self._target.patch(NODE, Key("", meta.name), with_uid(patch, meta.uid), **how)
+
+    async def _sync(self, seen: Seen, patch: Mapping[str, Any]) -> None:
+        """A template that no node can have (a label with blanks) must not keep the machine from living."""
+        try:
+            await self._mark(seen, patch)
+        except Invalid as error:
+            self._recorder.event(seen.machine, "FailedNodeSync", str(error), warning=True)
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine = seen.machine

@@ -90,7 +90,10 @@ def look(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def drain(seen: Seen, now: datetime) -> Plan | None:
-    """The pods leave: asked first, then waited for, at last removed."""
+    """The pods leave: asked first, then waited for, at last removed.
+
+    The node is marked ``Terminating`` only then: of an empty node nobody would read it in time.
+    """
     if not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
     plan, refusal = seen.drain, f" ({seen.refusal})" if seen.refusal else ""

@@ -3,8 +3,9 @@
 Theory.      The undisturbed run has W writes, to the API and to the cloud. Run k is the same up to the
              k-th write; the moment the other side has done it, before the writer can know, the manager
              is killed, and a new one begins with nothing. However it ends, it must be the same world.
-             That is Sieve's "intermediate state" at every point; ``stale`` and ``unseen`` are its other
-             two: the new manager first sees an older world, or never sees some of what happened.
+             That is Sieve's "intermediate state" at every point. With ``stale`` the new manager first
+             sees an older world, Sieve's second. Its third, states that nobody sees, needs no run of
+             its own: a manager that is dead for ``RESTART_SECONDS`` sees none of what happens meanwhile.
 Called by    ``__main__`` and tests.
 """
 
@@ -31,10 +32,15 @@ def undisturbed(story: Story, seed: int, *, quiet: float = 0.0) -> Outcome:
     return simulate(story, Plot(seed=seed), quiet=quiet)
 
 
-def crash_points(story: Story, calm: Outcome, *, every: int = 1, first: int = 1) -> Iterator[Crash]:
-    """Kill after each write, or each ``every``-th one, beginning with the ``first``."""
+def crash_points(
+    story: Story, calm: Outcome, *, every: int = 1, first: int = 1, stale: int = 0
+) -> Iterator[Crash]:
+    """Kill after each write, or each ``every``-th one, beginning with the ``first``.
+
+    With ``stale`` the next manager first sees the world as it was so many writes before.
+    """
     for point in range(first, calm.counts.writes + 1, every):
-        outcome = simulate(story, replace(calm.plot, kill_after=point))
+        outcome = simulate(story, replace(calm.plot, kill_after=point, stale=stale))
         yield Crash(story.name, point, (*outcome.violations, *difference(calm.picture, outcome.picture)))
 
 

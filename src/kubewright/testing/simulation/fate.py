@@ -25,7 +25,7 @@ TIDY_SECONDS = 70.0
 async def strike(world: World, person: Person) -> None:
     """Let each fault happen at its moment."""
     clock = world.clock("fate")
-    for moment, word in sorted(world.plot.schedule.at("at").items()):
+    for moment, word in world.plot.schedule.moments():
         await clock.sleep(max(0.0, world.began + moment - clock.monotonic()))
         world.counts.strike(f"at:{word}")
         world.journal.say("fate", word)

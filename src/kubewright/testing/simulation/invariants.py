@@ -72,8 +72,9 @@ class Past:
         spec = deployment["spec"]
         rolling = spec.get("strategy", {}).get("rollingUpdate") or {}
         recreate = spec.get("strategy", {}).get("type") == "Recreate"
-        replicas, surge = int(spec.get("replicas", 0)), int(rolling.get("maxSurge", 0))
-        floor = 0 if recreate else replicas - int(rolling.get("maxUnavailable", 0))
+        replicas = int(spec.get("replicas", 0))
+        surge = _share(rolling.get("maxSurge", 0), replicas, up=True)
+        floor = 0 if recreate else replicas - _share(rolling.get("maxUnavailable", 0), replicas, up=False)
         known = self.wishes.setdefault(key, [])
         if not known or known[-1][1:] != (replicas + surge, floor):
             known.append((self.now(), replicas + surge, floor))
@@ -212,6 +213,14 @@ INVARIANTS: tuple[Invariant, ...] = (
 def judge(step: Step, past: Past, invariants: Iterable[Invariant] = INVARIANTS) -> list[str]:
     """What is wrong after a step: one sentence for each invariant that does not hold."""
     return [f"{rule.__name__}: {wrong}" for rule in invariants if (wrong := rule(step, past))]
+
+
+def _share(value: int | str, of: int, *, up: bool) -> int:
+    """A number, or a percentage of the replicas; rounded as Kubernetes does."""
+    if isinstance(value, int):
+        return value
+    hundredths = of * int(value.rstrip("%"))
+    return -(-hundredths // 100) if up else hundredths // 100
 
 
 def _ended(step: VmStep) -> bool:

@@ -140,11 +140,12 @@ class MemoryLog:
         self._journal = journal
         self._cluster = cluster
         self._rows: dict[tuple[str, str], Row] = {}
-        self._version = 0
+        self.version = 0
+        """Of the last write."""
 
     def load(self) -> tuple[int, Iterable[Row]]:
         """As ``apiserver.store.log.Log``."""
-        return self._version, list(self._rows.values())
+        return self.version, list(self._rows.values())
 
     def commit(self, changes: Sequence[Change]) -> None:
         """As ``apiserver.store.log.Log``."""
@@ -154,7 +155,7 @@ class MemoryLog:
                 self._rows.pop((new.resource, new.key), None)
             else:
                 self._rows[new.resource, new.key] = (new.resource, new.key, new.version, new.data)
-            self._version = change.version
+            self.version = change.version
         self._journal.committed(self._cluster, changes)
 
     def checkpoint(self) -> None:

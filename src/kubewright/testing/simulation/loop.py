@@ -14,7 +14,9 @@ Called by    ``world``. Like every loop, it is used from one thread.
 
 import asyncio
 import contextvars
+import gc
 import heapq
+import warnings
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
@@ -194,11 +196,14 @@ class SimLoop(asyncio.BaseEventLoop):
         for process in self.processes:
             process.kill()
         self.close()
-        for task in self._dead:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with suppress(BaseException):
-                task.get_coro().close()
-        self._dead.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that never had their turn
+            for task in self._dead:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with suppress(BaseException):
+                    task.get_coro().close()
+            self._dead.clear()
+            gc.collect()
 
 
 def _runs(handle: Any) -> bool:

@@ -144,7 +144,7 @@ class _Run:
     async def _rest(self, quiet: float) -> None:
         """Wait until nobody writes any more, and the end is still as it should be."""
         world, person, counts = self.world, self.person, self.world.counts
-        last = max(self._plot.schedule.at("at"), default=0.0) + world.began + 5.0
+        last = max((at for at, _ in self._plot.schedule.moments()), default=0.0) + world.began + 5.0
 
         def calm() -> bool:
             now = self._loop.time()
@@ -198,4 +198,3 @@ def _stillness() -> Iterator[list[str]]:
         structlog.configure(**before)
         if collecting:
             gc.enable()
-        gc.collect()

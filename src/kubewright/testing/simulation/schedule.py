@@ -100,8 +100,12 @@ class Schedule:
         return ",".join(map(str, self.faults))
 
     def at(self, place: str) -> dict[float, str]:
-        """The words for a place, by number."""
+        """The words for a place other than ``at``, by number."""
         return {fault.number: fault.word for fault in self.faults if fault.place == place}
+
+    def moments(self) -> list[tuple[float, str]]:
+        """The ``at`` faults in the order in which they happen."""
+        return sorted((fault.number, fault.word) for fault in self.faults if fault.place == "at")
 
     def has(self, words: frozenset[str]) -> bool:
         """Whether any of these faults is in it."""
@@ -147,7 +151,7 @@ def _death_under_a_call(chance: Random) -> tuple[Fault, ...]:
 
 def _blind_writer(chance: Random) -> tuple[Fault, ...]:
     """Answers are lost while news are late: what was written cannot be known."""
-    moment = round(chance.uniform(0.0, 0.4), 2)
+    moment = chance.choice((0.0, round(chance.uniform(0.0, 0.4), 2)))
     return Fault("at", moment, "slow-watches"), Fault("at", moment, "storm-lose-answer")
 
 
@@ -157,8 +161,13 @@ def _two_deaths(chance: Random) -> tuple[Fault, ...]:
     return Fault("at", first, "kill"), Fault("at", round(first + chance.uniform(0.7, 1.2), 2), "kill")
 
 
-RECIPES = (_nothing, _nothing, _death_under_a_call, _blind_writer, _two_deaths)
-"""Faults that are worse together; half of the schedules begin with one of these."""
+def _sleeping_leader(chance: Random) -> tuple[Fault, ...]:
+    """It wakes up in the middle of its work, and another has done it."""
+    return (Fault("at", round(chance.uniform(0.0, 6.0), 2), "freeze"),)
+
+
+RECIPES = (_nothing, _death_under_a_call, _blind_writer, _two_deaths, _sleeping_leader)
+"""Faults that are worse together; most schedules begin with one of these."""
 
 
 def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int = 60) -> Schedule:

@@ -27,7 +27,9 @@ def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plo
     """The story and the plot that a seed stands for."""
     chance = LoopClock(seed=number(f"{seed}/plot")).random
     story = chance.choice(stories)
-    return story, Plot(seed=seed, schedule=draw(chance), elect=chance.random() < ELECTIONS)
+    schedule = draw(chance)
+    elect = schedule.has(frozenset(("freeze",))) or chance.random() < ELECTIONS
+    return story, Plot(seed=seed, schedule=schedule, elect=elect)
 
 
 def runs(seeds: Iterable[int], run: Simulate = simulate) -> Iterator[Outcome]:

@@ -39,6 +39,7 @@ from kubewright.testing.simulation.journal import LEADER, Journal, MemoryLog, St
 from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.network import READS, Host, Line
 from kubewright.testing.simulation.schedule import API, CALM, WATCH, Schedule
+from kubewright.testing.simulation.yesterday import Yesterday
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
@@ -73,12 +74,14 @@ class Plot:
 
     ``kill_after``  kill the manager after so many writes of the story (0: never)
     ``elect``       managers elect a leader
+    ``stale``       a manager that is started again first sees the world so many versions ago
     """
 
     seed: int = 0
     schedule: Schedule = CALM
     kill_after: int = 0
     elect: bool = False
+    stale: int = 0
     options: Options = OPTIONS
 
 
@@ -258,6 +261,9 @@ class World:
         if not client.startswith(MANAGER):
             return
         self.counts.requests += 1
+
+    def _look_at_the_lease(self, client: str, request: Request) -> None:
+        """Whoever begins a write should lead, as far as he can know."""
         uncounted = request.method in READS or any(part in request.path for part in UNCOUNTED)
         led = self.journal.leader.partition("_")[0]
         late = self.loop.time() - self.journal.led_since > FENCE_SECONDS
@@ -286,9 +292,13 @@ class World:
                 self.kill_manager(process)
 
     def _bad_line(self, process: Process, clock: SimClock) -> Transport:
-        return Faulty(Line(self.host, process), clock, self._api_fault)
+        line: Transport = Line(self.host, process)
+        if self.plot.stale and self.counts.kills:
+            line = Yesterday(line, clock, self._disk.version - self.plot.stale)
+        return Faulty(line, clock, lambda request: self._api_fault(process, request))
 
-    def _api_fault(self, request: Request) -> Harm | None:
+    def _api_fault(self, process: Process, request: Request) -> Harm | None:
+        self._look_at_the_lease(process.name, request)
         if is_watch(request):
             self._watches += 1
             word = self._harm["watch"].pop(self._watches, "")
