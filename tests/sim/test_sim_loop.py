@@ -129,7 +129,7 @@ def test_a_circle_is_told_of(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("kubewright.testing.simulation.loop.TURNS_WITHOUT_TIME", 1000)
 
     async def circle() -> None:
-        while True:
+        while True:  # noqa: ASYNC110 -- the very mistake that is to be caught
             await asyncio.sleep(0)
 
     with pytest.raises(Circle):

@@ -1,5 +1,9 @@
-"""A simulator that catches nothing is broken: ten deliberate bugs, each found within 200 seeds."""
+"""A simulator that catches nothing is broken: a dozen deliberate bugs, each found within 200 seeds.
 
+By default the search begins at a seed near the one that is known to catch the bug; ``SIM=all`` begins at 0.
+"""
+
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -26,6 +30,7 @@ from kubewright.testing.simulation.world import World
 
 Patch = pytest.MonkeyPatch
 SEEDS = 200
+ALL = os.environ.get("SIM") == "all"
 
 
 class _Forgetful:
@@ -141,6 +146,7 @@ class Mutation:
     patch: Callable[[Patch], None] = lambda _patch: None
     prepare: Callable[[World], None] = lambda _world: None
     stories: Sequence[str] = ()
+    near: int = 0
 
 
 MUTATIONS = (
@@ -157,15 +163,20 @@ MUTATIONS = (
         ("no_vm_without_a_machine", "the_finalizer_goes_last"),
         _no_doubt,
         stories=("delete-while-creating",),
+        near=125,
     ),
-    Mutation("expectations removed", ("not_too_many",), _expectations_removed),
-    Mutation("stale read trusted", ("not_too_many",), _stale_read_trusted),
-    Mutation("an unwell machine's VM is deleted", ("a_living_machine_keeps_its_vm",), _unwell_is_dead),
+    Mutation("expectations removed", ("not_too_many",), _expectations_removed, near=9),
+    Mutation("stale read trusted", ("not_too_many",), _stale_read_trusted, near=9),
+    Mutation(
+        "an unwell machine's VM is deleted", ("a_living_machine_keeps_its_vm",), _unwell_is_dead, near=16
+    ),
     Mutation("status counts ghosts", ("a_true_count",), _counts_ghosts),
     Mutation(
         "the best machines die first", ("not_too_few",), _scales_down_the_living, stories=("roll-twice",)
     ),
-    Mutation("the fence removed", ("fencing",), _fence_removed, stories=("heal", "delete-while-draining")),
+    Mutation(
+        "the fence removed", ("fencing",), _fence_removed, stories=("heal", "delete-while-draining"), near=29
+    ),
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure),
 )
 
@@ -175,7 +186,8 @@ def test_the_mutation_is_caught(mutation: Mutation, monkeypatch: Patch) -> None:
     mutation.patch(monkeypatch)
     stories: tuple[Story, ...] = tuple(BY_NAME[name] for name in mutation.stories or BY_NAME)
     found: set[str] = set()
-    for seed in range(SEEDS):
+    near = 0 if ALL else mutation.near
+    for seed in [*range(near, SEEDS), *range(near)]:
         outcome: Outcome = simulate(*plot_of(seed, stories), prepare=mutation.prepare)
         found |= {violation.partition(":")[0] for violation in outcome.violations}
         if found & set(mutation.rules):

@@ -1,6 +1,7 @@
 """Schedules are values: printed, read back, shrunk."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -31,12 +32,16 @@ def test_a_seed_stands_for_one_plot() -> None:
     assert plot_of(7) != plot_of(8)
 
 
+@cache
+def _calm() -> Outcome:
+    return simulate(BY_NAME["adopt"], Plot())
+
+
 def _guilty(story: Story, plot: Plot) -> Outcome:
     """A run that fails whenever the manager is killed while a call is late."""
-    calm = simulate(BY_NAME["adopt"], Plot())
     guilty = {"kill", "late"} <= {fault.word for fault in plot.schedule.faults}
     wrong = ("Late: it hangs",) if guilty else ()
-    return replace(calm, story=story.name, plot=plot, violations=wrong)
+    return replace(_calm(), story=story.name, plot=plot, violations=wrong)
 
 
 def test_a_failure_is_shrunk_to_what_causes_it() -> None:

@@ -42,3 +42,10 @@ class InvalidInput(KubewrightError):
     """A person's input is wrong; the message says what and where, in one sentence."""
 
     retry: Retry = OnChange()
+
+
+def single(error: BaseException) -> BaseException:
+    """The one error inside nested groups of one, which is how a task's own error leaves a TaskGroup."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

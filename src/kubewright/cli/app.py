@@ -1,6 +1,7 @@
 """The commands and their words. Each command's work is in a module of its own, imported when called."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,23 +20,44 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Verbosity = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
 ]
 
+HealthPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Serve /healthz, /readyz and /metrics on this loopback port.", metavar="N", min=0, max=65535
+    ),
+]
+ControlCluster = Annotated[
+    Path | None,
+    typer.Option(
+        help="The control cluster, where machines are declared; "
+        "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
+        metavar="PATH",
+    ),
+]
+
 
 @app.command()
 def up(
-    data_dir: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(".kubewright"),
-    port: Annotated[int, typer.Option(help="Port on loopback; 0 picks a free one.", min=0, max=65535)] = 0,
+    data_dir: Annotated[Path, typer.Option(help="Where everything is kept.", metavar="DIR")] = Path(
+        ".kubewright"
+    ),
+    port: Annotated[
+        int, typer.Option(help="Port on loopback; 0 picks a free one.", metavar="N", min=0, max=65535)
+    ] = 0,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Where to write the kubeconfig; default: DATA_DIR/kubeconfig.")
+        Path | None,
+        typer.Option(help="Where to write the kubeconfig; default: DIR/kubeconfig.", metavar="PATH"),
     ] = None,
     log_level: Verbosity = "warning",
 ) -> None:
-    """Run an API server, all controllers and a simulated cloud in this process, until Ctrl-C."""
+    """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
     from kubewright.cli.up import up as command
     from kubewright.compose.options import Place
 
@@ -45,40 +67,44 @@ def up(
 
 @app.command()
 def demo(log_level: Verbosity = "error") -> None:
-    """Watch machines come up, heal, scale, roll and go, in under a minute; nothing is left behind."""
+    """Watch machines come up, heal, scale, roll and go. Takes half a minute and leaves nothing behind."""
     from kubewright.cli.demo import demo as command
 
     _logging(log_level)
-    raise typer.Exit(command())
+    ended_well = command()
+    if ended_well is None:
+        print("kubewright: stopped before the end; nothing is left behind", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(not ended_well)
 
 
 @app.command()
 def run(
     *,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="The control cluster, where machines are declared; default: in-cluster."),
-    ] = None,
+    kubeconfig: ControlCluster = None,
     target_kubeconfig: Annotated[
-        Path | None, typer.Option(help="The cluster that nodes join; default: the control cluster.")
+        Path | None,
+        typer.Option(help="The cluster that nodes join; default: the control cluster.", metavar="PATH"),
     ] = None,
-    namespace: Annotated[str, typer.Option(help="Only machines in this namespace; default: all.")] = "",
+    namespace: Annotated[
+        str, typer.Option(help="Only machines in this namespace; default: all.", metavar="NS")
+    ] = "",
     controllers: Annotated[
         str,
         typer.Option(help="Comma-separated: names, '*' for all, '-name' to leave one out.", metavar="LIST"),
     ] = "*",
-    driver: Annotated[str, typer.Option(help="The cloud, by the name of an installed driver.")] = "sim",
+    driver: Annotated[
+        str, typer.Option(help="The cloud, by the name of an installed driver.", metavar="NAME")
+    ] = "sim",
     driver_option: Annotated[
         list[str] | None,
         typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
     ] = None,
     leader_elect: Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")] = True,
-    health_port: Annotated[
-        int | None, typer.Option(help="Serve /healthz, /readyz and /metrics on this loopback port.")
-    ] = None,
+    health_port: HealthPort = None,
     log_level: Verbosity = "info",
 ) -> None:
-    """Run the controllers against real API servers, until Ctrl-C."""
+    """Run the controllers on real API servers, until Ctrl-C."""
     from kubewright.cli.run import RunWords
     from kubewright.cli.run import run as command
 
@@ -91,7 +117,7 @@ def run(
 
 @app.command()
 def crds() -> None:
-    """Print the CustomResourceDefinitions as YAML, for kubectl apply -f -."""
+    """Print the CustomResourceDefinitions, for kubectl apply -f -"""
     from kubewright.api.machine.crds import manifest
 
     sys.stdout.write(manifest())
@@ -103,10 +129,10 @@ def version() -> None:
     print(f"kubewright {__version__}")
 
 
-def main() -> None:
-    """The console script."""
+def main(words: Sequence[str] | None = None) -> None:
+    """The console script; ``words`` are the command line's by default."""
     try:
-        app()
+        app(words, prog_name="kubewright")
     except KubewrightError as error:
         _fail(str(error))
     except BrokenPipeError:

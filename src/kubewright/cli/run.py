@@ -10,6 +10,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
+from kubewright.wire.naming import dns_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None
         InvalidInput: a word makes no sense, or a kubeconfig cannot be used.
         LostLease: another replica leads now.
     """
+    if words.namespace and (troubles := dns_label(words.namespace)):
+        raise InvalidInput(f"--namespace {words.namespace!r}: {troubles[0]}")
     options = Options(
         driver=words.driver,
         driver_options=pairs(words.driver_options),

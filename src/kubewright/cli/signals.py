@@ -3,14 +3,17 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def run_until_signal(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+def run_until_signal(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     """Run ``work(stop)`` in a new event loop; ``stop`` is set by the first SIGINT or SIGTERM."""
-    asyncio.run(_guarded(work))
+    return asyncio.run(_guarded(work))
 
 
-async def _guarded(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+async def _guarded(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -21,4 +24,4 @@ async def _guarded(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked)
-    await work(stop)
+    return await work(stop)

@@ -1,6 +1,7 @@
 """``kubewright up``: everything in one process, until somebody asks it to stop."""
 
 import asyncio
+import shlex
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
@@ -18,11 +19,12 @@ def up(place: Place) -> None:
 
     async def work(stop: asyncio.Event) -> None:
         async with Embedded(place, Options(), SystemClock()) as world:
-            await world.serve(stop, lambda: _tell(world.kubeconfig))
+            await world.serve(stop, lambda: print(greeting(world.kubeconfig), flush=True))
 
     run_until_signal(work)
 
 
-def _tell(kubeconfig: Path) -> None:
-    print(f"kubewright is ready; its kubeconfig is {kubeconfig}", flush=True)
-    print(f"  try: export KUBECONFIG={kubeconfig.absolute()}; kubectl get machineclasses", flush=True)
+def greeting(kubeconfig: Path) -> str:
+    """What is said when all is ready; the second line can be pasted into a shell."""
+    export = f"export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}"
+    return f"kubewright is ready; its kubeconfig is {kubeconfig}\n  try: {export}; kubectl get machineclasses"

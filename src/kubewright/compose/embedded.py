@@ -26,7 +26,7 @@ from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import Listener
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.kit import Kit, close, machine_kit
 from kubewright.compose.options import Options, Place
@@ -97,10 +97,13 @@ class Embedded:
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
         """Run everything until ``stop`` is set; ``ready`` is called once, when all controllers work."""
-        async with asyncio.TaskGroup() as group:
-            working = group.create_task(self._until_working(ready))
-            await self.manager.run(stop)
-            working.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                working = group.create_task(self._until_working(ready))
+                await self.manager.run(stop)
+                working.cancel()
+        except BaseExceptionGroup as errors:
+            raise single(errors) from None
 
     async def _until_working(self, ready: Callable[[], None]) -> None:
         async with asyncio.timeout(READY_SECONDS):
@@ -119,7 +122,7 @@ class Embedded:
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
         content = kubeconfig.render(self.url, keys.authority, keys.admin)
-        kubeconfig.write(self.place.kubeconfig_path, content, data_folder=self.place.data_dir)
+        kubeconfig.write(self.place.kubeconfig_path, content)
 
     def _load_driver(self) -> Driver:
         folder = None if self.place is None else self.place.data_dir

@@ -22,7 +22,7 @@ import structlog
 
 from kubewright.base import limits
 from kubewright.base.clock import Clock
-from kubewright.base.errors import KubewrightError, OnChange, Retry
+from kubewright.base.errors import KubewrightError, OnChange, Retry, single
 from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Statistics
 from kubewright.kube.informers import Informers
@@ -114,7 +114,7 @@ class Manager:
                 finally:
                     _cancel(around)
         except BaseExceptionGroup as errors:
-            raise _single(errors) from None
+            raise single(errors) from None
         finally:
             self.phase = Phase.STOPPED
 
@@ -176,8 +176,7 @@ class Manager:
         try:
             await informers.wait_synced(patience)
         except TransportError:
-            late = (_in_words(each) for each in informers.statistics() if not each.synced)
-            return "; ".join(late) or "caches are not full"
+            return in_words([each for each in informers.statistics() if not each.synced])
         return ""
 
     async def _lead(self, stop: asyncio.Event) -> None:
@@ -215,12 +214,18 @@ class Manager:
             log.warning("cancelling reconciliations that did not finish in time", running=late)
 
 
-def _in_words(seen: Statistics) -> str:
-    """Why a cache is not full."""
-    trouble, _, _ = seen.trouble.partition(":")
-    if trouble == NotFound.__name__:
-        return f"the server does not serve {seen.resource}; is its CRD installed?"
-    return f"{seen.resource}: {seen.trouble or 'no answer yet'}"
+def in_words(late: Sequence[Statistics]) -> str:
+    """Why caches are not full: one clause per cause. What fails alike is told once, and counted."""
+    unserved = [each.resource for each in late if each.trouble.startswith(f"{NotFound.__name__}:")]
+    others = [each for each in late if each.resource not in unserved]
+    clauses = []
+    if unserved:
+        asked = "is its CRD installed?" if len(unserved) == 1 else "are their CRDs installed?"
+        clauses.append(f"the server does not serve {', '.join(unserved)}; {asked}")
+    if others:
+        more = f" (and {len(others) - 1} more caches)" if len(others) > 1 else ""
+        clauses.append(f"{others[0].resource}: {others[0].trouble or 'no answer yet'}{more}")
+    return "; ".join(clauses) or "caches are not full"
 
 
 def tune_gc() -> None:
@@ -240,10 +245,3 @@ def _start(group: asyncio.TaskGroup, task: Task) -> asyncio.Task[None]:
 def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
-
-
-def _single(errors: BaseException) -> BaseException:
-    """The one error inside nested groups of one, which is how a task's own error reaches us."""
-    while isinstance(errors, BaseExceptionGroup) and len(errors.exceptions) == 1:
-        errors = errors.exceptions[0]
-    return errors

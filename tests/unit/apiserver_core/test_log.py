@@ -54,6 +54,12 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
         SqliteLog(tmp_path)
 
 
+def test_what_is_no_file_is_refused_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "objects.db").mkdir()
+    with pytest.raises(InvalidInput, match=r"^cannot open .*/objects\.db: Is a directory$"):
+        SqliteLog(tmp_path)
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match=r"cannot use .* as a data folder"):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -225,9 +226,11 @@ async def test_a_failed_commit_refuses_its_writers_and_all_later_ones_and_shows_
     watcher = store.watch(THINGS)
     log.full = True
     waiting = [put(store, "a"), put(store, "kept", 5)]
-    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    with structlog.testing.capture_logs() as told:
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(outcome, Refused) for outcome in outcomes)
     assert "No space left" in store.refusal
+    assert [line["event"] for line in told] == [f"no writes any more: {store.refusal}"]
     log.full = False
     with pytest.raises(Refused):
         put(store, "b")

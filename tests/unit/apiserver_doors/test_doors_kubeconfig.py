@@ -77,8 +77,6 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, before: bytes) ->
     with pytest.raises(InvalidInput, match="will not be overwritten; choose another file with --kubeconfig"):
         kubeconfig.write(path, OURS)
     assert path.read_bytes() == before
-    kubeconfig.write(path, OURS, data_folder=tmp_path)  # inside of the data folder everything is ours
-    assert path.read_bytes() == OURS
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:

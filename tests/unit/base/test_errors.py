@@ -1,6 +1,6 @@
 """Every error knows how it wants to be retried; nobody has to compare strings."""
 
-from kubewright.base.errors import After, Backoff, InvalidInput, KubewrightError, OnChange
+from kubewright.base.errors import After, Backoff, InvalidInput, KubewrightError, OnChange, single
 
 
 def test_an_error_backs_off_unless_it_says_otherwise() -> None:
@@ -14,3 +14,11 @@ def test_wrong_input_waits_for_other_input() -> None:
 def test_retry_classes_are_values() -> None:
     assert After(5) == After(5) != After(6)
     assert len({Backoff(), Backoff(), OnChange(), After(1)}) == 3
+
+
+def test_the_one_error_of_a_group_is_unwrapped_and_several_stay_together() -> None:
+    one, two = InvalidInput("a"), InvalidInput("b")
+    several = ExceptionGroup("both", [one, two])
+    assert single(one) is one
+    assert single(ExceptionGroup("outer", [ExceptionGroup("inner", [one])])) is one
+    assert single(ExceptionGroup("outer", [several])) is several

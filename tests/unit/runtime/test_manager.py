@@ -17,7 +17,7 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.leader import Elector, LostLease
-from kubewright.runtime.manager import Manager, NotSynced, Phase, Settings
+from kubewright.runtime.manager import Manager, NotSynced, Phase, Settings, in_words
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -27,6 +27,31 @@ A = Key("ns", "a")
 MISSING = (
     "the server does not serve machines.machine.sapcloud.io; is its CRD installed?; nodes: no answer yet"
 )
+
+
+def late(resource, trouble=""):
+    return SimpleNamespace(resource=resource, trouble=trouble)
+
+
+@pytest.mark.parametrize(
+    ("caches", "said"),
+    [
+        pytest.param([], "caches are not full", id="nothing to name"),
+        pytest.param([late("nodes")], "nodes: no answer yet", id="one that waits"),
+        pytest.param(
+            [late("machines", "NotFound: no"), late("machinesets", "NotFound: no")],
+            "the server does not serve machines, machinesets; are their CRDs installed?",
+            id="what is not installed is one question",
+        ),
+        pytest.param(
+            [late("nodes", "Forbidden: not you"), late("pods", "Forbidden: not you"), late("secrets")],
+            "nodes: Forbidden: not you (and 2 more caches)",
+            id="a long list is the first and a number",
+        ),
+    ],
+)
+def test_what_is_missing_in_words(caches, said):
+    assert in_words(caches) == said
 
 
 class Caches:

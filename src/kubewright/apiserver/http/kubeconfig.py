@@ -1,8 +1,9 @@
 """The kubeconfig of the embedded server: everything inline, one cluster, one user, one context.
 
 Theory.      The file is ours or it is not. Ours is rewritten at each start (the port may be another);
-             somebody else's is never touched, not even to add to it: people keep the keys of
-             their real clusters in such files.
+             somebody else's is never touched, not even to add to it and not even in our data
+             folder (which may be anybody's folder): people keep the keys of their real clusters
+             in such files.
 Invariants.  Mode 0600, and always a whole file: whoever reads it meanwhile sees the old or the new one.
 Called by    the composition root, when the server listens.
 """
@@ -49,17 +50,15 @@ users:
 """.encode()
 
 
-def write(path: Path, content: bytes, *, data_folder: Path | None = None) -> None:
+def write(path: Path, content: bytes) -> None:
     """Put a kubeconfig of ours into ``path``.
 
     Raises:
-        InvalidInput: the file there is somebody else's (inside of ``data_folder`` all is ours), or
-            it cannot be written.
+        InvalidInput: the file there is somebody else's, or it cannot be written.
     """
-    inside = data_folder is not None and path.resolve().is_relative_to(data_folder.resolve())
-    if not inside and not is_ours(_existing(path)):
+    if not is_ours(_existing(path)):
         raise InvalidInput(
-            f"{path} has contexts that are not ours and will not be overwritten; "
+            f"{path} is not a kubeconfig of ours and will not be overwritten; "
             "choose another file with --kubeconfig, or move this one away"
         )
     write_private(path, content)

@@ -164,7 +164,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # Secrets live here
         db = sqlite3.connect(path, isolation_level=None, cached_statements=16)
     except (OSError, sqlite3.Error) as error:
-        raise InvalidInput(f"cannot open {path}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"cannot open {path}: {reason}") from None
     try:
         _prepare(db, path)
     except sqlite3.DatabaseError as error:

@@ -17,11 +17,15 @@ import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
+import structlog
+
 from kubewright.apiserver.store.history import Compacted, History
 from kubewright.apiserver.store.log import Log, NoLog
 from kubewright.apiserver.store.records import Change, Record, record_of
 from kubewright.apiserver.store.watchers import Watcher, Watchers
 from kubewright.base.errors import InvalidInput
+
+log = structlog.get_logger("kubewright.apiserver.store")
 
 IDLE_SECONDS = 2.0
 """Quiet time after the last write until the log is checkpointed."""
@@ -222,6 +226,7 @@ class Store:
 
     def _fail(self, error: Exception, waiting: list[asyncio.Future[None]]) -> None:
         self._refusal = f"the data folder cannot be written ({error}); free the disk and restart"
+        log.error("no writes any more: " + self._refusal)
         for committed in waiting:
             if not committed.done():
                 committed.set_exception(Refused(self._refusal))

@@ -8,12 +8,12 @@ Files        ``view``   what the world looks like, counted (pure)
 """
 
 import asyncio
-import contextlib
 import tempfile
 from datetime import timedelta
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
+from kubewright.base.errors import single
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.story import CHAPTERS, World, tell
 from kubewright.cli.signals import run_until_signal
@@ -29,32 +29,30 @@ OPTIONS = Options(
 """Impatient enough for a terminal: a silent node is given up after seconds, not minutes."""
 
 
-def demo() -> int:
-    """Tell the story; the exit status is 0 when every chapter ended well."""
-    failed: list[bool] = []
+def demo() -> bool | None:
+    """Tell the story: whether every chapter ended well, or None when somebody asked to stop before."""
 
-    async def work(stop: asyncio.Event) -> None:
+    async def work(stop: asyncio.Event) -> bool | None:
         with tempfile.TemporaryDirectory(prefix="kubewright-demo-") as folder:
             async with Embedded(Place(Path(folder)), OPTIONS, SystemClock()) as embedded:
-                failed.append(not await _told(embedded, stop))
+                return await told(embedded, stop, Stage(len(CHAPTERS)))
 
-    run_until_signal(work)
-    return int(any(failed) or not failed)
+    return run_until_signal(work)
 
 
-async def _told(embedded: Embedded, stop: asyncio.Event) -> bool:
-    """Run the world and tell the story in it, until it is over or somebody asks to stop."""
+async def told(embedded: Embedded, stop: asyncio.Event, stage: Stage) -> bool | None:
+    """Run the world and tell the story in it; None when somebody asked to stop before its end."""
     over = asyncio.Event()
-    stage = Stage(len(CHAPTERS))
-    async with asyncio.TaskGroup() as group:
-        serving = group.create_task(embedded.serve(over))
-        telling = group.create_task(tell(World(embedded), stage))
-        stopping = group.create_task(stop.wait())
-        await asyncio.wait((telling, stopping, serving), return_when=asyncio.FIRST_COMPLETED)
-        if not telling.done():
+    try:
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(embedded.serve(over))
+            telling = group.create_task(tell(World(embedded), stage))
+            stopping = group.create_task(stop.wait())
+            await asyncio.wait((telling, stopping, serving), return_when=asyncio.FIRST_COMPLETED)
             telling.cancel()
-        stopping.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await telling
-        over.set()
-    return telling.done() and not telling.cancelled() and telling.result()
+            stopping.cancel()
+            await asyncio.wait((telling,))
+            over.set()
+    except BaseExceptionGroup as errors:
+        raise single(errors) from None
+    return None if telling.cancelled() else telling.result()

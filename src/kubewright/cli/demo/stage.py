@@ -10,15 +10,26 @@ from rich.text import Text
 
 from kubewright.cli.demo.view import CREATING, TERMINATING, View
 
+WIDE = 76
+"""Columns of a terminal that has room for the class and the node of each machine."""
+
 _COLOURS = {"Running": "green", "Pending": "yellow", CREATING: "cyan", "Unknown": "magenta", "Failed": "red",
             TERMINATING: "dim"}  # fmt: skip
+
+
+class _Console(Console):
+    """A console whose reader may leave; rich would end the process on the spot, with all that runs in it."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError
 
 
 class Stage:
     """Shows chapters and what happens in them."""
 
     def __init__(self, chapters: int, console: Console | None = None) -> None:
-        self._console = console or Console(file=sys.stdout, highlight=False)
+        self._console = console or _Console(file=sys.stdout, highlight=False)
         self._chapters = chapters
         self._live: Live | None = None
         self._title = ""
@@ -46,47 +57,54 @@ class Stage:
     def show(self, now: View, took: float) -> None:
         """What is there now."""
         if self._live is not None:
-            self._live.update(Group(_table(now), Text(f"     {_line(now)}   {took:.1f} s", style="dim")))
+            wide = self._console.width >= WIDE
+            self._live.update(
+                Group(_table(now, wide), Text(f"     {_line(now)}   {took:.1f} s", style="dim"))
+            )
         elif (line := _line(now)) != self._last:
             self._last = line
             self._console.print(f"     {took:5.1f} s  {line}", soft_wrap=True)
 
-    def close(self, took: float) -> None:
+    def close(self, took: float, remark: str = "") -> None:
         """The chapter ended well."""
         self._done.append((self._title, took))
-        self._console.print(f"     [green]done[/green] in {took:.1f} s")
+        told = f": {remark}" if remark else ""
+        self._console.print(f"     [green]done[/green] in {took:.1f} s{told}", soft_wrap=True)
 
     def fail(self, title: str, now: View, within: float) -> None:
         """The chapter did not end in time."""
         self._console.print(
-            f"     [red]failed[/red]: {title!r} was not done within {within:g} s; {_line(now)}"
+            f"     [red]failed[/red]: {title!r} was not done within {within:g} s; {_line(now)}",
+            soft_wrap=True,
         )
 
     def summary(self, now: View) -> None:
         """All chapters, their times, and what is left."""
-        table = Table(title="What happened", title_justify="left", box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False)
         table.add_column("chapter")
         table.add_column("seconds", justify="right")
         for title, took in self._done:
             table.add_row(title, f"{took:.1f}")
         table.add_row("all together", f"{sum(took for _, took in self._done):.1f}", style="bold")
-        self._console.print()
+        self._console.print("\n[bold]What happened[/bold]")
         self._console.print(table)
-        self._console.print(f"\nLeft behind: {_line(now)}. Next: kubewright up, and kubectl.")
+        left = "Nothing is left" if now.empty else f"Left: {_line(now)}"
+        self._console.print(
+            f"\n{left}. Next: kubewright up, and kubectl in another terminal.", soft_wrap=True
+        )
 
 
 def _line(now: View) -> str:
     states = sorted({row.state for row in now.rows})
-    told = ", ".join(f"{now.count(state)} {state}" for state in states) or "no machines"
+    told = ", ".join(f"{now.count(state)} {state}" for state in states) or "none"
     return f"machines: {told}; nodes: {now.ready_nodes} of {now.nodes} ready; VMs: {now.vms}"
 
 
-def _table(now: View) -> Table:
+def _table(now: View, wide: bool) -> Table:
     table = Table(box=None, pad_edge=True, padding=(0, 2))
-    for name in ("machine", "class", "state", "node"):
-        table.add_column(name, style="dim" if name != "state" else "")
+    for name in ("machine", "state", "class", "node") if wide else ("machine", "state"):
+        table.add_column(name, style="dim" if name != "state" else "", no_wrap=True)
     for row in now.rows:
-        table.add_row(
-            row.name, row.machine_class, Text(row.state, style=_COLOURS.get(row.state, "")), row.node
-        )
+        state = Text(row.state, style=_COLOURS.get(row.state, ""))
+        table.add_row(row.name, state, *((row.machine_class, row.node) if wide else ()))
     return table

@@ -1,14 +1,14 @@
 """The chapters: what a person would type, what is done, and when the chapter has come to its end."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api.core import NODE
+from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT
 from kubewright.cli.demo.stage import Stage
-from kubewright.cli.demo.view import View, view
+from kubewright.cli.demo.view import TERMINATING, View, view
 from kubewright.compose.embedded import Embedded
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
@@ -45,7 +45,7 @@ class World:
     embedded: Embedded
     victim: str = ""
     most: int = 0
-    fewest_running: int = field(default=1_000_000)
+    fewest_running: int = 0
 
     @property
     def cloud(self) -> Cloud:
@@ -59,6 +59,11 @@ class World:
         client = self.embedded.client
         machines = await client.list(MACHINE, WORKERS.namespace)
         return view(machines, await client.list(NODE), len(self.cloud.vms))
+
+    def note(self, now: View) -> None:
+        """Remember the extremes, for the chapter that promises them."""
+        self.most = max(self.most, len(now.rows) - now.count(TERMINATING))
+        self.fewest_running = min(self.fewest_running, now.count(Phase.RUNNING))
 
     async def create(self) -> None:
         await self.embedded.client.create(MACHINE_DEPLOYMENT, deployment(3, "sim-small"))
@@ -74,7 +79,8 @@ class World:
         await self.embedded.client.patch(MACHINE_DEPLOYMENT, WORKERS, {"spec": {"replicas": 5}})
 
     async def roll(self) -> None:
-        self.most, self.fewest_running = 0, 1_000_000
+        now = await self.look()
+        self.most = self.fewest_running = len(now.rows)
         template = {"spec": {"class": {"name": "sim-large"}}}
         await self.embedded.client.patch(MACHINE_DEPLOYMENT, WORKERS, {"spec": {"template": template}})
 
@@ -91,6 +97,7 @@ class Chapter:
     act: Callable[[World], Awaitable[None]]
     ends: Callable[[World, View], bool]
     within: float = 20.0
+    remark: Callable[[World], str] = lambda _world: ""
 
 
 CHAPTERS = (
@@ -118,6 +125,7 @@ CHAPTERS = (
         '-p \'{"spec":{"template":{"spec":{"class":{"name":"sim-large"}}}}}\'',
         World.roll,
         lambda _world, now: now.settled(5, "sim-large"),
+        remark=lambda world: f"at most {world.most} machines, at least {world.fewest_running} Running",
     ),
     Chapter(
         "Delete everything",
@@ -146,11 +154,12 @@ async def _chapter(world: World, stage: Stage, chapter: Chapter) -> bool:
     while True:
         now = await world.look()
         took = clock.monotonic() - began
+        world.note(now)
         stage.show(now, took)
         if chapter.ends(world, now):
-            stage.close(took)
+            stage.close(took, chapter.remark(world))
             return True
         if took > chapter.within:
             stage.fail(chapter.title, now, chapter.within)
             return False
-        await asyncio.wait_for(clock.sleep(LOOK), timeout=2 * LOOK + 1)
+        await clock.sleep(LOOK)

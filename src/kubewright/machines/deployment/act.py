@@ -8,6 +8,7 @@ Invariants.  Never a PUT. A name that is taken by a set of ours that is going aw
 Called by    ``reconciler.MachineDeployments``.
 """
 
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from msgspec import to_builtins
@@ -25,6 +26,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import KubeObject, owner_of
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.kube.client import Client
+from kubewright.kube.errors import ConnectFailed, TransportError
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.deployment.observe import Seen
 from kubewright.machines.deployment.status import News
@@ -55,6 +57,19 @@ class Stale(KubewrightError):
     """What was read is no longer what is there: end the pass and look again."""
 
     retry: Retry = After(0.05)
+
+    def __init__(self, message: str, doubt: "Doubt | None" = None) -> None:
+        super().__init__(message)
+        self.doubt = doubt
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A write that was refused as outdated, or whose answer was lost: our cache may be behind it."""
+
+    kind: Kind[Any]
+    key: Key
+    version: str
 
 
 class Actor:
@@ -113,10 +128,16 @@ class Actor:
         if not patch:
             return
         body = {**patch, "metadata": {**patch.get("metadata", {}), **exactly(read.metadata)}}
+        key = Key(read.namespace, read.name)
+        doubt = Doubt(kind, key, read.metadata.resource_version)
         try:
-            await self._client.patch(kind, Key(read.namespace, read.name), body)
+            await self._client.patch(kind, key, body)
         except (Conflict, NotFound):
-            raise Stale("what was read has changed") from None
+            raise Stale("what was read has changed", doubt) from None
+        except ConnectFailed:
+            raise
+        except TransportError as error:
+            raise Stale(f"nobody answered whether {key} was changed: {error}", doubt) from None
 
     async def _adopt(self, seen: Seen, sets: tuple[MachineSet, ...]) -> None:
         """Only after a look at the server: a deployment that is going adopts nothing."""

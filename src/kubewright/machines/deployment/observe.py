@@ -39,6 +39,8 @@ class Seen:
     strays: tuple[MachineSet, ...] = ()
     orphans: tuple[MachineSet, ...] = ()
     members: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
+    doubted: Mapping[str, int] = field(default_factory=dict)
+    """By uid of a set, how many machines it may have made that nobody has seen yet."""
     selector_problem: str = ""
 
     @cached_property
@@ -57,7 +59,12 @@ class Seen:
     def groups(self) -> dict[str, Group]:
         """The sets as the planner sees them, by name."""
         time = self.now.timestamp()
-        return {each.metadata.name: group_of(each, self.members_of(each), time) for each in self.sets}
+        return {
+            each.metadata.name: group_of(
+                each, self.members_of(each), time, self.doubted.get(each.metadata.uid, 0)
+            )
+            for each in self.sets
+        }
 
     @cached_property
     def current(self) -> MachineSet | None:
@@ -140,12 +147,16 @@ def observe(written: MachineDeployment, sets: Informer[MachineSet], census: Cens
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),
         members={each.metadata.uid: tuple(census.owned_by(each.metadata.uid)) for each in ours},
+        doubted={each.metadata.uid: census.doubted(each.metadata.uid) for each in ours},
         selector_problem=problem,
     )
 
 
-def group_of(machine_set: MachineSet, members: tuple[Member, ...], now: float) -> Group:
-    """A set and its machines as the planner sees them."""
+def group_of(machine_set: MachineSet, members: tuple[Member, ...], now: float, doubted: int = 0) -> Group:
+    """A set and its machines as the planner sees them.
+
+    ``doubted`` machines may exist, though nobody has seen them: they take up room, and serve nobody.
+    """
     meta, patience = machine_set.metadata, machine_set.spec.min_ready_seconds
     line = in_line([member for member in members if member.alive], mcm_ranking(now))
     return Group(
@@ -153,7 +164,7 @@ def group_of(machine_set: MachineSet, members: tuple[Member, ...], now: float) -
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else machine_set.spec.replicas,
         line=tuple(member.available_at(now, patience) for member in line),
-        leaving=len(members) - len(line),
+        leaving=len(members) - len(line) + doubted,
         goal=_number(meta.annotations, names.DESIRED_REPLICAS_ANNOTATION),
         ceiling=_number(meta.annotations, names.MAX_REPLICAS_ANNOTATION),
         revision=revision_of(meta.annotations).number,

@@ -25,7 +25,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import merge_patch
-from kubewright.machines.deployment.act import Actor
+from kubewright.machines.deployment.act import Actor, Doubt, Stale
 from kubewright.machines.deployment.decide import decide
 from kubewright.machines.deployment.observe import Seen, observe
 from kubewright.machines.deployment.settings import DeploymentSettings
@@ -43,6 +43,9 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+DOUBT_SECONDS = 5.0
+"""How soon to look again while a set does not know what it has made: nothing wakes us when it does."""
 
 RETRY_SECONDS = 1.0
 """Pause after a set could not be made; the condition tells why meanwhile."""
@@ -76,6 +79,7 @@ class MachineDeployments:
         self._actor = Actor(client, recorder, self.settings.concurrency)
         self._paces: dict[Key, Pace] = {}
         self._told: dict[Key, tuple[str, str]] = {}
+        self._doubts: dict[Key, Doubt] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -84,6 +88,7 @@ class MachineDeployments:
             Stale: somebody changed what this pass read; the key's backoff applies.
             KubewrightError: a write failed.
         """
+        await self._catch_up(key)
         seen = self._look(key)
         if seen is None:
             self._paces.pop(key, None)
@@ -91,13 +96,40 @@ class MachineDeployments:
             return Result.done()
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
-        news = await self._actor.perform(seen, plan)
+        try:
+            news = await self._actor.perform(seen, plan)
+        except Stale as stale:
+            if stale.doubt is not None:
+                self._doubts[key] = stale.doubt
+            raise
         if any(isinstance(step, LetGo) for step in plan.steps):
             return Result.done()
         result = await self._report(key, news)
+        if any(seen.doubted.values()):
+            result = result.sooner(Result.later(DOUBT_SECONDS))
         if news.failed:
             return result.sooner(Result.later(RETRY_SECONDS))
         return Result.later(0.0) if plan.again else result
+
+    async def _catch_up(self, key: Key) -> None:
+        """Decide nothing on a cache that is known to be behind: sizes of several sets go together.
+
+        Raises:
+            Stale: a write of ours, or somebody's that it met, is not in the cache yet.
+        """
+        doubt = self._doubts.get(key)
+        if doubt is None:
+            return
+        cache: Informer[Any] = self.sets if doubt.kind is MACHINE_SET else self.deployments
+        header = cache.header(doubt.key)
+        if header is not None and str(header.version) == doubt.version:
+            try:
+                live = await self._client.get(doubt.kind, doubt.key)
+            except NotFound:
+                raise Stale(f"the cache does not show yet that {doubt.key} is gone") from None
+            if live.metadata.resource_version != doubt.version:
+                raise Stale(f"the cache does not show yet what {doubt.key} is now")
+        del self._doubts[key]
 
     def _look(self, key: Key) -> Seen | None:
         deployment = self.deployments.get(key)

@@ -111,6 +111,7 @@ class Census:
         self._machines = machines
         self._read: dict[Key, tuple[Header, Member]] = {}
         self._listeners: list[Listener] = []
+        self._doubts: dict[str, Mapping[str, float]] = {}
         machines.index(WITHOUT_OWNER, lambda m: () if m.metadata.controller else (m.metadata.namespace,))
         machines.subscribe(self._changed)
 
@@ -125,6 +126,21 @@ class Census:
     def without_owner(self, namespace: str) -> list[Member]:
         """The machines that nobody controls."""
         return self._members(self._machines.keys_by(WITHOUT_OWNER, namespace))
+
+    def doubt(self, uid: str, names: Mapping[str, float]) -> None:
+        """The set of this uid keeps here the names of machines that it may have made: nobody answered."""
+        self._doubts[uid] = names
+
+    def trust(self, uid: str) -> None:
+        """The set of this uid is gone, and its doubts with it."""
+        self._doubts.pop(uid, None)
+
+    def doubted(self, uid: str) -> int:
+        """How many machines of a set may exist that nobody has seen yet."""
+        if not (doubts := self._doubts.get(uid)):
+            return 0
+        seen = {key.name for key in self._machines.keys_by("owner", uid)}
+        return sum(name not in seen for name in doubts)
 
     def get(self, key: Key) -> Member | None:
         """One machine."""

@@ -69,7 +69,7 @@ class MachineSets:
     async def reconcile(self, key: Key) -> Result:
         machine_set = self.sets.get(key)
         if machine_set is None:
-            self._memories.pop(key, None)
+            self._forget(key)
             return Result.done()
         memory = self._memory(key, machine_set)
         seen = observe(machine_set, self.census, memory, self._clock.now())
@@ -79,20 +79,28 @@ class MachineSets:
         result = Result.later(plan.wake) if plan.wake is not None else Result.done()
         if not outcome.gone:
             result = result.sooner(await self._report(key, memory, outcome))
+        if memory.doubts:
+            result = result.sooner(Result.later(self.settings.doubt_seconds))
         if outcome.errors:
             raise _first(outcome.errors)
         return result
 
     def _memory(self, key: Key, machine_set: MachineSet) -> Memory:
-        """What is remembered of this very set. Nobody waits for a doubt about a set that is going."""
+        """What is remembered of this very set. What was asked for long ago will not happen any more."""
         uid, memory = self._memories.get(key, ("", Memory()))
         if uid != machine_set.metadata.uid:
+            self._forget(key)
             memory = Memory(pace=Pace(self.settings.status_seconds))
             self._memories[key] = (machine_set.metadata.uid, memory)
-        if machine_set.metadata.deleting:
-            since = self._clock.monotonic() - self.settings.doubt_seconds
-            memory.doubts = {name: asked for name, asked in memory.doubts.items() if asked > since}
+        since = self._clock.monotonic() - self.settings.doubt_seconds
+        for name in [name for name, asked in memory.doubts.items() if asked <= since]:
+            del memory.doubts[name]
+        self.census.doubt(machine_set.metadata.uid, memory.doubts)
         return memory
+
+    def _forget(self, key: Key) -> None:
+        uid, _ = self._memories.pop(key, ("", None))
+        self.census.trust(uid)
 
     async def _report(self, key: Key, memory: Memory, outcome: Outcome) -> Result:
         """Write the status when it says something new, but not too often; answers when to look again."""

@@ -42,10 +42,14 @@ class Past:
     forgiven: set[str] = field(default_factory=set)
     uids: dict[str, str] = field(default_factory=dict)
     """Machines that exist: uid to key."""
+    vms: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Ids of VMs by the uid of their machine."""
     lonely: dict[str, float] = field(default_factory=dict)
     """VMs of nobody, and since when."""
     wishes: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
     """By key of a deployment: since when how many machines at most, and how many available at least."""
+    machines: int = 0
+    """How many there ever were."""
     left: list[tuple[float, str]] = field(default_factory=list)
     """When a machine went, and the uid of the set that it belonged to."""
 
@@ -55,18 +59,33 @@ class Past:
             self._machine(step)
         elif isinstance(step, ApiStep) and step.resource == MACHINE_DEPLOYMENTS and step.new is not None:
             self._wish(step.key, step.new)
-        for vm in self.journal.vms.values():
-            if vm.owner_uid in self.uids or vm.gone_at is not None:
-                self.lonely.pop(vm.id, None)
-            else:
-                self.lonely.setdefault(vm.id, self.now())
+        elif isinstance(step, VmStep):
+            self._vm(step)
 
     def _machine(self, step: ApiStep) -> None:
         if step.new is not None:
             self.uids[step.new["metadata"]["uid"]] = step.key
+            self.machines += step.old is None
         elif step.old is not None:
-            self.uids.pop(step.old["metadata"]["uid"], None)
+            uid = step.old["metadata"]["uid"]
+            self.uids.pop(uid, None)
             self.left.append((self.now(), _owner(step.old)))
+            left = (vm_id for vm_id in self.vms.get(uid, ()) if self.journal.vms[vm_id].gone_at is None)
+            self.lonely.update((vm_id, self.now()) for vm_id in left)
+
+    def _vm(self, step: VmStep) -> None:
+        """VMs are never handed from one machine to another."""
+        if step.new is None:
+            assert step.old is not None
+            self.vms.get(step.old.owner_uid, {}).pop(step.old.id, None)
+            self.lonely.pop(step.old.id, None)
+            return
+        vm = step.new
+        self.vms.setdefault(vm.owner_uid, {})[vm.id] = None
+        if vm.gone_at is not None:
+            self.lonely.pop(vm.id, None)
+        elif vm.owner_uid not in self.uids:
+            self.lonely.setdefault(vm.id, self.now())
 
     def _wish(self, key: str, deployment: Object) -> None:
         spec = deployment["spec"]
@@ -78,6 +97,10 @@ class Past:
         known = self.wishes.setdefault(key, [])
         if not known or known[-1][1:] != (replicas + surge, floor):
             known.append((self.now(), replicas + surge, floor))
+
+    def living_vms(self, owner_uid: str) -> list[str]:
+        """The VMs of a machine that nobody is deleting."""
+        return [vm_id for vm_id in self.vms.get(owner_uid, ()) if self.journal.vms[vm_id].gone_at is None]
 
     def recent(self, key: str) -> list[tuple[int, int]]:
         """The bounds of a deployment that somebody may still believe in."""
@@ -110,7 +133,7 @@ def one_vm_for_a_machine(step: Step, past: Past) -> str:
     if not isinstance(step, VmStep) or step.old is not None or step.new is None:
         return ""
     owner = step.new.owner_uid
-    twins = [vm.id for vm in past.journal.vms.values() if vm.owner_uid == owner and vm.gone_at is None]
+    twins = past.living_vms(owner)
     return f"machine {step.new.name} has {len(twins)} VMs: {twins}" if len(twins) > 1 else ""
 
 
@@ -141,7 +164,7 @@ def the_finalizer_goes_last(step: Step, past: Past) -> str:
     if not held or still:
         return ""
     uid = step.old["metadata"]["uid"]
-    left = [vm.id for vm in past.journal.vms.values() if vm.owner_uid == uid and vm.gone_at is None]
+    left = past.living_vms(uid)
     return f"machine {step.key} lost our finalizer, and {left} still live" if left else ""
 
 

@@ -116,16 +116,14 @@ class Journal:
         """The cloud has made or changed a VM."""
         before = self.vms.get(vm.id)
         self.vms[vm.id] = vm
-        leaving = "" if vm.gone_at is None else " leaving"
-        self.say(
-            "cloud", f"{vm.id} of {vm.namespace}/{vm.name} {'made' if before is None else 'is'}{leaving}"
-        )
+        what = "is made" if before is None else "has changed" if vm.gone_at is None else "is leaving"
+        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {what}")
         self._tell(VmStep(before, vm))
 
     def vm_gone(self, vm: Vm) -> None:
         """Nothing of a VM is left."""
         self.vms.pop(vm.id, None)
-        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} gone")
+        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} is gone")
         self._tell(VmStep(vm, None))
 
     def _tell(self, step: Step) -> None:

@@ -9,15 +9,12 @@ Called by    ``crashes``, ``search``, ``goldens`` and tests.
 """
 
 import gc
-import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-import structlog
 
 from kubewright.testing.simulation import fate
+from kubewright.testing.simulation.ears import listening
 from kubewright.testing.simulation.invariants import INVARIANTS, Invariant, Past, judge
 from kubewright.testing.simulation.journal import Step
 from kubewright.testing.simulation.loop import Circle, SimLoop, Standstill
@@ -35,6 +32,9 @@ STALE_SECONDS = 120.0
 """How old a manager's news may be when watches are silent, cut or late."""
 MANAGERS = 2
 """How many there are when they elect a leader."""
+REQUESTS, LIFE_REQUESTS, FAULT_REQUESTS = 25, 60, 20
+"""How many requests of managers may be made for each machine there ever was, for each life of a manager
+(its lists and watches), and for each fault that struck."""
 VIOLATIONS = 3
 """A run stops after so many."""
 
@@ -67,6 +67,8 @@ def simulate(
     quiet: float = 0.0,
     prepare: Hook = lambda _world: None,
     invariants: tuple[Invariant, ...] = INVARIANTS,
+    collect: bool = False,
+    plans: bool = False,
 ) -> Outcome:
     """Run a story under a plot.
 
@@ -76,23 +78,23 @@ def simulate(
         quiet: after the end, let so many seconds pass in which no manager may write.
         prepare: called with the world before anything runs in it.
         invariants: what must be true at every step.
+        plans: write into the trace what the controllers decided, and why.
+        collect: let the garbage collector run when it likes; for large worlds that need the memory.
     """
     loop = SimLoop(plot.seed)
-    with _stillness() as errors:
+    run = _Run(loop, story, plot, invariants)
+    with _stillness(collect), listening(run.world.journal, plans=plans) as errors:
         try:
-            return loop.run_until_complete(_Run(loop, story, plot, errors, invariants).whole(quiet, prepare))
+            return loop.run_until_complete(run.whole(quiet, prepare, errors))
         finally:
             loop.bury()
 
 
 class _Run:
-    def __init__(
-        self, loop: SimLoop, story: Story, plot: Plot, errors: list[str], invariants: tuple[Invariant, ...]
-    ) -> None:
+    def __init__(self, loop: SimLoop, story: Story, plot: Plot, invariants: tuple[Invariant, ...]) -> None:
         self._loop = loop
         self._story = story
         self._plot = plot
-        self._errors = errors
         self._invariants = invariants
         self.world = World(loop, plot)
         self.person = Person(self.world, self._over)
@@ -102,12 +104,12 @@ class _Run:
         self._past = Past(
             self.world.journal,
             loop.time,
-            hurt=story.hurts or schedule.has(NODE_FAULTS),
+            hurt=story.hurts or schedule.has(NODE_FAULTS) or bool(plot.stale),
             stale=STALE_SECONDS if disturbed else 5.0,
             forgiven=self.person.deleted,
         )
 
-    async def whole(self, quiet: float, prepare: Hook) -> Outcome:
+    async def whole(self, quiet: float, prepare: Hook, errors: list[str]) -> Outcome:
         prepare(self.world)
         self.world.journal.listen(self._check)
         try:
@@ -115,7 +117,8 @@ class _Run:
             await self._rest(quiet)
         except (Late, Standstill, Circle) as error:
             self.violations.append(f"{type(error).__name__}: {error}")
-        self._listen_to_errors()
+        self._count()
+        self._blame(errors)
         world = self.world
         return Outcome(
             self._story.name,
@@ -157,6 +160,17 @@ class _Run:
             if counts.writes > writes:
                 self.violations.append(f"quiet_at_rest: {counts.writes - writes} writes in {quiet:g} s")
 
+    def _count(self) -> None:
+        """However it went, the work of the managers is bounded by what there was to do."""
+        counts, lives = self.world.counts, self.world.counts.kills + 1
+        bound = (
+            REQUESTS * self._past.machines
+            + LIFE_REQUESTS * lives
+            + FAULT_REQUESTS * sum(counts.struck.values())
+        )
+        if counts.requests > bound:
+            self.violations.append(f"bounded_work: {counts.requests} requests, more than {bound}")
+
     def _over(self) -> bool:
         return len(self.violations) >= VIOLATIONS
 
@@ -168,33 +182,20 @@ class _Run:
                 self.world.journal.say("judge", wrong)
             self.violations += found
 
-    def _listen_to_errors(self) -> None:
+    def _blame(self, errors: list[str]) -> None:
         self.violations += self.world.deposed[:VIOLATIONS]
-        surprises = dict.fromkeys((*self._errors, *self._loop.trouble))
+        surprises = dict.fromkeys((*errors, *self._loop.trouble))
         self.violations += [f"no_surprises: {error}" for error in [*surprises][:VIOLATIONS]]
 
 
 @contextmanager
-def _stillness() -> Iterator[list[str]]:
-    """No log lines, but those of defects are kept; no garbage collection at moments of its own choice."""
-    errors: list[str] = []
-    before, collecting = structlog.get_config(), gc.isenabled()
-
-    def keep(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> str:
-        error = sys.exc_info()[1] if event.get("exc_info") is True else event.get("exc_info")
-        told = f": {type(error).__name__}: {error}" if isinstance(error, BaseException) else ""
-        errors.append(f"{event.get('event')}{told}")
-        raise structlog.DropEvent
-
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(40),
-        processors=[keep],
-        cache_logger_on_first_use=False,
-    )
-    gc.disable()
+def _stillness(collect: bool) -> Iterator[None]:
+    """No garbage collection at moments of its own choice."""
+    collecting = gc.isenabled()
+    if not collect:
+        gc.disable()
     try:
-        yield errors
+        yield
     finally:
-        structlog.configure(**before)
         if collecting:
             gc.enable()

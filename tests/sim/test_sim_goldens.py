@@ -1,0 +1,23 @@
+"""Each story in words, as it is kept in ``goldens/``: read the diff of these files in a review.
+
+A change that is meant is written down with ``UPDATE_GOLDENS=1 pytest tests/sim/test_sim_goldens.py``.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kubewright.testing.simulation.goldens import in_words
+from kubewright.testing.simulation.stories import STORIES, Story
+
+FOLDER = Path(__file__).parent / "goldens"
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_the_story_is_told_as_it_is_kept(story: Story) -> None:
+    told, file = in_words(story), FOLDER / f"{story.name}.txt"
+    if os.environ.get("UPDATE_GOLDENS"):
+        FOLDER.mkdir(exist_ok=True)
+        file.write_text(told)
+    assert told == file.read_text()

@@ -1,0 +1,61 @@
+"""How the demo looks: on a wide and on a narrow terminal, in a pipe, and when the reader leaves."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from kubewright.cli.demo.stage import Stage
+from kubewright.cli.demo.view import Row, View
+
+ROW = Row("workers-84f8c-bx558", "sim-small", "Running", "workers-84f8c-bx558", "sim:///sim-1/vm-000001")
+ONE = View((ROW,), ready_nodes=1, nodes=1, vms=1)
+NONE = View((), ready_nodes=0, nodes=0, vms=0)
+
+
+def shown(width: int, *, terminal: bool, now: View = ONE) -> str:
+    screen = io.StringIO()
+    console = Console(file=screen, width=width, force_terminal=terminal, no_color=True, highlight=False)
+    with Stage(1, console) as stage:
+        stage.open("One comes up", "kubectl apply -f workers.yaml")
+        stage.show(now, 0.5)
+        stage.close(0.7, "at most 1 machine")
+    stage.summary(now)
+    return screen.getvalue()
+
+
+def test_a_pipe_gets_plain_lines_of_any_length() -> None:
+    text = shown(40, terminal=False)
+    assert "       0.5 s  machines: 1 Running; nodes: 1 of 1 ready; VMs: 1\n" in text
+    assert "     done in 0.7 s: at most 1 machine\n" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        pytest.param(100, ["machine", "state", "class", "node"], id="wide"),
+        pytest.param(40, ["machine", "state"], id="narrow"),
+    ],
+)
+def test_no_name_is_cut_where_the_terminal_has_forty_columns(width: int, columns: list[str]) -> None:
+    text = shown(width, terminal=True)
+    assert "…" not in text
+    assert ROW.name in text
+    assert all(column in text for column in columns)
+    assert (ROW.machine_class in text) is ("class" in columns)
+
+
+def test_the_end_says_what_is_left() -> None:
+    assert "\nNothing is left." in shown(80, terminal=False, now=NONE)
+    assert "\nLeft: machines: 1 Running; nodes: 1 of 1 ready; VMs: 1." in shown(80, terminal=False)
+
+
+def test_a_reader_who_left_ends_the_story_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        Stage(1).open("One comes up", "kubectl")

@@ -1,0 +1,68 @@
+"""What a person types: every mistake is one plain sentence and a status, and help is truthful and short."""
+
+from pathlib import Path
+
+import pytest
+
+from kubewright.cli import main
+from kubewright.cli.run import pairs
+from kubewright.cli.up import greeting
+
+
+def typed(*words: str) -> int:
+    """The exit status of a command line."""
+    try:
+        main(words)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        pytest.param(["frobnicate"], 2, "No such command", id="an unknown command"),
+        pytest.param(["up", "--port", "70000"], 2, "--port", id="a port that is none"),
+        pytest.param(["run", "--health-port", "70000"], 2, "--health-port", id="another"),
+        pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
+        pytest.param(
+            ["run", "--kubeconfig", "/no/such"], 1, "there is no kubeconfig at", id="a missing file"
+        ),
+        pytest.param(["run", "--namespace", "A b"], 1, "--namespace 'A b'", id="a namespace that is none"),
+        pytest.param(["run", "--driver", "acme"], 1, "there is no driver 'acme'", id="an unknown driver"),
+        pytest.param(["run", "--driver-option", "x"], 1, "wants NAME=VALUE, not 'x'", id="half an option"),
+    ],
+)
+def test_a_mistake_is_one_plain_sentence(
+    words: list[str], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(*words) == status
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert "Traceback" not in said.err
+    assert not said.out
+
+
+def test_up_in_a_folder_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert typed("up", "--data-dir", str(tmp_path / "file")) == 1
+    assert capsys.readouterr().err.startswith("kubewright: cannot use ")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed(flag) == 0
+    page = capsys.readouterr().out
+    commands = [line for line in page.partition("Commands:\n")[2].splitlines() if line.strip()]
+    assert [line.split()[0] for line in commands] == ["up", "demo", "run", "crds", "version"]
+    assert not any(line.endswith("...") for line in commands)
+
+
+def test_the_greeting_can_be_pasted_into_a_shell() -> None:
+    ready, attempt = greeting(Path("/my folder/kubeconfig")).splitlines()
+    assert ready == "kubewright is ready; its kubeconfig is /my folder/kubeconfig"
+    assert attempt == "  try: export KUBECONFIG='/my folder/kubeconfig'; kubectl get machineclasses"
+
+
+def test_words_of_a_driver_become_a_mapping() -> None:
+    assert pairs(["zone=a", "url=x=y"]) == {"zone": "a", "url": "x=y"}
