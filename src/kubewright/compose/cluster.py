@@ -11,7 +11,10 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from kubewright.base.clock import Clock
+from kubewright.compose.folder import private_folder
 from kubewright.compose.kit import Kit, close, machine_kit
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
@@ -24,6 +27,11 @@ from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.gvk import Key
+
+DATA_DIR = "dataDir"
+"""The one option that every driver has."""
+
+log = structlog.get_logger("kubewright.compose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +75,16 @@ async def run_on(
 
 
 def load_driver(options: Options, clock: Clock) -> Driver:
-    """The driver that the options name.
+    """The driver that the options name; its option ``dataDir`` is the folder that it may write to.
 
     Raises:
         InvalidInput: there is none, or its own options are wrong.
     """
-    return registry.load(options.driver, registry.Settings(clock, None, options.driver_options))
+    own = dict(options.driver_options)
+    folder = private_folder(Path(own.pop(DATA_DIR))) if DATA_DIR in own else None
+    if folder is None and options.driver == "sim":
+        log.warning("the simulated cloud is in memory and ends with this process", keep=f"{DATA_DIR}=DIR")
+    return registry.load(options.driver, registry.Settings(clock, folder, own))
 
 
 async def run_with(

@@ -28,17 +28,23 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.folder import private_folder
 from kubewright.compose.kit import Kit, close, machine_kit
-from kubewright.compose.options import Options, Place
+from kubewright.compose.options import Election, Options, Place
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import manifests
+from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.gvk import Key
+
+IDENTITY = "kubewright-up"
+"""Who holds the Lease here."""
 
 READY_SECONDS = 30.0
 """How long caches may take to fill before ``serve`` gives up: they are in this process."""
@@ -54,7 +60,9 @@ class Embedded:
     def __init__(self, place: Place | None, options: Options, clock: Clock) -> None:
         self.clock = clock
         self.place = place
-        self.server = ApiServer(clock, path=None if place is None else _folder(place) / "server")
+        self.server = ApiServer(
+            clock, path=None if place is None else private_folder(place.data_dir) / "server"
+        )
         self.metrics = Metrics()
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
         self.client = Client(transport, clock, name="embedded")
@@ -154,14 +162,18 @@ class Embedded:
             kit.informers,
             background=[*kit.background, *loops.background],
             services=kit.services,
+            elector=self._elector(kit),
             settings=Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None),
         )
 
+    def _elector(self, kit: Kit) -> Elector | None:
+        """The Lease that ``run`` asks for too, so that both never work on the same machines.
 
-def _folder(place: Place) -> Path:
-    """The data folder; made for its owner alone if it is missing."""
-    try:
-        place.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot use {place.data_dir} as a data folder: {error.strerror}") from None
-    return place.data_dir
+        The folder's lock lets only one of us live, so the name can stay the same, and a process
+        that follows a killed one need not wait for its Lease to end.
+        """
+        if self.place is None:
+            return None
+        election = Election()
+        lease = Key(election.namespace, election.name)
+        return Elector(self.client, self.clock, lease, identity=IDENTITY, recorder=kit.recorder)

@@ -140,6 +140,10 @@ class Informer(Generic[T]):
             why = self._feed.counts.trouble or "no answer yet"
             raise TimedOut(f"{self.kind.resource} not listed within {timeout:g} s: {why}") from None
 
+    def doubt(self) -> None:
+        """No longer count as synced, until ``run`` has begun anew and has listed everything."""
+        self._feed.synced.clear()
+
     async def run(self) -> None:
         """Keep current until cancelled."""
         await self._feed.run()

@@ -81,6 +81,17 @@ class Informers:
             finally:
                 self._group = None
 
+    def refresh(self) -> None:
+        """List everything anew; when ``wait_synced`` returns, nothing here is older than this call.
+
+        For whoever begins to act on caches that somebody else's writes may not have reached yet.
+        """
+        for shared in tuple(self._shared.values()):
+            shared.informer.doubt()
+            if shared.task is not None:
+                shared.task.cancel()
+            self._start(shared)
+
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every informer asked for so far has its first list.
 

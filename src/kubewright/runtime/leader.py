@@ -156,7 +156,11 @@ class Elector:
         Raises:
             LostLease: our term ended; ``lead`` was cancelled and is over.
         """
+        told = ""
         while not await self._try():
+            if self.holder and self.holder != told:
+                told = self.holder
+                log.info("waiting for the lease", lease=str(self.key), holder=told)
             await self._clock.sleep(self._pause())
         self.leading = True
         self._say("became leader")

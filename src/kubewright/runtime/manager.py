@@ -155,7 +155,17 @@ class Manager:
             await self._lead(stop)
         else:
             self.phase = Phase.CANDIDATE
-            await self._elector.run(lambda: self._lead(stop))
+            await self._elector.run(lambda: self._take_over(stop))
+
+    async def _take_over(self, stop: asyncio.Event) -> None:
+        """Lead, with caches that know all that the leader before us wrote.
+
+        A candidate's watch may be late or broken. Who leads by it makes VMs for machines that are gone.
+        """
+        for informers in self._informers:
+            informers.refresh()
+        await self._wait_for_caches()
+        await self._lead(stop)
 
     async def _wait_for_caches(self) -> None:
         began, settings = self._clock.monotonic(), self._settings

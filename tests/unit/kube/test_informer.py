@@ -152,6 +152,18 @@ async def test_a_cut_resumes_without_listing_again(toy, clock) -> None:
         assert it.things.statistics().lists == 1
 
 
+async def test_after_a_refresh_nothing_is_older_than_the_refresh(toy, clock) -> None:
+    toy.put(f"{PATH}/a", thing("a"))
+    async with world(toy, clock, Script().on(Silence(0), watch=True)) as made:
+        await made.informers.wait_synced(5)
+        toy.put(f"{PATH}/b", thing("b"))
+        await clock.sleep(1)
+        assert made.names() == {"a"}
+        made.informers.refresh()
+        await made.informers.wait_synced(5)
+        assert made.names() == {"a", "b"}
+
+
 async def test_pages_are_one_list(toy, clock) -> None:
     for number in range(1_201):
         toy.put(f"{PATH}/t{number}", thing(f"t{number}"))

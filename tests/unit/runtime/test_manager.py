@@ -68,6 +68,9 @@ class Caches:
         finally:
             self.running = False
 
+    def refresh(self):
+        self.refreshed = asyncio.get_running_loop().time()
+
     async def wait_synced(self, timeout):
         remaining = self.after - asyncio.get_running_loop().time()
         await asyncio.sleep(max(0.0, min(timeout, remaining)))
