@@ -171,8 +171,10 @@ class Actor:
         meta = machine_set.metadata
         try:
             await self._client.delete(MACHINE_SET, Key(meta.namespace, meta.name), uid=meta.uid)
-        except (NotFound, Conflict):
+        except NotFound:
             return None
+        except Conflict:  # another one of its name, or the server's own storage: nothing else would wake us
+            return Stale(f"set {meta.name} could not be deleted as it was seen")
         except KubewrightError as error:
             return error
         return None

@@ -131,7 +131,9 @@ def delete_vm(seen: Seen, now: datetime) -> Plan | None:
     if error := vm.failed(Verb.DELETE):
         tail = "However, will re-try in the next resync" if error.retry == SHORT else "Aborting operation"
         text = f"VM deletion failed due to - {error}. {tail}. {DELETING_VM}"
-        return _again(seen, now, Call(Verb.DELETE), _failed(text, error.code.name))
+        unknown = not seen.recorded and seen.doubt_until is not None  # it may have come since we looked
+        again = Call(Verb.LOOK if unknown else Verb.DELETE)
+        return _again(seen, now, again, _failed(text, error.code.name))
     return Plan((Call(Verb.DELETE),), because="its VM may go")
 
 

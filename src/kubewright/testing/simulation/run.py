@@ -32,9 +32,9 @@ STALE_SECONDS = 120.0
 """How old a manager's news may be when watches are silent, cut or late."""
 MANAGERS = 2
 """How many there are when they elect a leader."""
-REQUESTS, LIFE_REQUESTS, FAULT_REQUESTS = 25, 60, 20
+REQUESTS, LIFE_REQUESTS, FAULT_REQUESTS = 25, 120, 60
 """How many requests of managers may be made for each machine there ever was, for each life of a manager
-(its lists and watches), and for each fault that struck."""
+(its lists and watches, twice), and for each fault that struck."""
 VIOLATIONS = 3
 """A run stops after so many."""
 
@@ -162,7 +162,8 @@ class _Run:
 
     def _count(self) -> None:
         """However it went, the work of the managers is bounded by what there was to do."""
-        counts, lives = self.world.counts, self.world.counts.kills + 1
+        counts = self.world.counts
+        lives = counts.kills + (MANAGERS if self._plot.elect else 1)
         bound = (
             REQUESTS * self._past.machines
             + LIFE_REQUESTS * lives
