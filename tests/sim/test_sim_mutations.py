@@ -31,6 +31,7 @@ from kubewright.testing.simulation.world import World
 Patch = pytest.MonkeyPatch
 SEEDS = 200
 ALL = os.environ.get("SIM") == "all"
+pytestmark = pytest.mark.timeout(600)
 
 
 class _Forgetful:
