@@ -183,8 +183,8 @@ def _when_it_matters(change: Change[MachineSet]) -> Iterable[Key]:
     if (old.generation, old.deleting, old.labels) != (new.generation, new.deleting, new.labels):
         return (change.key,)
     before, after = change.before(), change.after()
-    same = (
-        before is not None and after is not None and before.metadata.annotations == after.metadata.annotations
-    )
-    same = same and before.metadata.finalizers == after.metadata.finalizers  # type: ignore[union-attr]
+    if before is None or after is None:
+        return (change.key,)
+    mine, theirs = before.metadata, after.metadata
+    same = (mine.annotations, mine.finalizers) == (theirs.annotations, theirs.finalizers)
     return () if same else (change.key,)
