@@ -11,10 +11,12 @@ Tree.    TransportError            no usable answer; whether a write happened is
 
 Theory.  An answer of 400 and above is not here: that is ``wire.errors.ApiError``. Everything here
          is retried by the key's own backoff. Only ``ConnectFailed`` proves that nothing happened,
-         so only it lets ``retries`` repeat an unguarded write.
+         so only it lets ``retries`` repeat an unguarded write; ``unanswered`` asks that question of
+         any error.
 """
 
 from kubewright.base.errors import Backoff, KubewrightError, Retry
+from kubewright.wire.errors import ApiError
 
 
 class TransportError(KubewrightError):
@@ -49,3 +51,10 @@ class Disconnected(TransportError):
 
 class BadAnswer(TransportError):
     """The answer is not JSON, not an API object, or longer than we read."""
+
+
+def unanswered(error: KubewrightError) -> bool:
+    """Whether a write that ended so may have happened all the same: nobody said no."""
+    if isinstance(error, ApiError):
+        return error.code >= 500
+    return not isinstance(error, ConnectFailed)

@@ -22,14 +22,15 @@ NS = "default"
 
 @dataclass
 class Creations:
-    """Strikes the first ``times`` creations of machines, or the watch of machines."""
+    """Strikes the first ``times`` creations of machines or sets, or their watch."""
 
     fault: Fault
     times: int = 1_000_000
     watch: Fault | None = None
+    of: str = "machines"
 
     def __call__(self, request: Request) -> Fault | None:
-        if not request.path.endswith("/machines"):
+        if not request.path.endswith(f"/{self.of}"):
             return None
         if is_watch(request):
             return self.watch
@@ -63,6 +64,19 @@ async def test_an_unanswered_creation_is_asked_for_again_by_name_while_the_cache
     await world.settle(4)
     await world.clock.sleep(30)
     assert (len(world.born), len(world.all())) == (4, 4)
+
+
+async def test_a_set_that_may_have_been_made_counts_before_the_next_one_is_sized(world: World) -> None:
+    await world.deploy(replicas=3, surge=1, unavailable=1)
+    await world.settle(3)
+    bounds = world.measure()
+    world.transport.choose = Creations(LoseAnswer(), 1, watch=Lag(0.9), of="machinesets")
+    await world.restart()
+    await world.roll("large")
+    await world.clock.sleep(1.0)
+    await world.roll("huge")
+    await world.settle(3, "huge")
+    assert (bounds.most <= 4, bounds.fewest >= 2) == (True, True)
 
 
 async def test_a_refused_creation_is_told_and_tried_again(world: World) -> None:

@@ -15,6 +15,7 @@ Map            observe.py     Seen: the deployment, its sets, their machines
                status.py      counts and conditions
                steps.py       the closed set of effects
                act.py         performs them
+               doubts.py      what became of writes that nobody answered
                reconciler.py  one pass; who wakes a deployment
                settings.py    what an operator may set
 Source         mcm.md §1.5, §7. Not yet: in-place updates, PreferNoSchedule taints and the autoscaler's

@@ -8,7 +8,6 @@ Invariants.  Never a PUT. A name that is taken by a set of ours that is going aw
 Called by    ``reconciler.MachineDeployments``.
 """
 
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from msgspec import to_builtins
@@ -24,10 +23,10 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.api.meta import KubeObject, owner_of
-from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.kube.errors import ConnectFailed, TransportError
 from kubewright.kube.patches import merge_patch
+from kubewright.machines.deployment.doubts import Doubts, Stale
 from kubewright.machines.deployment.observe import Seen
 from kubewright.machines.deployment.status import News
 from kubewright.machines.deployment.steps import (
@@ -53,30 +52,12 @@ from kubewright.wire.gvk import Key
 Write = Change | Adopt | Release | MarkVictims | ChangeSet | DeleteSets | LetGo
 
 
-class Stale(KubewrightError):
-    """What was read is no longer what is there: end the pass and look again."""
-
-    retry: Retry = After(0.05)
-
-    def __init__(self, message: str, doubt: "Doubt | None" = None) -> None:
-        super().__init__(message)
-        self.doubt = doubt
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """A write that was refused as outdated, or whose answer was lost: our cache may be behind it."""
-
-    kind: Kind[Any]
-    key: Key
-    version: str
-
-
 class Actor:
     """Performs plans of MachineDeployments."""
 
-    def __init__(self, client: Client, recorder: Recorder, at_once: int) -> None:
+    def __init__(self, client: Client, recorder: Recorder, doubts: Doubts, at_once: int) -> None:
         self._client = client
+        self._doubts = doubts
         self._recorder = recorder
         self._at_once = at_once
 
@@ -103,41 +84,38 @@ class Actor:
     async def _write(self, seen: Seen, step: Write) -> None:
         match step:
             case Change(after):
-                await self._patch(MACHINE_DEPLOYMENT, seen.written, _difference(seen.written, after))
+                await self._patch(seen, MACHINE_DEPLOYMENT, seen.written, _difference(seen.written, after))
             case ChangeSet(before, after):
-                await self._patch(MACHINE_SET, before, _difference(before, after))
+                await self._patch(seen, MACHINE_SET, before, _difference(before, after))
             case Adopt(sets):
                 await self._adopt(seen, sets)
             case Release(sets):
                 for each in sets:
-                    await self._patch(MACHINE_SET, each, _owners(_others(each, seen.written)))
+                    await self._patch(seen, MACHINE_SET, each, _owners(_others(each, seen.written)))
             case MarkVictims(marks):
                 _raise_first(await spread(marks, self._mark, self._at_once))
             case DeleteSets(sets):
                 _raise_first(await spread(sets, self._delete, self._at_once))
             case LetGo():
                 left = names.without_finalizer(seen.written.metadata.finalizers, names.FINALIZER)
-                await self._patch(
-                    MACHINE_DEPLOYMENT, seen.written, {"metadata": {"finalizers": left or None}}
-                )
+                without = {"metadata": {"finalizers": left or None}}
+                await self._patch(seen, MACHINE_DEPLOYMENT, seen.written, without)
             case _:
                 assert_never(step)
 
-    async def _patch(self, kind: Kind[Any], read: KubeObject, patch: dict[str, Any]) -> None:
+    async def _patch(self, seen: Seen, kind: Kind[Any], read: KubeObject, patch: dict[str, Any]) -> None:
         """Write a difference onto exactly what was read."""
         if not patch:
             return
         body = {**patch, "metadata": {**patch.get("metadata", {}), **exactly(read.metadata)}}
-        key = Key(read.namespace, read.name)
-        doubt = Doubt(kind, key, read.metadata.resource_version)
+        self._doubts.writing(seen.key, kind, read)
         try:
-            await self._client.patch(kind, key, body)
+            await self._client.patch(kind, Key(read.namespace, read.name), body)
         except (Conflict, NotFound):
-            raise Stale("what was read has changed", doubt) from None
-        except ConnectFailed:
+            raise Stale("what was read has changed") from None
+        except KubewrightError as error:
+            self._doubts.failed(seen.key, error)
             raise
-        except TransportError as error:
-            raise Stale(f"nobody answered whether {key} was changed: {error}", doubt) from None
 
     async def _adopt(self, seen: Seen, sets: tuple[MachineSet, ...]) -> None:
         """Only after a look at the server: a deployment that is going adopts nothing."""
@@ -151,7 +129,7 @@ class Actor:
         ours = owner_of(seen.written, resource.api_version, resource.kind)
         for each in sets:
             owners = [*each.metadata.owner_references, ours]
-            await self._patch(MACHINE_SET, each, _owners(to_builtins(owners)))
+            await self._patch(seen, MACHINE_SET, each, _owners(to_builtins(owners)))
 
     async def _mark(self, mark: Mark) -> KubewrightError | None:
         annotations = {
@@ -181,12 +159,16 @@ class Actor:
 
     async def _create(self, seen: Seen, machine_set: MachineSet) -> News:
         """Make the current set; the news says what came of it."""
+        self._doubts.asking(seen.key, machine_set)
         try:
             await self._client.create(MACHINE_SET, machine_set)
         except AlreadyExists:
             await self._collide(seen, machine_set)
             raise Stale("what was read has changed") from None
-        except ApiError as error:
+        except KubewrightError as error:
+            self._doubts.failed(seen.key, error)
+            if not isinstance(error, ApiError):
+                raise
             told = f'Failed to create new machine set "{machine_set.name}": {error}'
             self._recorder.event(seen.written, EventReason.MACHINE_SET_CREATE_ERROR, told, warning=True)
             return News(create_error=told, failed=True)
@@ -202,6 +184,7 @@ class Actor:
         ours = owner is not None and owner.uid == seen.written.metadata.uid
         if ours and not found.metadata.deleting and identity(template) == identity(wanted.spec.template):
             return
+        self._doubts.settled(seen.key)
         count = (seen.written.status.collision_count or 0) + 1
         body = {"metadata": {"uid": seen.written.metadata.uid}, "status": {"collisionCount": count}}
         await self._client.patch(MACHINE_DEPLOYMENT, seen.key, body, subresource="status")

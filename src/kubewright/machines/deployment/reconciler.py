@@ -25,8 +25,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import merge_patch
-from kubewright.machines.deployment.act import Actor, Doubt, Stale
+from kubewright.machines.deployment.act import Actor
 from kubewright.machines.deployment.decide import decide
+from kubewright.machines.deployment.doubts import Doubts
 from kubewright.machines.deployment.observe import Seen, observe
 from kubewright.machines.deployment.settings import DeploymentSettings
 from kubewright.machines.deployment.status import News, deployment_status, next_look
@@ -76,10 +77,10 @@ class MachineDeployments:
         self._client = client
         self._recorder = recorder
         self._clock = clock
-        self._actor = Actor(client, recorder, self.settings.concurrency)
+        self._doubts = Doubts(client, self.deployments, self.sets)
+        self._actor = Actor(client, recorder, self._doubts, self.settings.concurrency)
         self._paces: dict[Key, Pace] = {}
         self._told: dict[Key, tuple[str, str]] = {}
-        self._doubts: dict[Key, Doubt] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -88,7 +89,7 @@ class MachineDeployments:
             Stale: somebody changed what this pass read; the key's backoff applies.
             KubewrightError: a write failed.
         """
-        await self._catch_up(key)
+        await self._doubts.settle(key)
         seen = self._look(key)
         if seen is None:
             self._paces.pop(key, None)
@@ -96,12 +97,7 @@ class MachineDeployments:
             return Result.done()
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
-        try:
-            news = await self._actor.perform(seen, plan)
-        except Stale as stale:
-            if stale.doubt is not None:
-                self._doubts[key] = stale.doubt
-            raise
+        news = await self._actor.perform(seen, plan)
         if any(isinstance(step, LetGo) for step in plan.steps):
             return Result.done()
         result = await self._report(key, news)
@@ -110,26 +106,6 @@ class MachineDeployments:
         if news.failed:
             return result.sooner(Result.later(RETRY_SECONDS))
         return Result.later(0.0) if plan.again else result
-
-    async def _catch_up(self, key: Key) -> None:
-        """Decide nothing on a cache that is known to be behind: sizes of several sets go together.
-
-        Raises:
-            Stale: a write of ours, or somebody's that it met, is not in the cache yet.
-        """
-        doubt = self._doubts.get(key)
-        if doubt is None:
-            return
-        cache: Informer[Any] = self.sets if doubt.kind is MACHINE_SET else self.deployments
-        header = cache.header(doubt.key)
-        if header is not None and str(header.version) == doubt.version:
-            try:
-                live = await self._client.get(doubt.kind, doubt.key)
-            except NotFound:
-                raise Stale(f"the cache does not show yet that {doubt.key} is gone") from None
-            if live.metadata.resource_version != doubt.version:
-                raise Stale(f"the cache does not show yet what {doubt.key} is now")
-        del self._doubts[key]
 
     def _look(self, key: Key) -> Seen | None:
         deployment = self.deployments.get(key)

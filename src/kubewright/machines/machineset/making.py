@@ -18,7 +18,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MachineSet
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.kube.errors import ConnectFailed, TransportError
+from kubewright.kube.errors import TransportError, unanswered
 from kubewright.machines.machineset.batches import slow_start
 from kubewright.machines.machineset.observe import Memory
 from kubewright.machines.machineset.outcome import Outcome, tell_done, tell_failed
@@ -50,7 +50,7 @@ class Making:
         except AlreadyExists as error:
             return await self._whose(name, error)
         except (ApiError, TransportError) as error:
-            if _nothing_happened(error) and not asked_before:  # it says nothing about earlier attempts
+            if not unanswered(error) and not asked_before:  # it says nothing about earlier attempts
                 self.memory.doubts.pop(name, None)
             return error
         self.memory.doubts.pop(name, None)
@@ -85,13 +85,6 @@ async def make(
     outcome.errors += (error for error in errors if isinstance(error, AlreadyExists))
     failures = [e for e in errors if not isinstance(e, AlreadyExists) and not _namespace_ends(e)]
     tell_failed(recorder, about, EventReason.FAILED_CREATE, failures, outcome)
-
-
-def _nothing_happened(error: ApiError | TransportError) -> bool:
-    """Whether the error proves that the server made nothing."""
-    if isinstance(error, ApiError):
-        return error.code < 500
-    return isinstance(error, ConnectFailed)
 
 
 def _namespace_ends(error: KubewrightError) -> bool:
