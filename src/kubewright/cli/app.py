@@ -42,6 +42,21 @@ ControlCluster = Annotated[
     ),
 ]
 
+BlindAfter = Annotated[
+    str,
+    typer.Option(
+        help="After so long without sight of a cluster nothing but deletions goes on.", metavar="DURATION"
+    ),
+]
+
+TargetCluster = Annotated[
+    Path | None,
+    typer.Option(help="The cluster that nodes join; default: the control cluster.", metavar="PATH"),
+]
+OrphanPeriod = Annotated[
+    str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
+]
+
 
 @app.command()
 def up(
@@ -79,13 +94,10 @@ def demo(log_level: Verbosity = "error") -> None:
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 -- each is a switch of the command line
     *,
     kubeconfig: ControlCluster = None,
-    target_kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="The cluster that nodes join; default: the control cluster.", metavar="PATH"),
-    ] = None,
+    target_kubeconfig: TargetCluster = None,
     namespace: Annotated[
         str, typer.Option(help="Only machines in this namespace; default: all.", metavar="NS")
     ] = "",
@@ -100,6 +112,8 @@ def run(
         list[str] | None,
         typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
     ] = None,
+    machine_safety_orphan_vms_period: OrphanPeriod = "30m",
+    machine_safety_apiserver_statuscheck_timeout: BlindAfter = "30s",
     leader_elect: Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")] = True,
     health_port: HealthPort = None,
     log_level: Verbosity = "info",
@@ -110,7 +124,14 @@ def run(
 
     _logging(log_level)
     words = RunWords(
-        kubeconfig, target_kubeconfig, namespace, controllers, driver, tuple(driver_option or ())
+        kubeconfig=kubeconfig,
+        target_kubeconfig=target_kubeconfig,
+        namespace=namespace,
+        controllers=controllers,
+        driver=driver,
+        driver_options=tuple(driver_option or ()),
+        orphan_period=machine_safety_orphan_vms_period,
+        unreachable_after=machine_safety_apiserver_statuscheck_timeout,
     )
     command(words, leader_elect=leader_elect, health_port=health_port)
 

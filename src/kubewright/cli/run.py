@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.wire.naming import dns_label
 
 
@@ -23,6 +27,8 @@ class RunWords:
     controllers: str
     driver: str
     driver_options: tuple[str, ...]
+    orphan_period: str
+    unreachable_after: str
 
 
 def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None:
@@ -39,6 +45,12 @@ def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None
         driver_options=pairs(words.driver_options),
         namespace=words.namespace,
         controllers=tuple(words.controllers.split(",")),
+        machine=MachineSettings(
+            unreachable_after=duration(
+                "--machine-safety-apiserver-statuscheck-timeout", words.unreachable_after
+            )
+        ),
+        orphans=OrphanSettings(period=duration("--machine-safety-orphan-vms-period", words.orphan_period)),
         health_port=health_port,
     )
     election = Election(enabled=leader_elect, namespace=words.namespace or "default")
@@ -65,3 +77,15 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
             raise InvalidInput(f"--driver-option {name} is given twice")
         found[name] = value
     return found
+
+
+def duration(switch: str, text: str) -> timedelta:
+    """A switch's duration, as Go writes them.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"{switch}: {error}") from None

@@ -26,13 +26,22 @@ from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset import reconciler as machineset
 from kubewright.machines.machineset.members import Census
+from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Task
 from kubewright.runtime.metrics import Metrics
 
-MACHINE_CONTROLLERS = ("machinedeployment", "machineset", "machine", "machineclass", "secret")
+MACHINE_CONTROLLERS = (
+    "machinedeployment",
+    "machineset",
+    "machine",
+    "machineclass",
+    "secret",
+    "orphanvms",
+    "orphannodes",
+)
 COMPONENT = "machine-controller-manager"
 """Who our events come from, as MCM's do (mcm.md §2.6)."""
 KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, PDB, LEASE)
@@ -97,7 +106,7 @@ def machine_kit(
         metrics=metrics,
     )
     kit = Kit([], caches, recorder, metrics, services=[recorder.run])
-    kit.controllers = _controllers(parts, chosen, kit)
+    kit.controllers = _controllers(parts, chosen, kit, options)
     if isinstance(driver, Background):
         kit.background.append(lambda: driver.run(target_caches))
     return kit
@@ -113,18 +122,19 @@ def _fenced(control: Client, target: Client, entitled: Entitled) -> tuple[Client
     return ours, ours if target is control else fenced(target)
 
 
-def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit) -> list[Controller]:
+def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit, options: Options) -> list[Controller]:
     found: list[Controller] = []
     census = Census(parts.control_caches.get(MACHINE))
     if "machinedeployment" in chosen:
         found.append(deployment.wire(parts, census=census))
     if "machineset" in chosen:
         found.append(machineset.wire(parts, census=census))
-    if {"machine", "machineclass", "secret"} & set(chosen):
+    if set(MACHINE_CONTROLLERS[2:]) & set(chosen):
         machines = Caches(parts.control_caches, parts.target_caches)
         controller, calls = machine.wire(parts, machines)
         classes, secrets = machineclass.wire(parts, machines)
-        found += [each for each in (controller, classes, secrets) if each.name in chosen]
+        vms, nodes = orphans.wire(parts, machines, options.orphans, calls.busy)
+        found += [each for each in (controller, classes, secrets, vms, nodes) if each.name in chosen]
         kit.background.append(calls.run)
     return found
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
+from kubewright.base.errors import InvalidInput
 from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.runtime.leader import Timings
 
 
@@ -15,6 +18,7 @@ class Options:
     ``namespace``       only the objects there; empty means all namespaces
     ``controllers``     names, ``*`` and ``-name``, as ``selection`` reads them
     ``driver_options``  the driver's own words
+    ``machine``         time-outs of machines; ``orphans``: when VMs without one are looked for
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_port``     where /healthz, /readyz and /metrics are served on loopback; None: nowhere
     """
@@ -24,8 +28,18 @@ class Options:
     namespace: str = ""
     controllers: tuple[str, ...] = ("*",)
     machine: MachineSettings = field(default_factory=MachineSettings)
+    orphans: OrphanSettings = field(default_factory=OrphanSettings)
     grace: float = 40.0
     health_port: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput for times that would let the collector of orphans harm a machine."""
+        if self.orphans.confirmation <= self.machine.confirm_absent:
+            raise InvalidInput(
+                "VMs without machines must be confirmed for longer than a creation takes to show"
+            )
+        if min(self.orphans.period, self.orphans.soon) < timedelta(seconds=1):
+            raise InvalidInput("VMs without machines cannot be looked for more than once in a second")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ Contract.    create      Idempotent by name: if a VM of that name and owner exis
              initialize  After creation, for what the cloud's create cannot express. Optional.
              delete      Idempotent; a missing VM is success or ``NotFound``. Return only when
                          the VM can no longer run anything, else its kubelet may register again.
+                         Another owner's VM of the same name stays.
              status      The VM as it is; ``NotFound`` when there is none, ``Uninitialized`` when
                          it exists but ``initialize`` is not done.
-             list        Every VM that this class's tags own, also those nobody remembers.
-                         Optional; without it orphans are never collected.
+             list        Every VM that this class's tags own in its namespace, also those nobody
+                         remembers. Optional; without it orphans are never collected.
              volume_ids  The cloud's ids for persistent volumes; unknown ones are left out.
                          Optional.
              Any call may be cancelled at any await and repeated later. Errors are those of

@@ -167,6 +167,16 @@ class DriverConformance(ABC):
             await driver.delete(orphan)
             await _assert_only(driver, bench.machine_class, [])
 
+    async def test_an_old_owner_cannot_delete_his_namesakes_vm(self) -> None:
+        """A VM that is late for its machine is deleted when a new machine may have the name."""
+        async with self._open() as (bench, driver):
+            old = await driver.create(_request(bench.machine_class, "m1"))
+            await driver.delete(_request(bench.machine_class, "m1"))
+            new = await driver.create(_request(bench.machine_class, "m1", owner_uid="another-owner"))
+            late = replace(_request(bench.machine_class, "m1"), provider_id=old.provider_id)
+            await _deleted(driver, late)
+            await _assert_only(driver, bench.machine_class, [new])
+
     async def test_a_cancelled_deletion_can_be_repeated(self) -> None:
         async with self._open() as (bench, driver):
             request = _request(bench.machine_class, "m1")
@@ -205,6 +215,17 @@ class DriverConformance(ABC):
             for number, instance in enumerate(made):
                 assert listed[instance.provider_id].machine_name == f"m{number}"
                 assert listed[instance.provider_id].owner_uid in ("", _owner(f"m{number}"))
+
+    async def test_what_a_list_says_is_enough_to_delete(self) -> None:
+        """That is how a VM without a machine goes."""
+        async with self._open() as (bench, driver):
+            request = _request(bench.machine_class, "m1")
+            await driver.create(request)
+            two = await driver.create(_request(bench.machine_class, "m2"))
+            listed = await _or_skip(driver.list(bench.machine_class))
+            one = next(instance for instance in listed if instance.machine_name == "m1")
+            await driver.delete(replace(request, owner_uid=one.owner_uid, provider_id=one.provider_id))
+            await _assert_only(driver, bench.machine_class, [two])
 
     async def test_list_has_only_what_is_ours(self) -> None:
         async with self._open() as (bench, driver):

@@ -31,6 +31,18 @@ def typed(*words: str) -> int:
         pytest.param(["run", "--namespace", "A b"], 1, "--namespace 'A b'", id="a namespace that is none"),
         pytest.param(["run", "--driver", "acme"], 1, "there is no driver 'acme'", id="an unknown driver"),
         pytest.param(["run", "--driver-option", "x"], 1, "wants NAME=VALUE, not 'x'", id="half an option"),
+        pytest.param(
+            ["run", "--machine-safety-orphan-vms-period", "1d"],
+            1,
+            "'1d' is no duration",
+            id="a day of no hours",
+        ),
+        pytest.param(
+            ["run", "--machine-safety-orphan-vms-period", "0"],
+            1,
+            "more than once in a second",
+            id="no period",
+        ),
     ],
 )
 def test_a_mistake_is_one_plain_sentence(

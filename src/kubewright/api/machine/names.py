@@ -49,6 +49,8 @@ JOIN_DURATION_ANNOTATION = "node.machine.sapcloud.io/machine-join-duration"
 LAST_APPLIED_ANNOTATION = "node.machine.sapcloud.io/last-applied-anno-labels-taints"
 LAST_APPLIED_CAPACITY_ANNOTATION = "node.machine.sapcloud.io/last-applied-virtual-capacity"
 NOT_MANAGED_ANNOTATION = "node.machine.sapcloud.io/not-managed-by-mcm"
+ORPHAN_OF_ANNOTATION = "kubewright.dev/orphan-of-class"
+"""On a Node, ours: no machine wants its VM, which is being deleted by the class of this namespace/name."""
 UPDATE_FAILED_REASON_ANNOTATION = "node.machine.sapcloud.io/update-failed-reason"
 PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
 LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
@@ -189,7 +191,7 @@ class ConditionReason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of the events on MachineSets and MachineDeployments (mcm.md §2.6)."""
+    """Reasons of events on MachineSets and MachineDeployments (mcm.md §2.6); those on classes are ours."""
 
     SUCCESSFUL_CREATE = "SuccessfulCreate"
     FAILED_CREATE = "FailedCreate"
@@ -203,6 +205,8 @@ class EventReason(StrEnum):
     ROLLBACK = "DeploymentRollback"
     FROZE_MACHINE_SET = "FrozeMachineSet"
     UNFROZE_MACHINE_SET = "UnfrozeMachineSet"
+    ORPHAN_DELETED = "OrphanDeleted"
+    FAILED_ORPHAN_DELETE = "FailedOrphanDelete"
 
 
 MACHINE_SET_COMPONENT = "machineset-controller"

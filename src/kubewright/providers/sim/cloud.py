@@ -87,7 +87,7 @@ class Cloud:
         await self._estate.store.saved()
 
     async def list(self, ask: Ask) -> Sequence[Vm]:
-        """VMs that carry all tags of the class; of a class without tags, those that were made for it.
+        """VMs of its namespace that carry all tags of the class; without tags, those that were made for it.
 
         With ``listLagSeconds`` the answer is that old.
         """

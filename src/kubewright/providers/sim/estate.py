@@ -19,7 +19,7 @@ from kubewright.providers.sim.disks import Disks
 from kubewright.providers.sim.past import Past
 from kubewright.providers.sim.spec import SimSpec, write_spec
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import Vm
+from kubewright.providers.sim.vm import Vm, carries
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,10 @@ class Estate:
             self.forget(heapq.heappop(self._leaving)[1])
 
     def of(self, account: str, tags: Mapping[str, str], *, lag: float = 0) -> Sequence[Vm]:
-        """VMs that carry all the tags, or without tags those of the class; as it was ``lag`` seconds ago."""
+        """VMs of the class's namespace that carry all the tags, or without tags those of the class; as it
+        was ``lag`` seconds ago."""
         if tags:
-            vms = [vm for vm in self._vms.values() if tags.items() <= vm.spec.tags.items()]
+            vms = [vm for vm in self._vms.values() if carries(vm, account, tags)]
         else:
             vms = [self._vms[vm_id] for vm_id in self._classes.get(account, ())]
         if lag:

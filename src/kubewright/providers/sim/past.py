@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
-from kubewright.providers.sim.vm import Vm
+from kubewright.providers.sim.vm import Vm, carries
 
 REMEMBERED = 10_000
 """Graves kept; older ones are beyond any list's lag that is worth simulating."""
@@ -25,7 +25,5 @@ class Past:
             vm
             for gone_at, vm in self._graves
             if vm.created_at <= then < gone_at
-            and (
-                tags.items() <= vm.spec.tags.items() if tags else f"{vm.namespace}/{vm.class_name}" == account
-            )
+            and (carries(vm, account, tags) if tags else vm.account == account)
         ]

@@ -85,6 +85,11 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
                 return f"ip-{self.address.replace('.', '-')}"
 
 
+def carries(vm: Vm, account: str, tags: Mapping[str, str]) -> bool:
+    """Whether a VM was made in the namespace of that account (namespace/class), with all of these tags."""
+    return vm.namespace == account.partition("/")[0] and tags.items() <= vm.spec.tags.items()
+
+
 def orders_in(note: str) -> frozenset[str]:
     """The words of a note such as ``disk-pressure, stop-kubelet``."""
     return frozenset(word for word in (part.strip() for part in note.split(",")) if word)

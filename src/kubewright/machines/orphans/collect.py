@@ -1,0 +1,109 @@
+"""The end of one VM that nobody wants, and of its node.
+
+Theory.      In the order of a machine's deletion: the node takes no new pods and the old ones leave, the
+             VM goes, the node goes. A step that is not over (pods that take their time) ends the pass;
+             the next look at the class goes on from there.
+Invariants.  Before anything is touched, and again directly before the VM is deleted, the *server* has
+             said that there is no such machine. Nothing here raises for one VM: the next look tries again.
+Called by    ``vms``.
+"""
+
+from contextlib import suppress
+
+import structlog
+from prometheus_client import Counter
+
+from kubewright.api.machine.names import EventReason
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineClass
+from kubewright.base.errors import KubewrightError
+from kubewright.driver import errors as cloud
+from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.machines.orphans.decide import why_spared
+from kubewright.machines.orphans.farewell import Farewell
+from kubewright.machines.parts import Parts
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class Collector:
+    """Deletes VMs and their nodes, on behalf of a class."""
+
+    def __init__(self, parts: Parts, farewell: Farewell) -> None:
+        self._parts = parts
+        self._farewell = farewell
+        self._going: set[str] = set()
+        self._collected = Counter(
+            "machine_orphan_vms_collected",
+            "VMs that were deleted because no machine wanted them",
+            ("namespace", "machineclass"),
+            registry=parts.metrics.registry,
+        )
+
+    async def collect(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> bool:
+        """Take a confirmed orphan a step nearer to its end; whether it is gone, and its node too.
+
+        One that several classes list is left to the one that began.
+        """
+        if vm.provider_id in self._going:
+            return False
+        self._going.add(vm.provider_id)
+        try:
+            return await self._end(found, ref, vm)
+        except KubewrightError as error:
+            log.warning("a VM without a machine is not gone", vm=vm.provider_id, error=str(error))
+            return False
+        finally:
+            self._going.discard(vm.provider_id)
+
+    async def bury(self, node_name: str, provider_id: str) -> bool:
+        """Delete the node of a VM that is gone; whether that could be done."""
+        try:
+            await self._farewell.bury(node_name, provider_id)
+        except KubewrightError as error:
+            log.info("the node of a collected VM is still there", node=node_name, error=str(error))
+            return False
+        return True
+
+    async def _end(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> bool:
+        if await self._spared(ref.namespace, vm):
+            return False
+        nodes = self._farewell.of(vm.provider_id)
+        for node in nodes:
+            if not await self._farewell.empty(node, f"{ref.namespace}/{ref.name}"):
+                return False
+        if nodes and await self._spared(ref.namespace, vm):
+            return False
+        await self._delete(found, ref, vm)
+        return await self.bury(vm.node_name, vm.provider_id)
+
+    async def _spared(self, namespace: str, vm: Instance) -> bool:
+        """Whether the server knows a machine that keeps the VM alive."""
+        namesake: Machine | None = None
+        with suppress(NotFound):
+            namesake = await self._parts.control.get(MACHINE, Key(namespace, vm.machine_name))
+        if why := why_spared(vm, namesake):
+            log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
+        return bool(why)
+
+    async def _delete(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> None:
+        tell, what = self._parts.recorder.event, f"{vm.provider_id} of machine {vm.machine_name}"
+        request = MachineRequest(
+            name=vm.machine_name,
+            namespace=ref.namespace,
+            owner_uid=vm.owner_uid,
+            machine_class=ref,
+            provider_id=vm.provider_id,
+            node_name=vm.node_name,
+        )
+        try:
+            await self._parts.driver.delete(request)
+        except cloud.NotFound:
+            return
+        except cloud.DriverError as error:
+            tell(found, EventReason.FAILED_ORPHAN_DELETE, f"VM {what} is not deleted: {error}", warning=True)
+            raise
+        log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
+        tell(found, EventReason.ORPHAN_DELETED, f"Deleted VM {what}, which does not exist")
+        self._collected.labels(ref.namespace, ref.name).inc()

@@ -1,0 +1,106 @@
+"""The node of a VM that is being collected: no new pods, the old ones leave, and at last it goes too.
+
+Theory.      The same order as in a machine's deletion. The first step also writes down, on the node,
+             which class is collecting its VM: once the VM is gone no list names it any more, and a
+             process that starts then would not know whose the node was. A pass asks the pods to leave
+             and comes back; how long they have and who refused is remembered here, and forgotten
+             with the process: then their time begins anew.
+Invariants.  Nothing is done to a node that a machine claims, or whose provider id is not the VM's.
+Called by    ``collect``; ``vms`` for nodes whose VM is gone already.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+from kubewright.api.core import NODE, POD, Node
+from kubewright.api.machine import names
+from kubewright.machines.machine.caches import Caches, belongs
+from kubewright.machines.parts import Parts
+from kubewright.nodes.drain import plan as drains
+from kubewright.nodes.drain import run as drain
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Drain:
+    """Since when the pods of one VM's node are asked to leave, and what came of it."""
+
+    started: datetime
+    tries: drains.Tries = field(default_factory=dict)
+
+
+class Farewell:
+    """Looks after the nodes of VMs that go. All that ask a server may raise ApiError, TransportError."""
+
+    def __init__(self, parts: Parts, caches: Caches) -> None:
+        self._target = parts.target
+        self._clock = parts.clock
+        self._settings = parts.settings
+        self._caches = caches
+        self._drains: dict[str, _Drain] = {}
+
+    def claims(self, node: Node) -> int:
+        """How many machines say that this node is theirs."""
+        machines, provider_id = self._caches.machines, node.spec.provider_id
+        by_name = machines.by("node", node.metadata.name)
+        by_id = machines.by("provider-id", provider_id) if provider_id else []
+        return len({machine.metadata.uid for machine in (*by_name, *by_id) if belongs(node, machine)})
+
+    def of(self, provider_id: str) -> list[Node]:
+        """The nodes of a VM that no machine claims: one, or none while it has not joined."""
+        found = self._caches.nodes.by("provider-id", provider_id) if provider_id else []
+        return [node for node in found if not self.claims(node)]
+
+    def forget(self, provider_id: str) -> None:
+        """This VM is no longer suspect: it is gone, or has a machine."""
+        self._drains.pop(provider_id, None)
+
+    async def empty(self, node: Node, collecting: str) -> bool:
+        """Mark the node and ask its pods to leave; whether none is left that anybody waits for."""
+        await self._mark(node, collecting)
+        going = self._drains.setdefault(node.spec.provider_id, _Drain(self._clock.now()))
+        now = self._clock.now()
+        plan = drains.plan(
+            await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}"),
+            now=now,
+            started=going.started,
+            timeout=self._settings.drain_timeout,
+            max_retries=self._settings.max_evict_retries,
+            conditions=node.status.conditions,
+            tries=going.tries,
+        )
+        if not plan.done:
+            log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)
+            going.tries = (await drain.run(plan, self._target, now=now, tries=going.tries)).tries
+        return plan.done
+
+    async def bury(self, node_name: str, provider_id: str) -> None:
+        """Delete the node of a VM that is gone. The server is asked: the kubelet may just have registered."""
+        with suppress(NotFound):
+            node = await self._target.get(NODE, Key("", node_name))
+            if node.spec.provider_id == provider_id and not self.claims(node):
+                await self._delete(node)
+
+    async def _mark(self, node: Node, collecting: str) -> None:
+        known = node.metadata.annotations.get(names.ORPHAN_OF_ANNOTATION)
+        if known and node.spec.unschedulable:
+            return
+        meta = {"uid": node.metadata.uid, "annotations": {names.ORPHAN_OF_ANNOTATION: known or collecting}}
+        with suppress(NotFound):
+            body = {"metadata": meta, "spec": {"unschedulable": True}}
+            await self._target.patch(NODE, Key("", node.metadata.name), body)
+
+    async def _delete(self, node: Node) -> None:
+        """As a machine's own deletion does it: MCM's finalizer holds it no longer."""
+        meta, key = node.metadata, Key("", node.metadata.name)
+        left = names.without_finalizer(meta.finalizers, names.NODE_FINALIZER)
+        if len(left) != len(meta.finalizers):
+            await self._target.patch(NODE, key, {"metadata": {"uid": meta.uid, "finalizers": left or None}})
+        await self._target.delete(NODE, key, uid=meta.uid)
+        log.info("the node of a collected VM is deleted", node=meta.name)

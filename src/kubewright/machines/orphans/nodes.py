@@ -1,0 +1,115 @@
+"""One look at all nodes: those that no machine claims say so, for cluster-autoscaler to leave them alone.
+
+Theory.      Only nodes that can be ours are told about: those with our label, and those on a VM of the
+             kind that our classes have (the scheme of their provider id). They stay: a VM that no list
+             names may have been taken from us on purpose, and live. A mark that somebody takes off is
+             not put back, so two of us that look after different namespaces on one target cluster do
+             not quarrel about it.
+Invariants.  Almost all nodes have a machine, and are passed by without being decoded.
+Source       mcm.md §9.1, second half.
+Called by    ``runtime.controller``, with ``ALL``. Continues in ``decide.not_managed``.
+"""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+
+import structlog
+
+from kubewright.api.core import NODE, Node
+from kubewright.api.machine import names
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.header import Header
+from kubewright.kube.patches import with_uid
+from kubewright.machines.machine.caches import Caches
+from kubewright.machines.orphans.decide import not_managed, scheme
+from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.parts import Parts
+from kubewright.nodes import marks
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+ALL = Key("", "nodes")
+"""The one key: a look is at all of them."""
+NOT_MANAGED = "not-managed"
+"""The index of nodes that say that no machine manages them; its one value is the same word."""
+BREATH = 200
+"""Nodes in a row before all others have their turn."""
+WRITES = 50
+"""Nodes that are written in one look; the others wait for the next, ``soon`` after."""
+
+log = structlog.get_logger(__name__)
+
+
+class OrphanNodes:
+    """The reconciler of all nodes at once. ``claims`` counts a node's machines."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        caches: Caches,
+        settings: OrphanSettings,
+        schemes: AbstractSet[str],
+        claims: Callable[[Node], int],
+    ) -> None:
+        self._parts = parts
+        self._caches = caches
+        self._settings = settings
+        self._schemes = schemes
+        self._claims = claims
+        self._told: dict[str, None] = {}
+        """Uids of nodes that we have written to: once in the life of a process is enough."""
+
+    async def reconcile(self, _key: Key) -> Result:
+        """One look. What a server refuses is tried again soon."""
+        there = list(self._caches.nodes.headers())
+        self._told = {uid: None for header in there if (uid := header.uid) in self._told}
+        annotated = self._caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED)
+        written, failed = 0, False
+        for number, header in enumerate(there, 1):
+            if number % BREATH == 0:
+                await self._parts.clock.sleep(0)
+            if (body := self._mark(header, header.key in annotated)) is None:
+                continue
+            failed |= not await self._write(header, body)
+            if (written := written + 1) == WRITES:
+                break
+        again = self._settings.soon if failed or written == WRITES else self._settings.period
+        return Result.later(again.total_seconds())
+
+    def _mark(self, header: Header, annotated: bool) -> marks.Patch | None:
+        """What must be written on a node, if anything."""
+        if not annotated and self._caches.machines.keys_by("node", header.key.name):
+            return None
+        if (node := self._caches.nodes.get(header.key)) is None:
+            return None
+        claims = self._claims(node)
+        if claims > 1:
+            log.warning("several machines claim one node", node=node.metadata.name, machines=claims)
+        says = not_managed(node, claims, self._parts.clock.now(), self._parts.settings.creation_timeout)
+        if says is None or (says and (header.uid in self._told or not self._may_be_ours(node))):
+            return None
+        return marks.annotate(node, _annotations(node, says))
+
+    async def _write(self, header: Header, body: marks.Patch) -> bool:
+        try:
+            with suppress(NotFound):
+                await self._parts.target.patch(NODE, header.key, with_uid(body, header.uid))
+        except KubewrightError as error:
+            log.info("a node was not marked", node=header.key.name, error=str(error))
+            return False
+        self._told[header.uid] = None
+        return True
+
+    def _may_be_ours(self, node: Node) -> bool:
+        ours = names.MACHINE_NAME_LABEL in node.metadata.labels
+        return ours or scheme(node.spec.provider_id) in self._schemes
+
+
+def _annotations(node: Node, says: bool) -> marks.Edits:
+    """A node that has a machine after all is nobody's orphan either."""
+    edits: dict[str, str | None] = {names.NOT_MANAGED_ANNOTATION: "1" if says else None}
+    if not says and names.ORPHAN_OF_ANNOTATION in node.metadata.annotations:
+        edits[names.ORPHAN_OF_ANNOTATION] = None
+    return edits

@@ -1,0 +1,166 @@
+"""One look at one class: which of its VMs are nobody's, and those that are so for long enough go.
+
+Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import structlog
+
+from kubewright.api.core import Secret
+from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.base.errors import Backoff, KubewrightError, Retry
+from kubewright.driver.contract import Instance, MachineClassRef
+from kubewright.driver.errors import DriverError, Unimplemented
+from kubewright.kube.informer import Informer
+from kubewright.machines.machine.caches import Caches, secret_keys
+from kubewright.machines.orphans.collect import Collector
+from kubewright.machines.orphans.decide import Sighting, Weighed, scheme, weigh
+from kubewright.machines.orphans.farewell import Farewell
+from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.parts import Parts
+from kubewright.runtime.result import Result
+from kubewright.wire.gvk import Key
+
+Busy = Callable[[str], bool]
+"""Whether a cloud call for the machine with this uid is under way in this process."""
+
+SEEN_BY = "orphan-of"
+"""The index of nodes by the class that is collecting their VM."""
+
+log = structlog.get_logger(__name__)
+
+
+class NotListed(KubewrightError):
+    """The cloud did not tell which VMs a class has. Asked again less and less often."""
+
+    retry: Retry = Backoff()
+
+
+class OrphanVms:
+    """The reconciler of classes, as far as VMs without machines are concerned."""
+
+    def __init__(
+        self, parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy, farewell: Farewell
+    ) -> None:
+        self.schemes: set[str] = set()
+        """Whose VMs our classes have: the schemes of all provider ids that were ever listed."""
+        self._parts = parts
+        self._caches = caches
+        self._settings = settings
+        self._busy = busy
+        self._farewell = farewell
+        self._collector = Collector(parts, farewell)
+        self._since: dict[Key, Mapping[str, float]] = {}
+        self._cannot_list = False
+
+    async def reconcile(self, key: Key) -> Result:
+        """One look.
+
+        Raises:
+            NotListed: the cloud did not answer with a list.
+        """
+        found = self._caches.classes.get(key)
+        if found is None or self._cannot_list:
+            self._since.pop(key, None)
+            return Result.done()
+        ref = class_ref(found, self._caches.secrets)
+        if ref is None:
+            return self._next()
+        began = self._parts.clock.monotonic()
+        listed = await self._listed(ref)
+        if listed is None:
+            return Result.done()
+        weighed = self._weigh(key, listed, began)
+        tidy = await self._tidy(key, {vm.provider_id for vm in listed})
+        gone = await self._collect(found, ref, weighed.confirmed)
+        return self._next(weighed.wake, hurry=not (tidy and gone))
+
+    def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
+        """How many VMs of each class are suspect now; for a gauge."""
+        return [((key.namespace, key.name), len(since)) for key, since in self._since.items()]
+
+    async def _listed(self, ref: MachineClassRef) -> Sequence[Instance] | None:
+        """The VMs of a class; None when this driver cannot tell, which it is asked once."""
+        try:
+            return await self._parts.driver.list(ref)
+        except Unimplemented:
+            if not self._cannot_list:
+                log.info("this driver cannot list VMs, so nobody looks for those without a machine")
+            self._cannot_list = True
+            return None
+        except DriverError as error:
+            raise NotListed(
+                f"the VMs of class {ref.namespace}/{ref.name} were not listed: {error}"
+            ) from error
+
+    def _weigh(self, key: Key, listed: Sequence[Instance], began: float) -> Weighed:
+        before = self._since.get(key, {})
+        weighed = weigh(
+            self._sightings(key, listed),
+            before,
+            began=began,
+            ended=self._parts.clock.monotonic(),
+            confirmation=self._settings.confirmation.total_seconds(),
+        )
+        self._since[key] = weighed.suspects
+        self.schemes.update(word for vm in listed if (word := scheme(vm.provider_id)))
+        for vm_id in before.keys() - weighed.suspects.keys():
+            self._farewell.forget(vm_id)
+        if new := sorted(weighed.suspects.keys() - before.keys()):
+            wait = self._settings.confirmation.total_seconds()
+            log.info("VMs without a machine", machine_class=str(key), vms=new, confirmed_in=wait)
+        return weighed
+
+    def _sightings(self, key: Key, listed: Iterable[Instance]) -> list[Sighting]:
+        """A VM whose owner is not told is told apart by its machine's name, in whatever namespace."""
+        there = list(self._caches.machines.headers())
+        owners = {header.uid for header in there} | {header.key.name for header in there}
+        return [
+            Sighting(vm, owner_lives=True)
+            if (vm.owner_uid or vm.machine_name) in owners
+            else self._stray(key, vm)
+            for vm in listed
+        ]
+
+    def _stray(self, key: Key, vm: Instance) -> Sighting:
+        machines = self._caches.machines
+        return Sighting(
+            vm,
+            recorded=bool(machines.keys_by("provider-id", vm.provider_id)),
+            busy=self._busy(vm.owner_uid),
+            namesake=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
+        )
+
+    async def _tidy(self, key: Key, listed: set[str]) -> bool:
+        """Remove the nodes whose VMs somebody was collecting before he died. Whether none is left."""
+        marked = self._caches.nodes.by(SEEN_BY, str(key))
+        gone = [node for node in marked if node.spec.provider_id not in listed]
+        left = [node for node in gone if not self._farewell.claims(node)]
+        done = [await self._collector.bury(node.metadata.name, node.spec.provider_id) for node in left]
+        return all(done)
+
+    async def _collect(self, found: MachineClass, ref: MachineClassRef, vms: Sequence[Instance]) -> bool:
+        """Delete some VMs beside each other. Whether all of them are gone."""
+        some = vms[: self._settings.at_once]
+        async with asyncio.TaskGroup() as group:
+            ends = [group.create_task(self._collector.collect(found, ref, vm)) for vm in some]
+        return len(some) == len(vms) and all(end.result() for end in ends)
+
+    def _next(self, wake: float | None = None, *, hurry: bool = False) -> Result:
+        """When to look again: when a suspect can be confirmed, soon when work is left, else in a period."""
+        soon = Result.later(self._settings.soon.total_seconds()) if hurry else Result.done()
+        confirm = Result.done() if wake is None else Result.later(wake)
+        return Result.later(self._settings.period.total_seconds()).sooner(soon).sooner(confirm)
+
+
+def class_ref(found: MachineClass, secrets: Informer[Secret]) -> MachineClassRef | None:
+    """What a driver is told of a class; None while one of its secrets is missing."""
+    data: dict[str, bytes] = {}
+    for place in secret_keys(found):
+        if (part := secrets.get(place)) is None:
+            return None
+        data |= part.data
+    meta = found.metadata
+    return MachineClassRef(meta.name, meta.namespace, found.provider, found.provider_spec, data)

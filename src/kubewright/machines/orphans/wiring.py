@@ -1,0 +1,96 @@
+"""When to look for orphans: at the start, every period, and soon after something doubtful.
+
+Theory.      A machine that had its VM on record, and long enough, leaves none behind: its end is no
+             reason to look. One that was young, or had none, may. So is one whose cloud said that
+             it has several VMs. Reasons are gathered: the first one sets the time of the look.
+Called by    ``compose.kit``.
+"""
+
+from contextlib import suppress
+from datetime import datetime
+
+from kubewright.api.core import Node
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass
+from kubewright.base.errors import KubewrightError
+from kubewright.driver.errors import Code
+from kubewright.kube.informer import Change
+from kubewright.machines.machine.caches import Caches, class_key
+from kubewright.machines.machine.look import LONGEST_CREATION
+from kubewright.machines.orphans.farewell import Farewell
+from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
+from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.vms import SEEN_BY, Busy, OrphanVms
+from kubewright.machines.parts import Parts
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.queue import Curve
+from kubewright.wire.gvk import Key
+
+SEVERAL = Code.OutOfRange.name.encode()
+PATIENT = Curve(base=5.0, cap=600.0)
+"""For lists that fail: they cost a cloud more than other calls, and nothing waits for them."""
+LONGEST_LOOK = 900.0
+"""Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.calls``)."""
+
+
+def wire(parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
+    """The two controllers: of classes with their VMs, and of nodes."""
+    farewell = Farewell(parts, caches)
+    vms = OrphanVms(parts, caches, settings, busy, farewell)
+    caches.nodes.index(SEEN_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
+    caches.nodes.index(NOT_MANAGED, _not_managed)
+    classes = Controller(
+        "orphanvms", vms, parts.clock, workers=4, timeout=LONGEST_LOOK, metrics=parts.metrics, curve=PATIENT
+    )
+    looker = OrphanNodes(parts, caches, settings, vms.schemes, farewell.claims)
+    nodes = Controller("orphannodes", looker, parts.clock, workers=1, metrics=parts.metrics)
+    soon = settings.soon.total_seconds()
+
+    def class_changed(change: Change[MachineClass]) -> None:
+        if change.old is None or change.new is None or change.old.generation != change.new.generation:
+            classes.enqueue(change.key, "a class to look at", after=soon)
+
+    def machine_changed(change: Change[Machine]) -> None:
+        with suppress(KubewrightError):  # somebody's object has not the form of its kind
+            if (key := suspicious(change, parts.clock.now())) is not None:
+                classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
+        if change.new is not None and caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED):
+            nodes.enqueue(ALL, f"Machine {change.key} changed", after=soon)
+
+    caches.classes.subscribe(class_changed)
+    caches.machines.subscribe(machine_changed)
+    nodes.enqueue(ALL, "the first look", after=2 * soon)  # when lists have told which nodes can be ours
+    parts.metrics.gauge(
+        "machine_orphan_vms",
+        "VMs that no machine wants, as last seen",
+        ("namespace", "machineclass"),
+        vms.suspects,
+    )
+    return classes, nodes
+
+
+def suspicious(change: Change[Machine], now: datetime) -> Key | None:
+    """The class that a change of a machine is a reason to look at, if it is."""
+    if change.new is None:
+        gone = change.before()
+        return class_key(gone) if gone is not None and _doubtful(gone, now) else None
+    if SEVERAL not in change.new.data or (change.old is not None and SEVERAL in change.old.data):
+        return None
+    after = change.after()
+    return class_key(after) if after is not None else None
+
+
+def _doubtful(gone: Machine, now: datetime) -> bool:
+    """Whether a creation may have been under way when the machine went."""
+    meta = gone.metadata
+    recorded = gone.spec.provider_id and names.node_name(meta.labels)
+    return not recorded or meta.creation_timestamp is None or now - meta.creation_timestamp < LONGEST_CREATION
+
+
+def _annotation(node: Node, name: str) -> tuple[str, ...]:
+    value = node.metadata.annotations.get(name)
+    return (value,) if value else ()
+
+
+def _not_managed(node: Node) -> tuple[str, ...]:
+    return (NOT_MANAGED,) if names.NOT_MANAGED_ANNOTATION in node.metadata.annotations else ()

@@ -1,0 +1,202 @@
+"""VMs that no machine wants, and their nodes: looked for, confirmed, collected; and what is left alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from kubewright.api.core import EVENT, NODE, POD
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.compose.options import Options
+from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.driver.errors import Unimplemented
+from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.testing.stage import Borrowed, Stage, stage
+from kubewright.testing.world import World, impatient
+from kubewright.wire.gvk import Key
+
+SOON, CONFIRMATION, PERIOD = 5, 20, 120
+
+
+def options(**seconds: float) -> Options:
+    times = (timedelta(seconds=number) for number in (PERIOD, CONFIRMATION, SOON))
+    period, confirmation, soon = times
+    orphans = OrphanSettings(period=period, confirmation=confirmation, soon=soon)
+    return replace(impatient(**seconds), orphans=orphans)
+
+
+async def conjure(
+    here: Stage, name: str = "ghost", *, uid: str = "gone", machine_class: str = "small"
+) -> Instance:
+    """A VM as a creation leaves it that was carried out after everybody had gone."""
+    found = await here.world.client.get(MACHINE_CLASS, here.world.key(machine_class))
+    ref = MachineClassRef(machine_class, here.world.namespace, found.provider, found.provider_spec)
+    return await Borrowed(here.cloud).create(MachineRequest(name, here.world.namespace, uid, ref))
+
+
+async def reasons(world: World) -> list[str]:
+    found = await world.client.list(EVENT, world.namespace)
+    return [event.reason for event in found if event.involved_object.kind == "MachineClass"]
+
+
+async def test_a_vm_that_nobody_wants_goes_after_confirmation_and_its_node_with_it() -> None:
+    async with stage(options()) as here, here.process():
+        world = here.world
+        await world.deploy("workers", 2)
+        before = await world.settled(2)
+        await world.clock.sleep(2 * SOON)
+        ghost = await conjure(here)
+        await world.clock.sleep(PERIOD)
+        assert world.cloud.named("ghost") is not None, "seen once is not enough"
+        assert ghost.node_name in {node.metadata.name for node in await world.target.list(NODE)}
+        after = await world.settled(2, seconds=2 * CONFIRMATION)
+        assert after.uids == before.uids
+        await world.clock.sleep(1)
+        assert "ghost" not in {node.metadata.name for node in await world.target.list(NODE)}
+        assert await reasons(world) == ["OrphanDeleted"], "two classes with the same tags tell it once"
+
+
+async def test_the_pods_of_such_a_vm_leave_before_it_goes() -> None:
+    async with stage(options()) as here:
+        ghost = await conjure(here)
+        async with here.process():
+            world = here.world
+            await world.clock.sleep(SOON)
+            await world.run_pod("web", ghost.node_name, terminationGracePeriodSeconds=3)
+            while world.cloud.named("ghost"):
+                node = await world.target.get(NODE, Key("", ghost.node_name))
+                pods = await world.target.list(POD, "default")
+                await world.clock.sleep(0.01)
+            assert node.spec.unschedulable, "nothing new came"
+            assert not pods, "and what was there was asked to leave, and left"
+            await world.clock.sleep(1)
+            assert await world.left() == []
+
+
+async def test_it_is_found_soon_after_a_start() -> None:
+    async with stage(options()) as here:
+        await conjure(here)
+        async with here.process():
+            await here.world.clock.sleep(CONFIRMATION)
+            assert here.cloud.vms
+            await here.world.clock.sleep(SOON + 2)
+            assert await here.world.left() == []
+
+
+async def test_a_young_machine_that_goes_is_a_reason_to_look() -> None:
+    async with stage(options()) as here, here.process():
+        world = here.world
+        await world.clock.sleep(PERIOD + SOON + 1)
+        await world.make("m1")
+        machine = (await world.settled(1)).machines[0]
+        await world.unmake("m1")
+        await world.until(lambda s: not s.machines, "it goes")
+        await conjure(here, "m1", uid=machine.metadata.uid)
+        await world.clock.sleep(SOON + CONFIRMATION + 2)
+        assert await world.left() == []
+
+
+async def test_a_late_cache_kills_nobody() -> None:
+    """The machine was made by somebody else, and our watch has not told us yet: the server knows better."""
+    async with stage(options(), lag=3 * CONFIRMATION) as here:
+        world = here.world
+        async with here.process():
+            await world.clock.sleep(1)
+            await world.make("m1", finalizers=())
+            made = await world.machine("m1")
+            vm = await conjure(here, "m1", uid=made.metadata.uid)
+            await world.clock.sleep(SOON + 2 * CONFIRMATION)
+            assert [found.provider_id for found in here.cloud.vms.values()] == [vm.provider_id]
+            await world.until(lambda s: s.settled(1), "our watch has told us", seconds=10 * CONFIRMATION)
+            assert [found.provider_id for found in here.cloud.vms.values()] == [vm.provider_id]
+
+
+async def test_a_class_that_cannot_be_listed_holds_up_no_other() -> None:
+    async with stage(options()) as here:
+        world = here.world
+        broken = {"faults": [{"operation": "list", "code": "Internal"}], "tags": None}
+        await world.client.patch(MACHINE_CLASS, world.key("large"), {"providerSpec": broken})
+        await conjure(here)
+        await conjure(here, "other", machine_class="large")
+        async with here.process():
+            await world.clock.sleep(SOON + CONFIRMATION + 2)
+            assert [vm.name for vm in here.cloud.vms.values()] == ["other"]
+            await world.client.patch(MACHINE_CLASS, world.key("large"), {"providerSpec": {"faults": None}})
+            await world.until(lambda s: not s.vms, "it is mended", seconds=600)
+
+
+class Blind(Borrowed):
+    """A driver that cannot list."""
+
+    asked = 0
+
+    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+        self.asked += 1
+        raise Unimplemented("not here")
+
+
+async def test_a_driver_that_cannot_list_is_asked_once() -> None:
+    async with stage(options()) as here:
+        await conjure(here)
+        driver = Blind(here.cloud)
+        async with here.process(driver):
+            await here.world.clock.sleep(3 * PERIOD)
+            assert 1 <= driver.asked <= 2, "both classes may ask at the same moment"
+            assert len(here.cloud.vms) == 1
+
+
+async def test_the_node_of_a_vm_that_somebody_collected_before_he_died() -> None:
+    async with stage(options()) as here:
+        world = here.world
+        marks = {names.ORPHAN_OF_ANNOTATION: str(world.key("small"))}
+        body: dict[str, Any] = {
+            "metadata": {"name": "left", "annotations": marks},
+            "spec": {"providerID": "sim:///x/vm-9"},
+        }
+        await world.target.create(NODE, body)
+        async with here.process():
+            await world.clock.sleep(SOON + 1)
+            assert await world.left() == []
+
+
+async def test_a_mark_on_the_node_of_a_machine_means_nothing() -> None:
+    async with stage(options()) as here, here.process():
+        world = here.world
+        await world.deploy("workers", 1)
+        sight = await world.settled(1)
+        wrong = {"metadata": {"annotations": {names.ORPHAN_OF_ANNOTATION: str(world.key("large"))}}}
+        await world.target.patch(NODE, Key("", sight.nodes[0].metadata.name), wrong)
+        await world.clock.sleep(2 * PERIOD)
+        assert (await world.settled(1)).uids == sight.uids
+
+
+async def test_a_node_without_a_machine_says_so_once_and_stays() -> None:
+    async with stage(options(creation_timeout=30)) as here:
+        world = here.world
+        label = {names.MACHINE_NAME_LABEL: "gone"}
+        await world.target.create(NODE, {"metadata": {"name": "left", "labels": label}})
+        await world.target.create(
+            NODE, {"metadata": {"name": "foreign"}, "spec": {"providerID": "metal://7"}}
+        )
+        async with here.process():
+            await world.clock.sleep(2 * PERIOD)
+            nodes = {node.metadata.name: node for node in await world.target.list(NODE)}
+            assert nodes["left"].metadata.annotations == {names.NOT_MANAGED_ANNOTATION: "1"}
+            assert names.NOT_MANAGED_ANNOTATION not in nodes["foreign"].metadata.annotations
+            await world.target.patch(NODE, Key("", "left"), {"metadata": {"annotations": None}})
+            await world.clock.sleep(2 * PERIOD)
+            left = await world.target.get(NODE, Key("", "left"))
+            assert not left.metadata.annotations, "who takes it off is not argued with"
+
+
+async def test_a_node_that_has_a_machine_after_all_says_so_no_longer() -> None:
+    async with stage(options()) as here, here.process():
+        world = here.world
+        await world.deploy("workers", 1)
+        node = (await world.settled(1)).nodes[0]
+        wrong = {"metadata": {"annotations": {names.NOT_MANAGED_ANNOTATION: "1"}}}
+        await world.target.patch(NODE, Key("", node.metadata.name), wrong)
+        await world.clock.sleep(PERIOD + SOON)
+        node = await world.target.get(NODE, Key("", node.metadata.name))
+        assert names.NOT_MANAGED_ANNOTATION not in node.metadata.annotations

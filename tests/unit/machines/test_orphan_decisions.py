@@ -1,0 +1,203 @@
+"""VMs and nodes without machines: who has a claim, who is confirmed, what is written (mcm.md §9.1)."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.core import Node
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE, LastOperation, Machine
+from kubewright.api.meta import ObjectMeta
+from kubewright.base.errors import InvalidInput
+from kubewright.compose.options import Options
+from kubewright.driver.contract import Instance
+from kubewright.kube.changes import Change
+from kubewright.kube.header import read
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.orphans.decide import Sighting, not_managed, scheme, weigh, why_kept, why_spared
+from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.wiring import suspicious
+from kubewright.testing.scenes import NOW, machine, minutes
+from kubewright.wire.gvk import Key
+
+STRAY = Instance("sim:///here/vm-9", "m1", machine_name="m1", owner_uid="u0")
+OTHER = machine("Running")  # m1 of uid u1, on sim:///here/vm-1
+
+
+@pytest.mark.parametrize(
+    ("seen", "because"),
+    [
+        pytest.param(Sighting(STRAY), "", id="nobody has anything to do with it: an orphan"),
+        pytest.param(
+            Sighting(STRAY, owner_lives=True), "its machine exists", id="the machine it was made for lives"
+        ),
+        pytest.param(
+            Sighting(STRAY, recorded=True), "on record", id="a machine of another class has it on record"
+        ),
+        pytest.param(
+            Sighting(STRAY, busy=True), "under way", id="a creation of ours may be about to answer it"
+        ),
+        pytest.param(
+            Sighting(replace(STRAY, machine_name="", owner_uid="")),
+            "nothing says",
+            id="it says neither name nor owner",
+        ),
+        pytest.param(
+            Sighting(replace(STRAY, machine_name="")), "nothing says", id="an owner alone cannot be asked for"
+        ),
+        pytest.param(
+            Sighting(replace(STRAY, provider_id="")), "nothing says", id="a VM that cannot be named"
+        ),
+        pytest.param(
+            Sighting(STRAY, namesake=OTHER), "", id="its namesake is another machine, with a VM of its own"
+        ),
+        pytest.param(
+            Sighting(replace(STRAY, owner_uid=""), namesake=OTHER),
+            "its machine exists",
+            id="without owner the name counts",
+        ),
+        pytest.param(
+            Sighting(STRAY, namesake=machine("", vm=False)),
+            "still being made",
+            id="its namesake has no phase yet",
+        ),
+        pytest.param(
+            Sighting(STRAY, namesake=machine("CrashLoopBackOff", vm=False)),
+            "still being made",
+            id="or fails to be made",
+        ),
+    ],
+)
+def test_who_keeps_a_vm(seen: Sighting, because: str) -> None:
+    assert bool(why_kept(seen)) == bool(because)
+    assert because in why_kept(seen)
+
+
+@pytest.mark.parametrize(
+    ("live", "spared"),
+    [
+        pytest.param(None, False, id="the server knows no such machine"),
+        pytest.param(OTHER, False, id="it knows one with another uid and another VM"),
+        pytest.param(machine("Running", vm=True), False, id="in whatever phase that is settled"),
+        pytest.param(
+            structs.replace(OTHER, metadata=ObjectMeta(name="m1", uid="u0")), True, id="our cache was late"
+        ),
+        pytest.param(
+            structs.replace(OTHER, spec=structs.replace(OTHER.spec, provider_id=STRAY.provider_id)),
+            True,
+            id="somebody has just taken the VM over",
+        ),
+        pytest.param(machine("", vm=False), True, id="a new one of that name is on its way"),
+    ],
+)
+def test_the_last_question_before_the_end(live: Machine | None, spared: bool) -> None:
+    assert bool(why_spared(STRAY, live)) is spared
+
+
+def seen_at(began: float, since: dict[str, float], *listed: Sighting, took: float = 0.0):  # type: ignore[no-untyped-def]
+    return weigh(listed, since, began=began, ended=began + took, confirmation=300)
+
+
+def test_one_sighting_confirms_nothing() -> None:
+    first = seen_at(1000, {}, Sighting(STRAY), took=5)
+    assert first.suspects == {STRAY.provider_id: 1005}
+    assert not first.confirmed
+    assert first.wake == 300
+
+
+def test_a_second_one_too_early_changes_nothing() -> None:
+    again = seen_at(1100, {STRAY.provider_id: 1005}, Sighting(STRAY), took=5)
+    assert again.suspects == {STRAY.provider_id: 1005}
+    assert not again.confirmed
+    assert again.wake == 200
+
+
+def test_a_slow_list_is_no_second_sighting() -> None:
+    """What a list shows may be as old as the question."""
+    assert not seen_at(1290, {STRAY.provider_id: 1005}, Sighting(STRAY), took=100).confirmed
+
+
+def test_the_second_one_confirms() -> None:
+    again = seen_at(1305, {STRAY.provider_id: 1005}, Sighting(STRAY))
+    assert again.confirmed == (STRAY,)
+    assert again.wake is None
+
+
+def test_whoever_is_claimed_or_gone_in_between_begins_anew() -> None:
+    since = {STRAY.provider_id: 1005.0}
+    assert not seen_at(1305, since, Sighting(STRAY, recorded=True)).suspects
+    assert not seen_at(1305, since).suspects
+
+
+def test_the_oldest_suspicion_goes_first() -> None:
+    young = replace(STRAY, provider_id="sim:///here/vm-2")
+    since = {STRAY.provider_id: 10.0, young.provider_id: 20.0}
+    assert seen_at(1000, since, Sighting(young), Sighting(STRAY)).confirmed == (STRAY, young)
+
+
+@pytest.mark.parametrize(
+    ("provider_id", "expected"),
+    [("aws:///eu/i-1", "aws"), ("sim:///here/vm-1", "sim"), ("", ""), ("odd", "")],
+)
+def test_the_scheme_of_a_provider_id(provider_id: str, expected: str) -> None:
+    assert scheme(provider_id) == expected
+
+
+def node(age: timedelta, *, says: bool = False) -> Node:
+    annotations = {names.NOT_MANAGED_ANNOTATION: "1"} if says else {}
+    return Node(metadata=ObjectMeta(name="n", creation_timestamp=NOW - age, annotations=annotations))
+
+
+@pytest.mark.parametrize(
+    ("found", "claims", "expected"),
+    [
+        pytest.param(node(minutes(21)), 0, True, id="21 minutes old and nobody's: it says so"),
+        pytest.param(node(minutes(19)), 0, None, id="19 minutes old: its machine may not have recorded it"),
+        pytest.param(node(minutes(21), says=True), 0, None, id="it says so already"),
+        pytest.param(node(minutes(21), says=True), 1, False, id="it says so, and has a machine: no longer"),
+        pytest.param(node(minutes(21)), 1, None, id="it has a machine and says nothing"),
+        pytest.param(node(minutes(21), says=True), 2, None, id="two machines: a person must look"),
+    ],
+)
+def test_what_a_node_says(found: Node, claims: int, expected: bool | None) -> None:
+    assert not_managed(found, claims, NOW, minutes(20)) is expected
+
+
+def change(before: Machine | None, after: Machine | None) -> Change[Machine]:
+    old, new = (None if each is None else read(MACHINE.encode(each)) for each in (before, after))
+    return Change(Key("default", "m1"), old, new, lambda header: MACHINE.decode(header.data))
+
+
+SEVERAL = LastOperation(error_code="OutOfRange", description="code = [OutOfRange] message = [two VMs]")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "looks"),
+    [
+        pytest.param(None, machine("Running"), False, id="a machine appears"),
+        pytest.param(machine("Running", age=minutes(30)), None, False, id="one with its VM on record goes"),
+        pytest.param(machine("Running", age=minutes(3)), None, True, id="one that was young goes"),
+        pytest.param(
+            machine("", vm=False, age=minutes(30)), None, True, id="one without a VM on record goes"
+        ),
+        pytest.param(
+            machine("Running"), machine("Running", operation=SEVERAL), True, id="it has several VMs, newly"
+        ),
+        pytest.param(
+            machine("", operation=SEVERAL), machine("Running", operation=SEVERAL), False, id="it still has"
+        ),
+        pytest.param(machine("Running", operation=SEVERAL), machine("Running"), False, id="no longer"),
+    ],
+)
+def test_what_is_a_reason_to_look(before: Machine | None, after: Machine | None, looks: bool) -> None:
+    assert suspicious(change(before, after), NOW) == (Key("default", "small") if looks else None)
+
+
+def test_a_confirmation_shorter_than_a_creation_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="confirmed for longer"):
+        Options(
+            machine=MachineSettings(confirm_absent=minutes(5)),
+            orphans=OrphanSettings(confirmation=minutes(5)),
+        )
