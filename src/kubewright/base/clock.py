@@ -72,6 +72,30 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
+class SteadyClock:
+    """A clock whose wall does not step: the wall time of the first question, and what passed since.
+
+    For differences within one process. It is off by the steps that it ignores, so it is written nowhere.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.random: random.Random = clock.random
+        self._clock = clock
+        self._anchor: tuple[datetime, float] | None = None
+
+    def now(self) -> datetime:
+        at = self._clock.monotonic()
+        if self._anchor is None:
+            self._anchor = (self._clock.now(), at)
+        return self._anchor[0] + timedelta(seconds=at - self._anchor[1])
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
 def new_uid(clock: Clock) -> str:
     """A version 4 UUID drawn from the clock's randomness, so that a seed repeats it."""
     return str(UUID(int=clock.random.getrandbits(128), version=4))

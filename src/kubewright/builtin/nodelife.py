@@ -4,10 +4,14 @@ Theory.      A kubelet shows that it lives by renewing a Lease and by posting it
              times they carry come from another machine's clock; we only note, on our own clock, when
              we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
              the conditions that its kubelet owns. When the kubelet is back it writes them itself.
+             Time in which we could not hear is no silence: a server that was away was away for the
+             kubelets too. And a watch may be late, or dead without a word: before a node is marked
+             the server itself is asked for the Lease.
 Frugal.      A heartbeat only moves a number; one timer a node looks at it. No requests at rest, one
-             patch for a node that fell silent.
-Invariants.  After our start every node has a full ``grace`` to be heard. The patch is bound to the
-             version that was judged: a heartbeat that comes in between wins.
+             read and one patch for a node that fell silent.
+Invariants.  After our start, and after each gap in what we see, every node has a full ``grace`` to be
+             heard. The patch is bound to the version that was judged: a heartbeat that comes in
+             between wins.
 Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
 """
@@ -17,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kubewright.api.core import NODE, Lease, Node, NodeCondition, Taint
+from kubewright.api.core import LEASE, NODE, Lease, Node, NodeCondition, Taint
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
@@ -30,6 +34,9 @@ LEASE_NAMESPACE = "kube-node-lease"
 GRACE_SECONDS = 40.0
 STARTUP_SECONDS = 60.0
 """Grace of a node whose kubelet never posted a status."""
+
+LONGEST_GAP = 5.0
+"""Seconds for which we may have heard nothing at all without doubting a node's silence."""
 
 OWNED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 """The conditions that a kubelet posts."""
@@ -61,6 +68,7 @@ class NodeLife:
         self._client = client
         self._clock: Clock = client.clock
         self._nodes = nodes
+        self._leases = leases
         self._settings = settings or Settings()
         self._heard: dict[str, float] = {}
         nodes.subscribe(self._node_changed)
@@ -73,13 +81,28 @@ class NodeLife:
             self._heard.pop(key.name, None)
             return Result.done()
         now = self._clock.monotonic()
-        silent = now - self._heard.setdefault(key.name, now)
+        heard = now - self._heard.setdefault(key.name, now)
+        silent = min(heard, self._leases.sight.watched(now, LONGEST_GAP))
         remaining = grace_of(node, self._settings) - silent
         if remaining > 0:
             await self._mark(node, ())
             return Result.later(remaining)
-        await self._mark(node, unknown(node, self._clock.now()))
+        silenced = unknown(node, self._clock.now())
+        if silenced and await self._renewed(key.name):
+            self._hear(key.name)
+            return Result.later(grace_of(node, self._settings))
+        await self._mark(node, silenced)
         return Result.done()
+
+    async def _renewed(self, name: str) -> bool:
+        """Whether the server has a Lease of this node that our watch has not brought yet."""
+        key = Key(LEASE_NAMESPACE, name)
+        known = self._leases.header(key)
+        try:
+            lease = await self._client.get(LEASE, key)
+        except NotFound:
+            return False
+        return known is None or int(lease.metadata.resource_version) > known.version
 
     async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> None:
         """Write conditions and taints where they are not as they should be."""

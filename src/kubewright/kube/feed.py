@@ -4,7 +4,8 @@ Theory.      ``reflector`` says what to ask and when; ``cache`` says what an obj
              What remains here is I/O: one request or one stream at a time, deadlines, and telling
              people once when something is wrong and once when it is right again.
 Invariants.  Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
-             cut, since the connection may be dead at the other end. The loop gets its turn at
+             cut, since the connection may be dead at the other end; ``sight`` then says that nothing
+             was seen since its last word. The loop gets its turn at
              least every ``BREATH`` events.
 Called by    ``informer``.
 """
@@ -35,6 +36,7 @@ from kubewright.kube.reflector import (
     step,
 )
 from kubewright.kube.scope import Scope
+from kubewright.kube.sight import Sight
 from kubewright.wire import watch
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Resource
@@ -84,19 +86,24 @@ class Feed:
     def __init__(self, client: Client, resource: Resource, scope: Scope, cache: Sink) -> None:
         self.counts = Counts()
         self.synced = asyncio.Event()
+        self.sight = Sight()
         self._client = client
         self._resource = resource
         self._scope = scope
         self._cache = cache
         self._said = ""
+        self._heard = 0.0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         clock = self._client.clock
+        self.sight.lost(clock.monotonic())
         state: State = Listing()
         while True:
             happened = await self._ask(state)
             following = step(state, happened, clock.random.random())
+            if isinstance(happened, Failed):
+                self.sight.lost(clock.monotonic())
             self._note(happened, following.state.failures)
             state = following.state
             if following.pause:
@@ -125,6 +132,7 @@ class Feed:
         self._cache.page(page.version, [headers.read(bytes(item)) for item in page.items])
         if not page.token:
             self._cache.end()
+            self.sight.sees(self._client.clock.monotonic())
             self.synced.set()
         return PageRead(self._cache.seen, page.token)
 
@@ -140,19 +148,24 @@ class Feed:
         )
         request = self._client.request("GET", self._path, query=(*self._scope.query, *asked))
         async with self._client.transport.stream(request) as chunks:
-            opened = clock.monotonic()
+            opened = self._heard = clock.monotonic()
+            self.sight.sees(opened)
             error: ApiError | TransportError | None = None
             try:
                 await self._follow(chunks)
             except (ApiError, TransportError) as broken:
                 error = broken
-            cut = Cut(self._cache.seen, clock.monotonic() - opened)
+            ended = clock.monotonic()
+            silent = ended - self._heard >= IDLE_SECONDS
+            self.sight.lost(self._heard if silent else ended)
+            cut = Cut(self._cache.seen, ended - opened)
         return Failed(error, cut) if isinstance(error, (ApiError, BadAnswer)) else cut
 
     async def _follow(self, chunks: AsyncIterator[bytes]) -> None:
         """Apply events until the stream ends, breaks, is silent for too long or says ERROR."""
         lines, count = watch.Lines(), 0
         while (chunk := await _next(chunks)) is not None:
+            self._heard = self._client.clock.monotonic()
             try:
                 for line in lines.feed(chunk):
                     self._event(watch.decode(line))

@@ -24,6 +24,7 @@ from kubewright.kube.errors import BadAnswer, TimedOut
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
 from kubewright.kube.scope import Scope
+from kubewright.kube.sight import Sight
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import EVERYTHING, Selector
 
@@ -69,6 +70,11 @@ class Informer(Generic[T]):
         """Whether the first list is complete."""
         return self._feed.synced.is_set()
 
+    @property
+    def sight(self) -> Sight:
+        """Since when we see what happens; for whoever concludes something from silence."""
+        return self._feed.sight
+
     def get(self, key: Key) -> T | None:
         """The object, or None.
 
@@ -111,6 +117,14 @@ class Informer(Generic[T]):
             KeyError: nobody declared this index.
         """
         return frozenset(self._store.keys_by(index, value))
+
+    def count_by(self, index: str, value: str) -> int:
+        """How many they are; this costs the same for one and for ten thousand.
+
+        Raises:
+            KeyError: nobody declared this index.
+        """
+        return len(self._store.keys_by(index, value))
 
     def subscribe(self, listener: Callable[[Change[T]], None]) -> Callable[[], None]:
         """Tell ``listener`` what is here (as new), and from now on each change, at once and in order.

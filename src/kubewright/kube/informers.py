@@ -17,6 +17,7 @@ from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import TimedOut
 from kubewright.kube.informer import Informer, Statistics
 from kubewright.kube.scope import Scope
+from kubewright.wire.gvk import Resource
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Informers:
         self.client = client
         self._namespace = namespace
         self._shared: dict[tuple[Kind[Any], Scope], _Shared] = {}
+        self._of: dict[Resource, list[Informer[Any]]] = {}
         self._group: asyncio.TaskGroup | None = None
         client.on_write(self._wrote)
 
@@ -56,6 +58,7 @@ class Informers:
         shared = self._shared.get((kind, scope))
         if shared is None:
             shared = self._shared[kind, scope] = _Shared(Informer(self.client, kind, scope))
+            self._of.setdefault(kind.resource, []).append(shared.informer)
             self._start(shared)
         shared.holders += 1
         return cast("Informer[T]", shared.informer)
@@ -67,6 +70,7 @@ class Informers:
         shared.holders -= 1
         if shared.holders == 0:
             del self._shared[place]
+            self._of[informer.kind.resource].remove(informer)
             if shared.task is not None:
                 shared.task.cancel()
 
@@ -119,6 +123,5 @@ class Informers:
             shared.task = self._group.create_task(shared.informer.run(), name=name)
 
     def _wrote(self, written: Written) -> None:
-        for shared in tuple(self._shared.values()):
-            if shared.informer.kind.resource == written.resource:
-                shared.informer.wrote(written)
+        for informer in tuple(self._of.get(written.resource, ())):
+            informer.wrote(written)

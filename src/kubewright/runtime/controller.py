@@ -11,6 +11,7 @@ Called by    the composition root, which wires ``watches``, and ``manager``, whi
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
 import structlog
@@ -30,6 +31,8 @@ PATIENT_SECONDS = 1.0
 BREATH = 16
 """Looks of one worker in a row before all others have their turn: looks that need no answer from
 anybody would else hold the event loop for as long as there are keys."""
+
+Gather = Callable[[Change[Any]], float]
 
 log = structlog.get_logger("kubewright.controller")
 
@@ -70,8 +73,13 @@ class Controller:
         self._queue = Queue(clock, curve=curve)
         self._numbers = metrics.controller(name, self._queue.statistics) if metrics else SILENT
 
-    def watches(self, informer: Informer[Any], to_keys: ToKeys | None = None) -> "Controller":
-        """Look again at the keys that ``to_keys`` finds in a change; None: at the changed object itself."""
+    def watches(
+        self, informer: Informer[Any], to_keys: ToKeys | None = None, *, gather: Gather | None = None
+    ) -> "Controller":
+        """Look again at the keys that ``to_keys`` finds in a change; None: at the changed object itself.
+
+        ``gather`` says for how many seconds that look may wait for more changes.
+        """
         mapped, kind = to_keys or own_key, informer.kind.resource.kind
 
         def changed(change: Change[Any]) -> None:
@@ -81,8 +89,13 @@ class Controller:
             except KubewrightError as error:  # somebody's object has not the form of its kind
                 log.warning("change not understood", controller=self.name, kind=kind, error=str(error))
                 return
+            why = f"{kind} {change.key} {verb}"
+            wait = gather(change) if gather is not None and keys else 0.0
             for key in keys:
-                self._queue.add(key, f"{kind} {change.key} {verb}", patient=not informer.synced)
+                if wait > 0:
+                    self._queue.add_after(key, wait, why)
+                else:
+                    self._queue.add(key, why, patient=not informer.synced)
 
         informer.subscribe(changed)
         return self

@@ -10,6 +10,8 @@ Theory.      The Lease is a record that candidates overwrite by compare-and-swap
 Invariants.  The work is cancelled and over before ``run`` lets go of the Lease. A lost answer, a
              refused connection or a conflict never ends a candidacy, and never by itself a term.
              A term ends when the holder is not us; clearing the holder asks a leader to step down.
+             Who is asked hears it at its next renewal, so only a Lease that its holder let go of, with
+             work over, may be taken at once; one that somebody cleared is waited out as any other.
 Cost.        One request per ``retry_period`` and replica: six a minute by default.
 Called by    ``manager``.
 """
@@ -38,6 +40,9 @@ REQUEST_SECONDS = 5.0
 
 RELEASE_SECONDS = 2.0
 """How long a leaving leader tries to hand the Lease over."""
+
+RELEASED_SECONDS = 1
+"""What a Lease promises that was let go of; client-go writes the same."""
 
 log = structlog.get_logger("kubewright.leader")
 
@@ -94,7 +99,7 @@ class Seen:
     @classmethod
     def first(cls, lease: Lease | None, now: float, me: str) -> "Seen":
         """The first look, or a look after a change."""
-        if lease is None or lease.spec.holder_identity in {None, "", me}:
+        if lease is None or lease.spec.holder_identity == me or _let_go(lease):
             return cls(lease, now)
         return cls(lease, now, float(lease.spec.lease_duration_seconds or 0))
 
@@ -307,6 +312,13 @@ def claimed(old: Lease | None, me: str, duration: float, now: datetime) -> Lease
     )
 
 
+def _let_go(lease: Lease) -> bool:
+    """Whether the holder itself put it down (``released``), and not somebody in its place."""
+    return not lease.spec.holder_identity and (lease.spec.lease_duration_seconds or 0) <= RELEASED_SECONDS
+
+
 def released(old: Lease, now: datetime) -> LeaseSpec:
     """The record that says: nobody holds it."""
-    return structs.replace(old.spec, holder_identity="", lease_duration_seconds=1, renew_time=now)
+    return structs.replace(
+        old.spec, holder_identity="", lease_duration_seconds=RELEASED_SECONDS, renew_time=now
+    )

@@ -157,6 +157,22 @@ async def test_a_cache_that_is_behind_costs_patience_and_no_storm_of_requests(
     assert len(world.requests(method, "/machines/")) < 60
 
 
+async def test_a_machine_that_has_changed_since_it_was_chosen_is_chosen_anew(world: World) -> None:
+    await world.deploy(replicas=3)
+    await world.settle(3)
+    world.transport.choose = Creations(Lose(), 0, watch=Silence())
+    await world.restart()
+    await world.clock.sleep(5)
+    for machine in world.all():
+        await world.client.patch(MACHINE, Key(NS, machine.name), {"metadata": {"annotations": {"new": "s"}}})
+    await world.change({"replicas": 1})
+    await world.clock.sleep(20)
+    assert len(world.all()) == 3, "what the cache says of them is old"
+    world.transport.choose = Creations(Lose(), 0)
+    await world.restart()
+    await world.settle(1)
+
+
 @pytest.mark.parametrize("moment", [0.02, 0.5, 1.02, 1.5, 2.2, 3.0])
 async def test_a_rollout_survives_the_death_of_its_controllers(world: World, moment: float) -> None:
     await world.deploy(replicas=8, surge=2, unavailable=2)

@@ -266,6 +266,7 @@ async def test_indexes_follow_changes(calm) -> None:
     await calm.clock.sleep(1)
     assert calm.things.keys_by("node", "x") == frozenset()
     assert calm.things.keys_by("node", "y") == {Key("n", "a")}
+    assert [calm.things.count_by("node", value) for value in "xy"] == [0, 1]
 
 
 async def test_lists_are_limited_by_namespace_and_labels(calm) -> None:

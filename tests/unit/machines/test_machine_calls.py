@@ -160,6 +160,27 @@ async def test_what_is_known_after_a_call(
     assert (seen.running, seen.inputs) == (False, "inputs")
 
 
+@pytest.mark.parametrize("answer", [NotFound("no"), Unimplemented("status")], ids=["denied", "not asked"])
+@pytest.mark.parametrize(("node", "known"), [("n1", Instance("sim:///old", "n1")), ("", None)])
+async def test_a_vm_on_record_is_never_made_again(
+    answer: DriverError, node: str, known: Instance | None
+) -> None:
+    """It is believed in; where not even its node is known, people are told instead."""
+    recorded, woken = replace(REQUEST, provider_id="sim:///old", node_name=node), asyncio.Event()
+    driver = Scripted({"status": answer, "create": VM})
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+
+    async def ask() -> MachineRequest:
+        return recorded
+
+    calls.start(KEY, "u1", Verb.ENSURE, ask, inputs="")
+    await woken.wait()
+    seen = calls.seen("u1")
+    assert driver.asked == ["status"]
+    assert seen.instance == known
+    assert (seen.error is None) == (known is not None)
+
+
 async def test_a_second_call_waits_for_the_first() -> None:
     hanging = asyncio.Event()
     driver = Scripted({"status": hanging})

@@ -9,6 +9,7 @@ from msgspec import structs
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.meta import ObjectMeta
+from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.machines.machine.calls import VmSeen
 from kubewright.machines.machine.decide import decide
@@ -32,6 +33,7 @@ from kubewright.testing.scenes import (
 
 DYING = machine("Running", deleted=timedelta(0))
 EMPTY = DrainPlan(done=True)
+ANOTHER = Instance("sim:///another", VM.node_name)
 BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
 
 DELETION = [
@@ -120,6 +122,17 @@ DELETION = [
         ["Call"],
     ),
     Case(
+        "another VM in the place of one that is gone: first the node of that one is cordoned",
+        seen(DYING, node(), vm=called(Verb.LOOK, instance=ANOTHER)),
+        ["Cordon"],
+    ),
+    Case(
+        "and goes when it is empty",
+        seen(DYING, node(cordoned=True), vm=called(Verb.LOOK, instance=ANOTHER), drain=EMPTY),
+        ["DeleteNode"],
+    ),
+    Case("then the other VM is recorded", seen(DYING, vm=called(Verb.LOOK, instance=ANOTHER)), ["Record"]),
+    Case(
         "what is found is recorded, so that its node can be drained",
         seen(
             machine(vm=False, deleted=timedelta(0)),
@@ -141,13 +154,20 @@ DELETION = [
         timedelta(seconds=5),
     ),
     Case(
-        "a look-up that is refused holds up nothing",
+        "a look-up that is refused is asked again: nobody knows whose node to empty",
         seen(
             machine(vm=False, deleted=timedelta(0)),
             vm=called(Verb.LOOK, error=DriverError.of(Code.PermissionDenied, "no")),
             doubt_until=NOW - minutes(1),
         ),
-        ["Call"],
+        [],
+        Phase.TERMINATING,
+        "aborting without retry. machine code: ",
+    ),
+    Case(
+        "a first no is not believed while a creation may still show: a deletion by name would find it",
+        seen(machine(vm=False, deleted=timedelta(0)), vm=ABSENT, doubt_until=NOW + minutes(1)),
+        [],
     ),
     Case(
         "a denied VM is deleted all the same: its disks may be left",

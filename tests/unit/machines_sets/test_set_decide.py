@@ -13,16 +13,18 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
+    MachineDeployment,
+    MachineDeploymentSpec,
     MachineSet,
     MachineSetSpec,
     MachineSpec,
     MachineTemplateSpec,
 )
-from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.clock import rfc3339
 from kubewright.machines.machineset.decide import AGAIN, DOUBT_PAUSE, decide
 from kubewright.machines.machineset.members import Member, digest
-from kubewright.machines.machineset.observe import Seen
+from kubewright.machines.machineset.observe import Memory, Pause, Seen, outdated
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import Adopt, Configure, Create, Delete, Hold, LetGo, Release, Step
 from kubewright.wire.gvk import Key
@@ -70,9 +72,8 @@ def told(step: Step) -> str:
             return "let go"
         case Create(new):
             return f"create {len(new)}"
-        case Delete(victims, as_seen):
-            exactly = "".join("!" if v.uid in as_seen else "" for v in victims)
-            return f"delete {' '.join(v.name for v in victims)}{exactly}"
+        case Delete(victims):
+            return f"delete {' '.join(v.name for v in victims)}"
         case Adopt(found) | Release(found) | Configure(found):
             return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
 
@@ -88,6 +89,7 @@ class Case:
 
 FAILED, TERMINATING = Phase.FAILED, Phase.TERMINATING
 CHANGED = {names.LAST_SCALER_CHANGE_ANNOTATION: rfc3339(T0)}
+OUTDATED = Pause("the deployment wants 7", 3.0)
 CASES = [
     # growing and shrinking
     Case("what is missing is made", seen(3, found=members("a")), ["create 2"], why="1 of 3"),
@@ -103,17 +105,24 @@ CASES = [
     Case("lower priority goes first", seen(1, found=(member("a"), member("b", priority=2))), ["delete b"]),
     Case("then the worse phase", seen(1, found=(member("a"), member("b", Phase.PENDING))), ["delete b"]),
     Case("then the older one", seen(1, found=(member("a", created=2.0), member("b", created=1.0))), ["delete b"]),
+    # a size that is for another wish
+    Case("nothing is made for a wish that was withdrawn", seen(3, found=members("a"), pause=OUTDATED), [],
+         wake=3.0, why="machines missing: 2, but the deployment wants 7"),
+    Case("nothing is deleted for a wish that was withdrawn", seen(0, found=members("a"), pause=OUTDATED), [],
+         wake=3.0, why="machines too many: 1, but the deployment wants 7"),
+    Case("a failed machine goes whatever the wish is",
+         seen(0, found=(*members("a"), member("b", FAILED)), pause=OUTDATED), ["delete b"], why="1 failed"),
     # failed machines
-    Case("a failed machine goes, so that it is replaced, while it is still failed",
-         seen(2, found=(*members("a"), member("b", FAILED))), ["delete b!"], why="1 failed"),
+    Case("a failed machine goes, so that it is replaced",
+         seen(2, found=(*members("a"), member("b", FAILED))), ["delete b"], why="1 failed"),
     Case("failed machines go even when some are missing",
-         seen(3, found=(*members("a"), member("b", FAILED))), ["create 1", "delete b!"]),
-    Case("a victim of scaling down goes whatever its phase is by then",
+         seen(3, found=(*members("a"), member("b", FAILED))), ["create 1", "delete b"]),
+    Case("a victim of scaling down goes, failed or not",
          seen(0, found=(member("b", FAILED),)), ["delete b"]),
     Case("a preserved failed machine stays until its time has come",
          seen(1, found=(member("b", FAILED, preserved_until=NOW + 60),)), [], 60.0),
     Case("a preservation that is over does not help",
-         seen(1, found=(member("b", FAILED, preserved_until=NOW - 1),)), ["delete b!"]),
+         seen(1, found=(member("b", FAILED, preserved_until=NOW - 1),)), ["delete b"]),
     Case("a wish to preserve is honoured before the preservation has begun",
          seen(1, found=(member("b", FAILED, preserving=True),)), []),
     # the autoscaler
@@ -216,3 +225,42 @@ def test_names_are_all_different_and_never_taken() -> None:
     second = new_names(seen(200, taken=frozenset(first[:50])))
     assert not set(second) & set(first[:50])
     assert all(name.startswith("ms-") and len(name) == 8 for name in first)
+
+
+OWNED = OwnerReference(
+    api_version="machine.sapcloud.io/v1alpha1",
+    kind="MachineDeployment",
+    name="md",
+    uid="md-uid",
+    controller=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("goal", "uid", "deleting", "contradicts"),
+    [
+        pytest.param("3", "md-uid", False, False, id="a size for the deployment's own wish is right"),
+        pytest.param("7", "md-uid", False, True, id="a size for another wish is not"),
+        pytest.param("", "md-uid", False, False, id="a size without a mark is nobody's but the set's"),
+        pytest.param("7", "other", False, False, id="another deployment of the name has no say"),
+        pytest.param("7", "md-uid", True, False, id="a deployment that goes wants nothing any more"),
+    ],
+)
+def test_a_size_is_for_a_wish(goal: str, uid: str, deleting: bool, contradicts: bool) -> None:
+    marks = {names.DESIRED_REPLICAS_ANNOTATION: goal} if goal else {}
+    found = machine_set(annotations=marks, owner_references=(OWNED,))
+    gone = T0 if deleting else None
+    meta = ObjectMeta(name="md", namespace="ns", uid=uid, deletion_timestamp=gone)
+    template = MachineTemplateSpec(spec=SPEC)
+    deployment = MachineDeployment(metadata=meta, spec=MachineDeploymentSpec(replicas=3, template=template))
+    assert bool(outdated(found, deployment)) == contradicts
+    assert not outdated(found, None)
+
+
+def test_a_set_waits_for_a_new_size_but_not_for_ever() -> None:
+    memory = Memory()
+    pauses = [
+        memory.pause(word, at, 5.0)
+        for word, at in (("a", 0.0), ("a", 2.0), ("b", 4.0), ("b", 9.0), ("", 9.0))
+    ]
+    assert pauses == [Pause("a", 5.0), Pause("a", 3.0), Pause("b", 5.0), None, None]

@@ -245,6 +245,23 @@ async def test_a_leader_steps_down_when_another_holds_the_lease(server):
     assert server.lease.spec.holder_identity == "two"
 
 
+async def test_a_leader_that_is_asked_to_step_down_is_gone_before_another_leads(server):
+    first, second = candidate(server, "one"), candidate(server, "two")
+    one = asyncio.create_task(first.run(forever))
+    await asyncio.sleep(1)
+    two = asyncio.create_task(second.run(forever))
+    await asyncio.sleep(1)
+    cleared = structs.replace(server.lease.spec, holder_identity=None)
+    server.replace(structs.replace(server.lease, spec=cleared))
+    for _ in range(60):
+        await asyncio.sleep(1)
+        assert not (first.leading and second.leading)
+    assert second.leading
+    with pytest.raises(LostLease, match="held by nobody"):
+        await one
+    await settle(two)
+
+
 async def test_a_vanished_lease_is_not_taken_before_its_holder_must_have_noticed(server):
     one = asyncio.create_task(candidate(server, "one").run(forever))
     second = candidate(server, "two")

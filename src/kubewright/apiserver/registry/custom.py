@@ -105,9 +105,10 @@ def warnings(crd: Object) -> list[str]:
     found: list[str] = []
     for version in crd.get("spec", {}).get("versions") or ():
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        formats = {part["format"] for part in _parts(schema) if isinstance(part.get("format"), str)}
+        parts = list(_parts(schema))
+        formats = {part["format"] for part in parts if isinstance(part.get("format"), str)}
         found += [f'unrecognized format "{name}"' for name in sorted(formats - KNOWN)]
-        if count := sum(len(part.get(_RULES) or ()) for part in _parts(schema)):
+        if count := sum(len(part.get(_RULES) or ()) for part in parts):
             name = version.get("name")
             found.append(f"version {name}: {count} {_RULES} rules are stored but not enforced by this server")
     return list(dict.fromkeys(found))

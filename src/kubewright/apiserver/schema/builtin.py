@@ -2,7 +2,7 @@
 
 Theory.      Built-in kinds share their definitions: a PodSpec is in six kinds. Definitions are read
              and tied into nodes once for all kinds; a kind's validator is compiled from the
-             definitions it reaches, when its first object comes.
+             definitions it reaches, when its first object comes, once for all servers of a process.
 Invariants.  Loading this module reads no file. The file is read once.
 Called by    ``registry.builtin``; ``http.openapi`` asks for ``components``.
 """
@@ -130,6 +130,14 @@ def _checked(name: str, *, strict: bool) -> dict[str, Any]:
     return schema
 
 
+@cache
+def _validator(name: str, *, strict: bool) -> jsonschema_rs.Draft4Validator:
+    """In draft 4, as in Go, ``3.0`` is no integer."""
+    defs = {each: _checked(each, strict=strict) for each in closure(name)}
+    schema = {"$ref": f"#/$defs/{name}", "$defs": defs}
+    return jsonschema_rs.Draft4Validator(schema, pattern_options=PATTERNS, **OPTIONS)
+
+
 class BuiltinSchema(Compiled):
     """The schema of one built-in kind, by the name of its definition, e.g. ``apps.v1.Deployment``."""
 
@@ -142,17 +150,11 @@ class BuiltinSchema(Compiled):
 
     @cached_property
     def strict(self) -> jsonschema_rs.Draft4Validator:
-        return self._validator(strict=True)
+        return _validator(self.name, strict=True)
 
     @cached_property
     def loose(self) -> jsonschema_rs.Draft4Validator:
-        return self._validator(strict=False)
-
-    def _validator(self, *, strict: bool) -> jsonschema_rs.Draft4Validator:
-        """In draft 4, as in Go, ``3.0`` is no integer."""
-        defs = {name: _checked(name, strict=strict) for name in closure(self.name)}
-        schema = {"$ref": f"#/$defs/{self.name}", "$defs": defs}
-        return jsonschema_rs.Draft4Validator(schema, pattern_options=PATTERNS, **OPTIONS)
+        return _validator(self.name, strict=False)
 
     def decode_error(self, obj: Object) -> str | None:
         if self.strict.is_valid(obj):

@@ -2,15 +2,17 @@
 
 Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says decides over spec, status and every
              other field; ``apiVersion``, ``kind`` and ``metadata`` are known everywhere. Metadata is
-             typed, as it is in built-in kinds.
+             typed, as it is in built-in kinds. A definition is compiled when it is checked, again when
+             it is served, and again in every server of a process; so validators are kept by content.
 Called by    ``registry.custom``.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jsonschema_rs
+import orjson
 
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import builtin, decode, walk
@@ -22,6 +24,8 @@ from kubewright.apiserver.schema.normal import normal
 
 OpenApi = Mapping[str, Any]
 _META = "meta.v1.ObjectMeta"
+_KEPT = 64
+"""How many validators are kept for schemas that come again: strict and loose ones of some thirty kinds."""
 
 
 class Structural(Compiled):
@@ -55,16 +59,7 @@ class Structural(Compiled):
         return self._validator(strict=False)
 
     def _validator(self, *, strict: bool) -> jsonschema_rs.Draft202012Validator:
-        root = normal(self.source, strict=strict)
-        if self.envelope:
-            meta = {"$ref": f"#/$defs/{_META}"} if strict else {"type": "object"}
-            known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
-            root["properties"] = root.get("properties", {}) | known
-        if strict:
-            root["$defs"] = {
-                name: normal(builtin.definition(name), strict=True) for name in builtin.closure(_META)
-            }
-        return jsonschema_rs.Draft202012Validator(root, pattern_options=PATTERNS, **OPTIONS)
+        return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
     def validate(self, obj: Object) -> list[Cause]:
         return [*super().validate(obj), *duplicates(self.node, obj)]
@@ -89,3 +84,18 @@ class Structural(Compiled):
 
     def components(self) -> Mapping[str, Mapping[str, Any]]:
         return {name: builtin.described(name) for name in builtin.closure(_META)}
+
+
+@lru_cache(maxsize=_KEPT)
+def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.Draft202012Validator:
+    """The validator of a schema, given as JSON."""
+    root = normal(orjson.loads(source), strict=strict)
+    if envelope:
+        meta = {"$ref": f"#/$defs/{_META}"} if strict else {"type": "object"}
+        known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
+        root["properties"] = root.get("properties", {}) | known
+    if strict:
+        root["$defs"] = {
+            each: normal(builtin.definition(each), strict=True) for each in builtin.closure(_META)
+        }
+    return jsonschema_rs.Draft202012Validator(root, pattern_options=PATTERNS, **OPTIONS)

@@ -146,12 +146,14 @@ class Actor:
         return None
 
     async def _delete(self, machine_set: MachineSet) -> KubewrightError | None:
-        meta = machine_set.metadata
+        """Exactly what was read: a set that was let go since, to be kept, must not go with its deployment."""
+        meta, version = machine_set.metadata, machine_set.metadata.resource_version
+        key = Key(meta.namespace, meta.name)
         try:
-            await self._client.delete(MACHINE_SET, Key(meta.namespace, meta.name), uid=meta.uid)
+            await self._client.delete(MACHINE_SET, key, uid=meta.uid, resource_version=version)
         except NotFound:
             return None
-        except Conflict:  # another one of its name, or the server's own storage: nothing else would wake us
+        except Conflict:  # it is another one by now: nothing else would wake us
             return Stale(f"set {meta.name} could not be deleted as it was seen")
         except KubewrightError as error:
             return error

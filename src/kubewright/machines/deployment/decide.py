@@ -64,7 +64,7 @@ def hold(seen: Seen) -> Plan:
         return Plan()
     held = tuple(names.with_finalizer(meta.finalizers, names.FINALIZER))
     after = structs.replace(seen.written, metadata=structs.replace(meta, finalizers=held))
-    return Plan((Change(after),), again=True)
+    return Plan((Change(after),), again=True, because="it has no finalizer of ours yet")
 
 
 def claim(seen: Seen) -> Plan:
@@ -81,9 +81,11 @@ def mark_victims(seen: Seen) -> Plan:
     members = (member for found in seen.members.values() for member in found)
     found = victims(annotations, members, seen.now)
     steps: list[Step] = [MarkVictims(found.marks)] if found.marks else []
+    reasons = [f"the autoscaler chose {', '.join(m.member.name for m in found.marks)}"] if found.marks else []
     if found.text != annotations.get(names.TRIGGER_DELETION_ANNOTATION, ""):
         steps.append(Change(_annotated(seen, names.TRIGGER_DELETION_ANNOTATION, found.text)))
-    return Plan(tuple(steps), again=bool(steps))
+        reasons.append("the autoscaler's list names machines that are gone or going")
+    return Plan(tuple(steps), again=bool(steps), because="; ".join(reasons))
 
 
 def roll_back(seen: Seen) -> Plan:
@@ -128,11 +130,12 @@ def resize(seen: Seen) -> Plan:
             case _:
                 assert_never(intent)
     changes = [ChangeSet(s, wanted[s.metadata.name]) for s in seen.sets if wanted[s.metadata.name] != s]
+    handed = "its sets get what changed" if changes and not sizes.intents else ""
     steps = [*changes, *steps]
     if seen.current is not None:
         current = wanted[seen.current.metadata.name]
         steps += _numbered(seen, revision_of(current.metadata.annotations).number)
-    return Plan(tuple(steps), because=sizes.because)
+    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, handed))))
 
 
 def forget(seen: Seen) -> Plan:
@@ -142,7 +145,7 @@ def forget(seen: Seen) -> Plan:
     surplus = forgettable(seen.fleet.old, seen.written.spec.revision_history_limit)
     sets = tuple(seen.named(group.name) for group in surplus)
     return (
-        Plan((DeleteSets(sets),), because=f"{len(sets)} old sets beyond the history limit")
+        Plan((DeleteSets(sets),), because=f"old sets beyond the history limit: {len(sets)}")
         if sets
         else Plan()
     )
@@ -161,7 +164,7 @@ def _retire(seen: Seen) -> Plan:
     if not seen.sets:
         return Plan((LetGo(),), because="no set is left")
     living = tuple(each for each in seen.sets if not each.metadata.deleting)
-    return Plan((DeleteSets(living),) if living else (), because=f"{len(seen.sets)} sets are left")
+    return Plan((DeleteSets(living),) if living else (), because=f"sets left: {len(seen.sets)}")
 
 
 def _wanted(seen: Seen, sizes: Sizes, revision: int) -> dict[str, MachineSet]:

@@ -25,6 +25,7 @@ from kubewright.machines.machineset.observe import read_selector
 from kubewright.rollout.model import Fleet, Group
 from kubewright.rollout.order import in_line, mcm_ranking
 from kubewright.rollout.planner import Recreate, RollingUpdate, Strategy
+from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
 from kubewright.wire.gvk import Key
 
@@ -89,6 +90,17 @@ class Seen:
         return Fleet(self.written.metadata.name, spec.replicas, chosen, tuple(old), spec.paused)
 
     @cached_property
+    def counts(self) -> Counts:
+        """The deployment in numbers; machines that are leaving still are replicas."""
+        machines = [member for found in self.members.values() for member in found]
+        return Counts(
+            replicas=len(machines),
+            updated=len(self.members_of(self.current)) if self.current else 0,
+            ready=sum(member.alive and member.ready for member in machines),
+            available=sum(sum(group.line) for group in self.groups.values()),
+        )
+
+    @cached_property
     def strategy(self) -> Strategy:
         """How old machines give way; call it only on a valid deployment."""
         strategy = self.deployment.spec.strategy
@@ -146,7 +158,7 @@ def observe(written: MachineDeployment, sets: Informer[MachineSet], census: Cens
         orphans=tuple(
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),
-        members={each.metadata.uid: tuple(census.owned_by(each.metadata.uid)) for each in ours},
+        members={each.metadata.uid: census.owned_by(each.metadata.uid) for each in ours},
         doubted={each.metadata.uid: census.doubted(each.metadata.uid) for each in ours},
         selector_problem=problem,
     )
@@ -158,12 +170,15 @@ def group_of(machine_set: MachineSet, members: tuple[Member, ...], now: float, d
     ``doubted`` machines may exist, though nobody has seen them: they take up room, and serve nobody.
     """
     meta, patience = machine_set.metadata, machine_set.spec.min_ready_seconds
-    line = in_line([member for member in members if member.alive], mcm_ranking(now))
+    line = [member for member in members if member.alive]
+    up = [member.available_at(now, patience) for member in line]
+    if any(up) and not all(up):  # else all orders look the same, and this one is spared the sorting
+        up = [member.available_at(now, patience) for member in in_line(line, mcm_ranking(now))]
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else machine_set.spec.replicas,
-        line=tuple(member.available_at(now, patience) for member in line),
+        line=tuple(up),
         leaving=len(members) - len(line) + doubted,
         goal=_number(meta.annotations, names.DESIRED_REPLICAS_ANNOTATION),
         ceiling=_number(meta.annotations, names.MAX_REPLICAS_ANNOTATION),

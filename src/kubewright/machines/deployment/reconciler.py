@@ -32,6 +32,7 @@ from kubewright.machines.deployment.observe import Seen, observe
 from kubewright.machines.deployment.settings import DeploymentSettings
 from kubewright.machines.deployment.status import News, deployment_status, next_look
 from kubewright.machines.deployment.steps import LetGo
+from kubewright.machines.machineset.act import exactly
 from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member
 from kubewright.machines.machineset.observe import read_selector
 from kubewright.machines.machineset.pace import Pace
@@ -80,6 +81,7 @@ class MachineDeployments:
         self._doubts = Doubts(client, self.deployments, self.sets)
         self._actor = Actor(client, recorder, self._doubts, self.settings.concurrency)
         self._paces: dict[Key, Pace] = {}
+        self._reporting: set[Key] = set()
         self._told: dict[Key, tuple[str, str]] = {}
 
     async def reconcile(self, key: Key) -> Result:
@@ -126,13 +128,20 @@ class MachineDeployments:
         now = self._clock.monotonic()
         if (due := pace.wait(now)) > 0:
             return result.sooner(Result.later(due))
-        pace.wrote(now)
-        body: dict[str, Any] = {"metadata": {"uid": seen.written.metadata.uid}, "status": patch}
+        body: dict[str, Any] = {"metadata": exactly(seen.written.metadata), "status": patch}
+        self._reporting.add(key)
         try:
             await self._client.patch(MACHINE_DEPLOYMENT, key, body, subresource="status")
         except NotFound:
             return Result.done()
+        finally:
+            self._reporting.discard(key)
+        pace.wrote(now)  # not before: a refused write must not look like a good pass
         return result
+
+    def when_it_matters(self, change: Change[MachineDeployment]) -> Iterable[Key]:
+        """Not for a status while we write it: that pass knows. What others write there is corrected."""
+        return () if change.key in self._reporting and _of_status_alone(change) else (change.key,)
 
     def _complain(self, seen: Seen) -> None:
         """Tell of a deployment that breaks the rules, once per set of broken rules."""
@@ -161,15 +170,26 @@ def controller_of(
     controller = Controller(
         "machinedeployment", deployments, clock, workers=settings.workers, metrics=metrics
     )
-    controller.watches(deployments.deployments, _own_change)
-    controller.watches(deployments.sets, lambda change: _of_set(deployments.deployments, change))
+    controller.watches(deployments.deployments, deployments.when_it_matters)
+    controller.watches(
+        deployments.sets,
+        lambda change: _of_set(deployments.deployments, change),
+        gather=lambda change: deployments.census.patience(0.0, _uid(change)),
+    )
 
     def told(before: Member | None, after: Member | None) -> None:
+        owners = [member.owner_uid for member in (before, after) if member is not None]
+        wait = deployments.census.patience(settings.gather_seconds, *owners)
         for key in sorted(deployments_of(deployments, before, after), key=str):
-            controller.enqueue(key, "a machine has changed", after=settings.gather_seconds)
+            controller.enqueue(key, "a machine has changed", after=wait)
 
     deployments.census.listen(told)
     return controller
+
+
+def _uid(change: Change[MachineSet]) -> str:
+    header = change.new or change.old
+    return header.uid if header is not None else ""
 
 
 def deployments_of(deployments: MachineDeployments, before: Member | None, after: Member | None) -> set[Key]:
@@ -185,12 +205,11 @@ def deployments_of(deployments: MachineDeployments, before: Member | None, after
     return found
 
 
-def _own_change(change: Change[MachineDeployment]) -> Iterable[Key]:
-    """Not for a status that we wrote ourselves."""
+def _of_status_alone(change: Change[MachineDeployment]) -> bool:
     before, after = change.before(), change.after()
     if before is None or after is None or before.metadata.uid != after.metadata.uid:
-        return (change.key,)
-    return () if _same_but_status(before, after) else (change.key,)
+        return False
+    return _same_but_status(before, after)
 
 
 def _of_set(deployments: Informer[MachineDeployment], change: Change[MachineSet]) -> set[Key]:

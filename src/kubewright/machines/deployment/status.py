@@ -53,7 +53,7 @@ Conditions = dict[str, MachineDeploymentCondition]
 
 def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
     """The status as it should be now."""
-    before, counts = seen.written.status, counts_of(seen)
+    before, counts = seen.written.status, seen.counts
     conditions: Conditions = {condition.type: condition for condition in before.conditions}
     if not seen.deleting:
         if not seen.problem:
@@ -75,27 +75,12 @@ def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
     )
 
 
-def counts_of(seen: Seen) -> Counts:
-    """The deployment in numbers; machines that are leaving still are replicas."""
-    time = seen.now.timestamp()
-    return Counts(
-        replicas=sum(len(found) for found in seen.members.values()),
-        updated=len(seen.members_of(seen.current)) if seen.current else 0,
-        ready=sum(member.alive and member.ready for member in _members(seen)),
-        available=sum(
-            member.available_at(time, machine_set.spec.min_ready_seconds)
-            for machine_set in seen.sets
-            for member in seen.members_of(machine_set)
-        ),
-    )
-
-
 def next_look(seen: Seen) -> float | None:
     """Seconds until time alone changes the status: a machine ready for long enough, a deadline over."""
     time = seen.now.timestamp()
     waits = [until_available(seen.members_of(each), each.spec.min_ready_seconds, time) for each in seen.sets]
     known = next((c for c in seen.written.status.conditions if c.type == ConditionType.PROGRESSING), None)
-    if not seen.written.spec.paused and not is_complete(counts_of(seen), seen.written.spec.replicas):
+    if not seen.written.spec.paused and not is_complete(seen.counts, seen.written.spec.replicas):
         waits.append(seconds_left(_last_report(known), (time, seen.written.spec.progress_deadline_seconds)))
     return min((wait for wait in waits if wait is not None), default=None)
 

@@ -14,7 +14,7 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
              Every plan says why (``because``); every wait says until when (``wake``).
 
 Files        ``observe``   everything that is known of one machine, as one frozen picture (``Seen``)
-             ``look``      makes the picture; ``caches`` is what it reads from
+             ``look``      makes the picture, from ``caches``, and ``moments``: what began before our eyes
              ``creation``  ``health``  ``deletion``   the decisions, pure: (Seen, now) -> Plan
              ``decide``    which of them apply, in which order
              ``steps``     the closed set of effects, and the Plan that carries them

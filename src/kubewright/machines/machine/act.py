@@ -1,9 +1,9 @@
 """Perform a plan: the only file that writes about one machine.
 
 Theory.      Steps run in order and stop at the first failure; the status is written after them,
-             in one patch, when it says something new. Every patch names the uid of what was
-             seen, so a namesake that was made meanwhile is never touched; where a list is
-             replaced as a whole (finalizers), it also names the version.
+             in one patch, when it says something new. Every patch of the machine names the uid and
+             the version of what was seen: a namesake that was made meanwhile is never touched, and
+             a patch that the network delivers a minute late changes nothing.
 Invariants.  No PUT. No step waits for a cloud or a pod. A refused eviction is not an error.
              An event is told when the status has news, not each time that the same is seen.
 Called by    ``reconciler.Machines``.
@@ -15,8 +15,9 @@ from typing import Any, assert_never
 
 from kubewright.api.core import NODE, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.api.meta import ObjectMeta
+from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.kube.patches import merge_patch, with_uid
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.look import Notes
@@ -49,6 +50,12 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
 
+class NodeGone(KubewrightError):
+    """The node that was seen is no longer there: end the pass and look again."""
+
+    retry: Retry = After(0.2)
+
+
 class Actor:
     """Performs plans on both clusters."""
 
@@ -62,38 +69,38 @@ class Actor:
 
     async def perform(self, seen: Seen, plan: Plan, notes: Notes) -> Result:
         """All steps, then the status; raises what the API server or network said no with."""
+        latest = seen.machine.metadata
         for step in plan.steps:
             if isinstance(step, NodeStep):
                 await self._on_node(seen, step, notes)
             else:
-                await self._on_machine(seen, step)
-        news = await self._report(seen, plan)
+                latest = await self._on_machine(seen, step) or latest
+        news = await self._report(seen, plan, latest)
         if plan.warning is not None and (news or plan.report is None):
             self._recorder.event(seen.machine, *plan.warning, warning=True)
         return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
 
-    async def _on_machine(self, seen: Seen, step: MachineStep) -> None:
-        machine = seen.machine
+    async def _on_machine(self, seen: Seen, step: MachineStep) -> ObjectMeta | None:
+        """One step; answers what the machine's metadata are then, if they changed."""
+        machine, meta = seen.machine, seen.machine.metadata
         match step:
             case Adorn(patch):
-                await self._patch(machine, {"metadata": {**patch, **_exactly(machine.metadata)}})
+                return await self._patch(meta, {"metadata": patch})
             case Call(verb):
                 self._call(seen, verb)
             case Record(found):
                 labels = {names.NODE_LABEL: found.node_name}
-                await self._patch(
-                    machine, {"metadata": {"labels": labels}, "spec": {"providerID": found.provider_id}}
-                )
+                known = {"metadata": {"labels": labels}, "spec": {"providerID": found.provider_id}}
+                return await self._patch(meta, known)
             case DropToken():
                 await self._requests.drop_token(machine)
             case Release():
-                left = names.without_finalizer(machine.metadata.finalizers, names.FINALIZER)
+                left = names.without_finalizer(meta.finalizers, names.FINALIZER)
                 with suppress(NotFound):
-                    await self._patch(
-                        machine, {"metadata": {"finalizers": left, **_exactly(machine.metadata)}}
-                    )
+                    await self._patch(meta, {"metadata": {"finalizers": left}})
             case _:
                 assert_never(step)
+        return None
 
     async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
         match step:
@@ -104,7 +111,7 @@ class Actor:
             case MarkTerminating(patch):
                 await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
-                await self._drain(drain, notes)
+                await self._drain(seen, drain, notes)
             case ReleaseVolumes(attachments):
                 for name in attachments:
                     with suppress(NotFound):
@@ -115,26 +122,36 @@ class Actor:
             case _:
                 assert_never(step)
 
-    async def _report(self, seen: Seen, plan: Plan) -> bool:
+    async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
         """Write the status that should stand; whether that was news."""
         if any(isinstance(step, Release) for step in plan.steps):
             return False
         after = machine_status(seen, plan.report, self._clock.now())
         patch = merge_patch(seen.machine.status, after)
         if patch:
-            await self._patch(seen.machine, {"status": patch}, subresource="status")
+            await self._patch(latest, {"status": patch}, subresource="status")
         return bool(patch)
 
-    async def _patch(self, machine: Machine, body: dict[str, Any], **how: Any) -> None:
-        meta = machine.metadata
-        await self._control.patch(MACHINE, Key(meta.namespace, meta.name), with_uid(body, meta.uid), **how)
+    async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
+        """Write to the machine exactly as it was seen: a network may deliver what we gave up long ago."""
+        exactly = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {**body, "metadata": {**body.get("metadata", {}), **exactly}}
+        written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), body, **how)
+        return written.metadata
 
     async def _mark(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
-        """Patch the node. One that went meanwhile needs no marks: its going wakes us."""
+        """Patch the node.
+
+        Raises:
+            NodeGone: it went meanwhile, and the cache will show it. Looking again at once would see
+                it still, and again, for as long as the watch is late.
+        """
         assert seen.node is not None
         meta = seen.node.metadata
-        with suppress(NotFound):
+        try:
             await self._target.patch(NODE, Key("", meta.name), with_uid(patch, meta.uid), **how)
+        except NotFound:
+            raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
 
     async def _sync(self, seen: Seen, patch: Mapping[str, Any]) -> None:
         """A template that no node can have (a label with blanks) must not keep the machine from living."""
@@ -154,8 +171,8 @@ class Actor:
             inputs=seen.inputs,
         )
 
-    async def _drain(self, plan: DrainPlan, notes: Notes) -> None:
-        outcome = await drains.run(plan, self._target, now=self._clock.now(), tries=notes.tries)
+    async def _drain(self, seen: Seen, plan: DrainPlan, notes: Notes) -> None:
+        outcome = await drains.run(plan, self._target, now=seen.now, tries=notes.tries)
         notes.tries = outcome.tries
         notes.refusal = next(iter(outcome.refused.values()), "")
 
@@ -166,8 +183,3 @@ class Actor:
                 freed = {"metadata": {"uid": step.uid, "finalizers": list(step.finalizers) or None}}
                 await self._target.patch(NODE, key, freed)
             await self._target.delete(NODE, key, uid=step.uid)
-
-
-def _exactly(meta: ObjectMeta) -> dict[str, str]:
-    """The precondition of a write that depended on what was read."""
-    return {"uid": meta.uid, "resourceVersion": meta.resource_version}

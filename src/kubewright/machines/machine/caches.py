@@ -53,6 +53,11 @@ class Caches:
         self.attachments.index("node", lambda a: _known(a.spec.node_name))
         self.classes.index("secret", lambda c: (str(key) for key in secret_keys(c)))
 
+    def blind(self, now: float, longest: float) -> str:
+        """Which cluster has not been seen for more than ``longest`` seconds; empty if none."""
+        clusters = {"control": self.machines.sight, "target": self.nodes.sight}
+        return next((name for name, sight in clusters.items() if sight.blind(now) > longest), "")
+
     def node_of(self, machine: Machine) -> Node | None:
         """The machine's node, once it has joined."""
         name, wanted = names.node_name(machine.metadata.labels), machine.spec.provider_id
@@ -106,7 +111,7 @@ class Caches:
         """How many machines of a group are on their way out or in."""
         sets = (self.sets.header(key) for key in self.sets.keys_by("owner", group))
         owners = [header.uid for header in sets if header] or [group]
-        return sum(len(self.machines.keys_by("replacing", owner)) for owner in owners)
+        return sum(self.machines.count_by("replacing", owner) for owner in owners)
 
 
 def belongs(node: Node, machine: Machine) -> bool:

@@ -91,6 +91,10 @@ class VmCalls:
         """How it stands with the VM of the machine with this uid."""
         return self._seen.get(uid, NOTHING)
 
+    def busy(self, uid: str) -> bool:
+        """Whether a call for the machine with this uid runs, even if the machine is forgotten."""
+        return uid in self._tasks
+
     def forget(self, uid: str) -> None:
         """The machine is gone for good; a call that still runs finishes unheard."""
         self._seen.pop(uid, None)
@@ -175,15 +179,21 @@ class VmCalls:
         return VmSeen(instance=found, doubt=before.doubt)
 
     async def _find(self, request: MachineRequest) -> tuple[Instance | None, bool]:
-        """The VM and whether it is initialized. One on record is believed in where nobody can see it."""
+        """The VM and whether it is initialized. One on record is believed in where nobody can see it.
+
+        It is never made a second time; without a node's name on record there is only an error to tell.
+        """
         try:
             return await self._driver.status(request), True
         except Uninitialized as half:
             return Instance(half.provider_id, half.node_name), False
         except (NotFound, Unimplemented):
-            if request.provider_id and request.node_name:
+            if not request.provider_id:
+                return None, False
+            if request.node_name:
                 return Instance(request.provider_id, request.node_name), True
-            return None, False
+            text = f"VM {request.provider_id} is on record, and the cloud does not know it"
+            raise DriverError.of(Code.Internal, text) from None
 
     async def _look(self, request: MachineRequest, before: VmSeen) -> VmSeen:
         try:

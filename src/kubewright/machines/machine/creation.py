@@ -36,7 +36,7 @@ def adorn(seen: Seen, _now: datetime) -> Plan | None:
         patch["annotations"] = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY)}
     if not patch:
         return None
-    return Plan((Adorn(patch),), wake=timedelta(0), because="it has not our finalizer or priority yet")
+    return Plan((Adorn(patch),), wake=timedelta(0), because="it has no finalizer or priority of ours yet")
 
 
 def record_vm(seen: Seen, _now: datetime) -> Plan | None:
@@ -69,7 +69,9 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
         return _while_running(seen, now)
     if error := seen.vm.failed(Verb.ENSURE):
         return _after_failure(seen, now, error)
-    return Plan((Call(Verb.ENSURE),), wake=_until_late(seen, now), because="it has no VM on record")
+    known = seen.machine.spec.provider_id
+    because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
+    return Plan((Call(Verb.ENSURE),), wake=_until_late(seen, now), because=because)
 
 
 def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:

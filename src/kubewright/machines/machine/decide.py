@@ -14,12 +14,12 @@ from kubewright.machines.machine.creation import (
     refuse_usurped,
 )
 from kubewright.machines.machine.deletion import DELETING, Deciding
-from kubewright.machines.machine.health import follow_node
+from kubewright.machines.machine.health import follow_node, hold_still
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Deciding, ...] = (
-    adorn, record_vm, refuse_invalid, ensure_vm, refuse_usurped, follow_node,
+    adorn, record_vm, hold_still, refuse_invalid, ensure_vm, refuse_usurped, follow_node,
 )  # fmt: skip
 
 

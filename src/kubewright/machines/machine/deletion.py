@@ -58,16 +58,30 @@ def settle_creation(seen: Seen, _now: datetime) -> Plan | None:
     return None
 
 
+def bury_the_first(seen: Seen, now: datetime) -> Plan | None:
+    """A late creation has put another VM in the place of one that is gone: the node of the first is drained
+    and goes before the second is recorded, since nobody would know afterwards whose it was.
+    """
+    found, known = seen.vm.instance, seen.machine.spec.provider_id
+    if found is None or not known or known == found.provider_id:
+        return None
+    return cordon(seen, now) or drain(seen, now) or delete_node(seen, now)
+
+
 def identify(seen: Seen, now: datetime) -> Plan | None:
-    """Before a VM that may have been made is deleted: which node has it? It must be drained too."""
+    """Before a VM that may have been made is deleted: which node has it? It must be drained too.
+
+    A deletion by name would find a VM that the cloud did not show yet, and its pods with it: so a first no
+    is not enough, and an error is no answer.
+    """
     if seen.recorded or seen.doubt_until is None or not seen.can_call:
         return None
     if seen.vm.verb in (None, Verb.ENSURE):
         return Plan((Call(Verb.LOOK),), because="the cloud is asked whether there is a VM")
-    error = seen.vm.failed(Verb.LOOK)
-    if error is None or error.retry != SHORT:
-        return None
-    text = f"{UNSURE}, aborting with retry. {error}. {GETTING_STATUS}"
+    if (error := seen.vm.failed(Verb.LOOK)) is None:
+        return _doubtful(seen, now) if seen.vm.absent and not seen.vm.deleted else None
+    how = "with retry." if error.retry == SHORT else "without retry. machine code:"
+    text = f"{UNSURE}, aborting {how} {error}. {GETTING_STATUS}"
     return _again(seen, now, Call(Verb.LOOK), _failed(text, error.code.name))
 
 
@@ -75,7 +89,7 @@ def cordon(seen: Seen, _now: datetime) -> Plan | None:
     """No new pods, before the old ones are counted."""
     if not _drainable(seen) or seen.node is None or seen.node.spec.unschedulable:
         return None
-    return _with_step(Cordon(marks.cordon()), "its node takes no new pods")
+    return _with_step(Cordon(marks.cordon()), "its node should take no new pods")
 
 
 def look(seen: Seen, _now: datetime) -> Plan | None:
@@ -161,7 +175,7 @@ def release(seen: Seen, _now: datetime) -> Plan | None:
 
 Deciding = Callable[[Seen, datetime], Plan | None]
 DELETING: tuple[Deciding, ...] = (
-    settle_creation, record_vm, identify, cordon, look, drain, release_volumes,
+    settle_creation, bury_the_first, record_vm, identify, cordon, look, drain, release_volumes,
     delete_vm, delete_node, release,
 )  # fmt: skip
 

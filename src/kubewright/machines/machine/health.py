@@ -7,7 +7,11 @@ Theory.      The phase is a function of three things: the phase before, what the
              Replacing is rationed: while as many machines of the same deployment as allowed are
              being replaced, a further one stays ``Unknown`` and asks again. A node that a person
              deleted is a node that went missing: its kubelet may bring it back in time.
-Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (ration).
+             While a cluster cannot be watched nothing is concluded from what it showed last, and
+             after that the time-outs begin anew (``Seen.due``): nodes need time to report again.
+Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (ration), §9.2 (held still). Unlike
+             upstream an Unknown machine does not become Running when its cluster is back: it would
+             count as available, and nobody knows that it is.
 Called by    ``decide``, once the VM is on record.
 """
 
@@ -24,7 +28,17 @@ from kubewright.nodes import marks
 ASK_AGAIN = timedelta(seconds=5)
 """How soon a machine that waits for its turn to be replaced asks again."""
 
+LOOK_AGAIN = timedelta(seconds=30)
+"""How soon a machine that is held still is looked at again."""
+
 PENDING_TEXT = "VM created on cloud provider. Waiting for node registration"
+
+
+def hold_still(seen: Seen, _now: datetime) -> Plan | None:
+    """What was seen last is old: nothing is begun, and nobody is given up, until we see again."""
+    if not seen.blind:
+        return None
+    return Plan(wake=LOOK_AGAIN, because=f"the {seen.blind} cluster cannot be watched")
 
 
 def follow_node(seen: Seen, now: datetime) -> Plan:
@@ -33,6 +47,7 @@ def follow_node(seen: Seen, now: datetime) -> Plan:
     steps: list[Step] = []
     if seen.node is not None and (patch := marks.sync_node(seen.node, seen.machine)):
         steps.append(SyncNode(patch))
+        because += "; the node lacks what the machine says of it"
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DropToken())
@@ -94,8 +109,7 @@ def _well(seen: Seen) -> Report:
     machine = seen.machine
     last = machine.status.last_operation
     if last.type in ("", OperationType.CREATE) and last.state != OperationState.SUCCESSFUL:
-        born = machine.metadata.creation_timestamp or seen.now
-        took = format_duration(timedelta(seconds=(seen.now - born) // timedelta(seconds=1)))
+        took = format_duration(timedelta(seconds=(seen.now - seen.born) // timedelta(seconds=1)))
         text = f"Machine {machine.metadata.name} successfully joined the cluster in {took}"
         return Report(Phase.RUNNING, OperationType.CREATE, OperationState.SUCCESSFUL, text)
     text = f"Machine {machine.metadata.name} successfully re-joined the cluster"
@@ -119,9 +133,7 @@ def _unwell(seen: Seen, now: datetime) -> Verdict:
     """Unknown: Failed after the health timeout, when it is this machine's turn."""
     if seen.machine.spec.disable_health_timeout:
         return None, None, "it is unwell, and its health timeout is disabled"
-    status = seen.machine.status
-    since = status.current_status.last_update_time or status.last_operation.last_update_time or now
-    left = since + seen.health_timeout - now
+    left = seen.due(seen.turned, seen.health_timeout) - now
     if left >= timedelta(0):
         return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
     name = seen.machine.metadata.name

@@ -11,8 +11,11 @@ Called by    ``reconciler.Machines``. What it finds is ``observe.Seen``.
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import isinf
 
-from kubewright.api.core import NODE, POD, Node
+from msgspec import structs
+
+from kubewright.api.core import NODE, POD, Node, NodeCondition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
@@ -20,6 +23,7 @@ from kubewright.api.machine.validate import summary, validate_class, validate_ma
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches, ClassSeen, belongs
 from kubewright.machines.machine.calls import VmCalls, VmSeen
+from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Verb
 from kubewright.machines.parts import Parts
@@ -53,11 +57,11 @@ class Notes:
 class Looker:
     """Makes ``Seen``, and keeps the notes and claims that go with it."""
 
-    def __init__(self, parts: Parts, caches: Caches, calls: VmCalls) -> None:
+    def __init__(self, parts: Parts, caches: Caches, calls: VmCalls, moments: Moments) -> None:
         self._caches = caches
         self._target = parts.target
         self._calls = calls
-        self._clock = parts.clock
+        self._moments = moments
         self._settings = parts.settings
         self._notes: dict[str, Notes] = {}
         self._claims: dict[str, str] = {}
@@ -76,6 +80,21 @@ class Looker:
         drains_now = dying and node is not None and node.spec.unschedulable and vm.verb is not Verb.DELETE
         return await self._with_pods(seen, node) if drains_now and node else seen
 
+    async def closer(self, seen: Seen) -> Seen:
+        """The same machine, with its node as the server has it: a watch may be late, or dead without a word.
+
+        Raises:
+            ApiError, TransportError: it could not be asked for, so that nothing follows from its state.
+        """
+        machine, node, name = seen.machine, None, names.node_name(seen.machine.metadata.labels)
+        if not name:
+            return seen
+        with suppress(NotFound):
+            node = await self._target.get(NODE, Key("", name))
+        if node is not None and not belongs(node, machine):
+            node = seen.node
+        return replace(seen, node=node, health=self._health_of(machine, node))
+
     def notes(self, machine: Machine) -> Notes:
         """The notes on a machine, to read and to write; they are kept while it is being deleted."""
         fresh = Notes()
@@ -92,13 +111,16 @@ class Looker:
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
         self._notes.pop(uid, None)
+        self._moments.forget(uid)
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
-        found = self._caches.class_of(machine)
+        found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
+        sight, longest = self._caches.nodes.sight, self._settings.unreachable_after.total_seconds()
         return Seen(
             machine=machine,
             settings=self._settings,
-            now=self._clock.now(),
+            now=now,
+            begun=self._moments.of(machine, node),
             vm=vm,
             node=node,
             usurped=node is None and self._caches.usurped(machine),
@@ -110,6 +132,9 @@ class Looker:
             replacing=self._replacing(machine),
             has_token=bool(found.problem) or userdata.wants_token(found.secret.get("userData", b"")),
             busy=busy,
+            sighted=_ago(now, sight.watched(moment, longest)),
+            awake=_ago(now, sight.awake(moment)),
+            blind=self._caches.blind(moment, longest),
         )
 
     def _health_of(self, machine: Machine, node: Node | None) -> health.Health:
@@ -119,7 +144,7 @@ class Looker:
 
     def _doubt_until(self, machine: Machine, vm: VmSeen) -> datetime | None:
         born = machine.metadata.creation_timestamp
-        if _recorded(machine) and born is not None and born + LONGEST_CREATION < self._clock.now():
+        if _recorded(machine) and born is not None and born + LONGEST_CREATION < self._moments.now():
             return None
         ours = born is not None and born > self._calls.started + CLOCK_SKEW
         inherited = None if ours else self._calls.started
@@ -156,7 +181,7 @@ class Looker:
             timeout=seen.drain_timeout,
             max_retries=seen.max_evict_retries,
             force=names.force_deletion(seen.machine.metadata.labels),
-            conditions=node.status.conditions,
+            conditions=_as_shown(node, seen.begun.shown),
             tries=notes.tries,
         )
         if drain.done and notes.drained_since is None:
@@ -168,6 +193,18 @@ class Looker:
             drained_since=notes.drained_since,
             attachments=self._caches.attached(node),
         )
+
+
+def _ago(now: datetime, seconds: float) -> datetime | None:
+    """So many seconds before; None for endless."""
+    return None if isinf(seconds) else now - timedelta(seconds=seconds)
+
+
+def _as_shown(node: Node, since: datetime | None) -> tuple[NodeCondition, ...]:
+    """A node's conditions, dated by our own clock if they became what they are before our eyes."""
+    if since is None:
+        return node.status.conditions
+    return tuple(structs.replace(each, last_transition_time=since) for each in node.status.conditions)
 
 
 def _problem(machine: Machine, found: ClassSeen) -> str:

@@ -15,6 +15,7 @@ from kubewright.api.machine.names import OperationState, Phase, TerminatingReaso
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.calls import NOTHING, VmSeen
+from kubewright.machines.machine.moments import Begun
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.health import Health
@@ -23,10 +24,17 @@ REPORT_AT_LATEST = timedelta(seconds=10)
 """However busy we are, a state that lasts this long is reported."""
 
 
+EVIDENCE = timedelta(minutes=1)
+"""For how long a process must have seen for itself that a machine is unwell before it gives it up: the server
+of its node may have been away until a moment before our start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One machine and all that decides about it.
 
+    ``now``          on a clock that does not step (``base.clock.SteadyClock``)
+    ``begun``        what of the machine began before our eyes, on the same clock
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
     ``can_call``     the class is there, so that the driver can be called
     ``inputs``       changes whenever what a cloud is told does: class, secrets
@@ -39,11 +47,15 @@ class Seen:
     ``replacing``    how many other machines of the deployment are being replaced
     ``has_token``    there may be a bootstrap token of this machine
     ``busy``         more machines wait for us than we have hands: reports can wait
+    ``sighted``      since when nodes can be seen again, after they could not; None: they always could
+    ``awake``        since when this process sees nodes at all; None: it does not matter
+    ``blind``        which cluster has not been seen for long; empty if none
     """
 
     machine: Machine
     settings: MachineSettings
     now: datetime
+    begun: Begun = field(default_factory=Begun)
     vm: VmSeen = NOTHING
     node: Node | None = None
     health: Health = field(default_factory=Health)
@@ -59,6 +71,9 @@ class Seen:
     replacing: int = 0
     has_token: bool = False
     busy: bool = False
+    sighted: datetime | None = None
+    awake: datetime | None = None
+    blind: str = ""
 
     @property
     def phase(self) -> Phase:
@@ -81,7 +96,25 @@ class Seen:
     @property
     def creation_deadline(self) -> datetime:
         """When a machine that has not joined is given up."""
-        return (self.machine.metadata.creation_timestamp or self.now) + self.creation_timeout
+        return self.due(self.born, self.creation_timeout)
+
+    @property
+    def born(self) -> datetime:
+        """When the machine was made."""
+        return self.begun.born or self.machine.metadata.creation_timestamp or self.now
+
+    @property
+    def turned(self) -> datetime:
+        """Since when the machine is in its phase."""
+        status = self.machine.status
+        written = status.current_status.last_update_time or status.last_operation.last_update_time
+        return self.begun.turned or written or self.now
+
+    def due(self, since: datetime, limit: timedelta) -> datetime:
+        """When something has lasted too long. What nobody could see does not count: the clock begins anew."""
+        begun = max(since, self.sighted) if self.sighted else since
+        end = begun + limit
+        return max(end, self.awake + min(limit, EVIDENCE)) if self.awake else end
 
     @property
     def health_timeout(self) -> timedelta:
@@ -98,7 +131,7 @@ class Seen:
 
     @property
     def deleted_at(self) -> datetime:
-        return self.machine.metadata.deletion_timestamp or self.now
+        return self.begun.deleted or self.machine.metadata.deletion_timestamp or self.now
 
     @property
     def forced(self) -> bool:

@@ -10,13 +10,14 @@ import structlog
 from kubewright.api.core import Node, VolumeAttachment
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.base.clock import Clock
+from kubewright.base.clock import SteadyClock
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Looker
+from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.steps import Plan
 from kubewright.machines.parts import Parts
@@ -34,13 +35,14 @@ log = structlog.get_logger(__name__)
 class Machines:
     """The reconciler of Machines. ``busy`` says that more machines wait for us than we have hands."""
 
-    def __init__(self, parts: Parts, caches: Caches, calls: VmCalls, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, parts: Parts, caches: Caches, calls: VmCalls, moments: Moments, busy: Callable[[], bool]
+    ) -> None:
         self._machines = caches.machines
-        self._looker = Looker(parts, caches, calls)
+        self._looker = Looker(parts, caches, calls, moments)
         requests = Requests(caches, parts.target, parts.clock, parts.settings.token_groups)
         self._actor = Actor(parts, requests, calls)
         self._calls = calls
-        self._clock: Clock = parts.clock
         self._busy = busy
         self._uids: dict[Key, str] = {}
 
@@ -56,12 +58,14 @@ class Machines:
         if machine is None:
             return Result.done()
         seen = await self._looker.look(machine, busy=self._busy())
-        plan = decide(seen, self._clock.now())
-        steps = [type(step).__name__ for step in plan.steps]
-        log.debug("plan", machine=str(key), because=plan.because, steps=steps)
-        if _fails(plan):
-            self._looker.claim(machine)
+        plan = decide(seen, seen.now)
         try:
+            if _fails(plan):
+                self._looker.claim(machine)  # at once: meanwhile others ask whether it is their turn
+                seen = await self._looker.closer(seen)
+                plan = decide(seen, seen.now)
+            steps = [type(step).__name__ for step in plan.steps]
+            log.debug("plan", machine=str(key), because=plan.because, steps=steps)
             return await self._actor.perform(seen, plan, self._looker.notes(machine))
         finally:
             self._looker.unclaim(uid)
@@ -82,9 +86,18 @@ def _fails(plan: Plan) -> bool:
 
 def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
     """The machine controller, listening to everything that a decision looks at."""
-    hands = parts.settings.workers
-    calls = VmCalls(parts.driver, parts.clock, lambda key: controller.enqueue(key, "the cloud answered"))
-    machines = Machines(parts, caches, calls, lambda: controller.load > BUSY)
+    hands, blind_from = parts.settings.workers, parts.settings.unreachable_after.total_seconds()
+    parts.metrics.gauge(
+        "mcm_machine_controller_frozen",
+        "1 while a cluster cannot be watched, and nothing but deletions goes on",
+        (),
+        lambda: [((), float(bool(caches.blind(parts.clock.monotonic(), blind_from))))],
+    )
+    steady = SteadyClock(parts.clock)
+    moments = Moments(steady)
+    caches.machines.subscribe(lambda change: moments.hear(change, live=caches.machines.synced))
+    calls = VmCalls(parts.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
+    machines = Machines(parts, caches, calls, moments, lambda: controller.load > BUSY)
     controller = Controller("machine", machines, parts.clock, workers=hands, metrics=parts.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))

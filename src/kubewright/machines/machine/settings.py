@@ -31,5 +31,10 @@ class MachineSettings:
     confirm_absent: timedelta = timedelta(seconds=10)
     """How long a VM whose creation nobody answered must stay unseen before we believe that there is none."""
 
+    unreachable_after: timedelta = timedelta(seconds=30)
+    """A cluster that cannot be watched for so long stops all but deletions, and clocks begin anew when it is
+    back: ``--machine-safety-apiserver-statuscheck-timeout``. Its period has no counterpart, since a watch
+    tells at once."""
+
     workers: int = 100
     """Reconciles at once. None of them waits for a cloud or a drain, so this bounds API requests only."""

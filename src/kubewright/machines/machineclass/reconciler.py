@@ -33,7 +33,7 @@ class MachineClasses:
     async def reconcile(self, key: Key) -> Result:
         found = self._caches.classes.get(key)
         if found is not None:
-            used = bool(self._caches.machines.keys_by("class", str(key)))
+            used = self._caches.machines.count_by("class", str(key)) > 0
             await hold(self._client, MACHINE_CLASS, found, names.FINALIZER, used)
         return Result.done()
 
@@ -48,7 +48,7 @@ class Secrets:
     async def reconcile(self, key: Key) -> Result:
         found = self._caches.secrets.get(key)
         if found is not None:
-            used = bool(self._caches.classes.keys_by("secret", str(key)))
+            used = self._caches.classes.count_by("secret", str(key)) > 0
             await hold(self._client, SECRET, found, names.SECRET_FINALIZER, used)
         return Result.done()
 
@@ -78,8 +78,8 @@ def _class_of(change: Change[Machine]) -> Iterable[Key]:
     """A machine's class, when the machine appears, goes, or changes class."""
     if change.old is not None and change.new is not None and change.old.generation == change.new.generation:
         return ()
-    both = (machine for machine in (change.before(), change.after()) if machine is not None)
-    return {key for m in both if (key := class_key(m))}
+    before, after = (class_key(machine) if machine else None for machine in (change.before(), change.after()))
+    return {key for key in (before, after) if key is not None} if before != after else ()
 
 
 def _secrets_of(change: Change[MachineClass]) -> Iterable[Key]:

@@ -1,9 +1,10 @@
 """Perform a MachineSet's plan: the only door through which a set's pass writes.
 
 Theory.      Each write names the uid of what was seen, and the version where the decision rests on
-             what was read: a list that is replaced as a whole, a Failed machine that may have come
-             back since. What has changed or gone meanwhile is no failure to tell of, but it ends
-             the pass with the key's backoff: the cache is behind, and only time helps.
+             what was read: a list that is replaced as a whole, a machine that was chosen to go for
+             what it was (Failed, not ready, ours) and may be another by now. What has changed or gone
+             meanwhile is no failure to tell of, but it ends the pass with the key's backoff: the
+             cache is behind, and only time helps.
 Invariants.  One machine's failure does not stop the others, but for creations (``batches``).
 Called by    ``reconciler.MachineSets``. Continues in ``making``.
 """
@@ -91,8 +92,8 @@ class Actor:
             case Create(new):
                 making = Making(self._client, self._clock, about, memory)
                 await make(making, new, self._at_once, self._recorder, outcome)
-            case Delete(members, as_seen):
-                await self._delete(about, members, as_seen, outcome)
+            case Delete(members):
+                await self._delete(about, members, outcome)
             case _:
                 assert_never(step)
 
@@ -124,14 +125,12 @@ class Actor:
 
         return await spread(members, patch, self._at_once)
 
-    async def _delete(
-        self, about: MachineSet, members: Sequence[Member], as_seen: frozenset[str], outcome: Outcome
-    ) -> None:
+    async def _delete(self, about: MachineSet, members: Sequence[Member], outcome: Outcome) -> None:
         gone: list[str] = []
 
         async def delete(member: Member) -> KubewrightError | None:
-            version = member.version if member.uid in as_seen else ""
-            call = self._client.delete(MACHINE, member.key, uid=member.uid, resource_version=version)
+            uid, version = member.uid, member.version
+            call = self._client.delete(MACHINE, member.key, uid=uid, resource_version=version)
             error = await _error_of(call)
             if error is None:
                 gone.append(member.name)

@@ -4,7 +4,8 @@ Theory.      The order of the phases is the list ``PHASES``. A phase answers ste
              pass must end there because what it did changes what the others count.
 Invariants.  No machine is made while a creation is in doubt, while the set is frozen, or before the
              set carries our finalizer. A machine that is leaving is never a replica and never a
-             victim. Of machines that are too many those die first that ``rollout.order`` says.
+             victim. Of machines that are too many those die first that ``rollout.order`` says;
+             a choice holds for what was seen, and is made anew for a machine that has changed since.
 Source       mcm.md §6.2-6.6.
 """
 
@@ -14,7 +15,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.machines.machineset.members import Member, digest, moment
 from kubewright.machines.machineset.naming import new_names
-from kubewright.machines.machineset.observe import ORPHAN_FINALIZER, Seen
+from kubewright.machines.machineset.observe import ORPHAN_FINALIZER, Pause, Seen
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
     Adopt,
@@ -64,21 +65,21 @@ def _run(phases: Iterable[Decision], seen: Seen, settings: MachineSetSettings) -
 
 def hold(seen: Seen, _settings: MachineSetSettings) -> Plan:
     """Our finalizer first: a set that vanishes leaves nobody who deletes its machines in order."""
-    return Plan() if seen.held else Plan((Hold(),))
+    return Plan() if seen.held else Plan((Hold(),), because="it has no finalizer of ours yet")
 
 
 def claim(seen: Seen, _settings: MachineSetSettings) -> Plan:
     """Adopt what matches and is nobody's; then everything must be counted anew (mcm.md §6.3)."""
     if not seen.orphans:
         return Plan()
-    return Plan((Adopt(seen.orphans),), AGAIN, f"{len(seen.orphans)} machines match and are nobody's")
+    return Plan((Adopt(seen.orphans),), AGAIN, f"machines that match and are nobody's: {len(seen.orphans)}")
 
 
 def release(seen: Seen, _settings: MachineSetSettings) -> Plan:
     """Let go of what does not match any more."""
     if not seen.strays:
         return Plan()
-    return Plan((Release(seen.strays),), because=f"{len(seen.strays)} machines match no more")
+    return Plan((Release(seen.strays),), because=f"machines that match no more: {len(seen.strays)}")
 
 
 def configure(seen: Seen, settings: MachineSetSettings) -> Plan:
@@ -96,18 +97,20 @@ def configure(seen: Seen, settings: MachineSetSettings) -> Plan:
         return Plan()
     wake = AGAIN if len(stale) > settings.burst else None
     step = Configure(tuple(stale[: settings.burst]))
-    return Plan((step,), wake, f"{len(stale)} machines have an older configuration")
+    return Plan((step,), wake, f"machines with an older configuration: {len(stale)}")
 
 
 def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
     """Make what is missing, after every doubt is settled."""
     if seen.missing <= 0:
         return Plan()
+    if seen.pause:
+        return _paused(seen.pause, f"machines missing: {seen.missing}")
     if seen.stopped:
-        return Plan(because=f"{seen.missing} machines are missing, but {seen.stopped}")
+        return Plan(because=f"machines missing: {seen.missing}, but {seen.stopped}")
     if seen.doubts:
         ask = seen.doubts[: seen.missing]
-        return Plan((Create(ask),), DOUBT_PAUSE, f"{len(seen.doubts)} creations are in doubt")
+        return Plan((Create(ask),), DOUBT_PAUSE, f"creations in doubt: {len(seen.doubts)}")
     number = min(seen.missing, settings.burst)
     taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
     step = Create(new_names(seen.machine_set.metadata, (m.uid for m in seen.members), taken, number))
@@ -117,18 +120,22 @@ def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
 
 def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
     """Delete what is too many, what has failed, and what the autoscaler chose (mcm.md §6.4)."""
-    surplus = in_line(seen.alive, mcm_ranking(seen.time))[: -seen.missing] if seen.missing < 0 else []
+    too_many = max(0, -seen.missing)
+    surplus = [] if seen.pause else in_line(seen.alive, mcm_ranking(seen.time))[:too_many]
     failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.time)]
     chosen = [member for member in seen.alive if _chosen(seen, member)]
     victims = list({member.uid: member for member in (*surplus, *chosen, *failed)}.values())
     wake = _next_expiry(seen)
     if not victims:
-        return Plan(wake=wake)
-    as_seen = frozenset(member.uid for member in failed) - {m.uid for m in (*surplus, *chosen)}
+        return (
+            _paused(seen.pause, f"machines too many: {too_many}")
+            if seen.pause and too_many
+            else Plan(wake=wake)
+        )
     counts = ((surplus, "too many"), (failed, "failed"), (chosen, "chosen by the autoscaler"))
     because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
     more = AGAIN if len(victims) > settings.burst else wake
-    return Plan((Delete(tuple(victims[: settings.burst]), as_seen),), more, because)
+    return Plan((Delete(tuple(victims[: settings.burst])),), more, because)
 
 
 PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, shrink)
@@ -144,10 +151,14 @@ def _retire(seen: Seen, settings: MachineSetSettings) -> Plan:
     if ours:
         victims = tuple(member for member in ours if not member.deleting)
         steps = (Delete(victims),) if victims else ()
-        return Plan(steps, because=f"{len(ours)} machines are left")
+        return Plan(steps, because=f"machines left: {len(ours)}")
     if seen.doubts:
         return Plan((), settings.doubt_seconds, "a creation that nobody answered may still happen")
     return Plan((LetGo(),), because="no machine is left")
+
+
+def _paused(pause: Pause, what: str) -> Plan:
+    return Plan(wake=pause.seconds, because=f"{what}, but {pause.because}")
 
 
 def _chosen(seen: Seen, member: Member) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec import to_builtins
 
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MachineSet
+from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MachineDeployment, MachineSet
 from kubewright.api.machine.validate import summary, validate_set
 from kubewright.api.meta import LabelSelector
 from kubewright.machines.machineset.members import Census, Member
@@ -30,18 +30,36 @@ ORPHAN_FINALIZER = "orphan"
 """The garbage collector is still taking our machines from us: whoever deleted the set wants to keep them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why a set neither grows nor shrinks for the moment, and for how many seconds at most."""
+
+    because: str
+    seconds: float
+
+
 @dataclass(slots=True)
 class Memory:
     """What a process remembers of one set between passes; losing it costs a request, never safety.
 
     ``doubts`` holds the names of creations that nobody answered, with the monotonic time of the
     last attempt. ``taken`` holds names that belong to strangers; ``told``, the problem of the last event.
+    ``outdated`` says how the set's size contradicts its deployment, ``since`` when that was noticed.
     """
 
     doubts: dict[str, float] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     told: str = ""
+    outdated: str = ""
+    since: float = 0.0
     pace: Pace = field(default_factory=lambda: Pace(0.0))
+
+    def pause(self, outdated: str, now: float, seconds: float) -> Pause | None:
+        """Give the deployment ``seconds`` to say its size anew; None when there is nothing to wait for."""
+        if outdated != self.outdated:
+            self.outdated, self.since = outdated, now
+        left = self.since + seconds - now
+        return Pause(outdated, left) if outdated and left > 0 else None
 
     def belongs_to_another(self, name: str) -> None:
         """Never try this name again."""
@@ -63,6 +81,7 @@ class Seen:
     problem: str = ""
     doubts: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
+    pause: Pause | None = None
 
     @property
     def time(self) -> float:
@@ -95,24 +114,54 @@ class Seen:
         return "scale-up is disabled" if names.SCALE_UP_DISABLED_LABEL in labels else ""
 
 
-def observe(machine_set: MachineSet, census: Census, memory: Memory, now: datetime) -> Seen:
+def outdated(machine_set: MachineSet, deployment: MachineDeployment | None) -> str:
+    """How the set's size contradicts what its deployment wants by now; empty when it does not.
+
+    Sizes carry the wish that they are for. One that was written for another wish, by a process that is
+    dead or by a request that took its time, would cost machines that the deployment still wants.
+    """
+    owner = machine_set.metadata.controller
+    if owner is None or deployment is None or deployment.metadata.uid != owner.uid:
+        return ""
+    wanted = deployment.spec.replicas
+    goal = names.integer(machine_set.metadata.annotations, names.DESIRED_REPLICAS_ANNOTATION, -1)
+    if goal in (-1, wanted) or deployment.metadata.deleting:
+        return ""
+    return f"its size is for a deployment of {goal} machines, which are to be {wanted} by now"
+
+
+def owner_key(machine_set: MachineSet) -> Key | None:
+    """The deployment that controls the set, if one does."""
+    owner = machine_set.metadata.controller
+    if owner is None or owner.kind != MACHINE_DEPLOYMENT.resource.kind:
+        return None
+    return Key(machine_set.metadata.namespace, owner.name)
+
+
+def observe(
+    machine_set: MachineSet, census: Census, memory: Memory, now: datetime, pause: Pause | None = None
+) -> Seen:
     """The picture of one set; names that have turned up since are no longer in doubt."""
     meta = machine_set.metadata
     selector, problem = read_selector(machine_set.spec.selector)
-    ours = census.owned_by(meta.uid)
-    for member in ours:
-        memory.doubts.pop(member.name, None)
+    for name in census.seen(meta.uid, memory.doubts):
+        del memory.doubts[name]
+    members: list[Member] = []
+    strays: list[Member] = []
+    for member in census.owned_by(meta.uid):
+        (members if selector.matches(member.labels) else strays).append(member)
     return Seen(
         machine_set,
         now,
-        members=tuple(member for member in ours if selector.matches(member.labels)),
-        strays=tuple(member for member in ours if not selector.matches(member.labels)),
+        members=tuple(members),
+        strays=tuple(strays),
         orphans=tuple(
             m for m in census.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
         ),
         problem=problem or _problem(machine_set, selector),
         doubts=tuple(memory.doubts),
         taken=frozenset(memory.taken),
+        pause=pause,
     )
 
 

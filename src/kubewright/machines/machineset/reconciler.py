@@ -10,7 +10,13 @@ from collections.abc import Iterable
 
 import structlog
 
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, MachineSet
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    MachineDeployment,
+    MachineSet,
+)
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.changes import Change
@@ -18,10 +24,19 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import merge_patch
-from kubewright.machines.machineset.act import Actor
+from kubewright.machines.machineset.act import Actor, exactly
 from kubewright.machines.machineset.decide import decide
 from kubewright.machines.machineset.members import Census, Member
-from kubewright.machines.machineset.observe import Memory, Seen, key_of, observe, read_selector
+from kubewright.machines.machineset.observe import (
+    Memory,
+    Pause,
+    Seen,
+    key_of,
+    observe,
+    outdated,
+    owner_key,
+    read_selector,
+)
 from kubewright.machines.machineset.outcome import Outcome
 from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.settings import MachineSetSettings
@@ -58,6 +73,7 @@ class MachineSets:
         self.settings = settings or MachineSetSettings()
         self.sets: Informer[MachineSet] = informers.get(MACHINE_SET)
         self.sets.index(BY_UID, lambda machine_set: (machine_set.metadata.uid,))
+        self.deployments: Informer[MachineDeployment] = informers.get(MACHINE_DEPLOYMENT)
         machines = informers.get(MACHINE)
         self.census = census or Census(machines)
         self._client = client
@@ -65,6 +81,7 @@ class MachineSets:
         self._clock = clock
         self._actor = Actor(client, machines, recorder, clock, self.settings)
         self._memories: dict[Key, tuple[str, Memory]] = {}
+        self._reporting: set[Key] = set()
 
     async def reconcile(self, key: Key) -> Result:
         machine_set = self.sets.get(key)
@@ -72,7 +89,8 @@ class MachineSets:
             self._forget(key)
             return Result.done()
         memory = self._memory(key, machine_set)
-        seen = observe(machine_set, self.census, memory, self._clock.now())
+        pause = self._pause(machine_set, memory)
+        seen = observe(machine_set, self.census, memory, self._clock.now(), pause)
         plan = decide(seen, self.settings)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, memory, plan)
@@ -84,6 +102,12 @@ class MachineSets:
         if outcome.errors:
             raise _first(outcome.errors)
         return result
+
+    def _pause(self, machine_set: MachineSet, memory: Memory) -> Pause | None:
+        key = owner_key(machine_set)
+        deployment = self.deployments.get(key) if key is not None else None
+        contradiction = outdated(machine_set, deployment)
+        return memory.pause(contradiction, self._clock.monotonic(), self.settings.wish_seconds)
 
     def _memory(self, key: Key, machine_set: MachineSet) -> Memory:
         """What is remembered of this very set. What was asked for long ago will not happen any more."""
@@ -114,15 +138,23 @@ class MachineSets:
         patch = merge_patch(machine_set.status, set_status(seen, outcome.failure))
         if not patch:
             return result
-        if (wait := memory.pace.wait(self._clock.monotonic())) > 0:
+        now = self._clock.monotonic()
+        if (wait := memory.pace.wait(now)) > 0:
             return result.sooner(Result.later(wait))
-        memory.pace.wrote(self._clock.monotonic())
-        body = {"metadata": {"uid": machine_set.metadata.uid}, "status": patch}
+        body = {"metadata": exactly(machine_set.metadata), "status": patch}
+        self._reporting.add(key)
         try:
             await self._client.patch(MACHINE_SET, key, body, subresource="status")
         except NotFound:
             return Result.done()
+        finally:
+            self._reporting.discard(key)
+        memory.pace.wrote(now)  # not before: a refused write must not look like a good pass
         return result
+
+    def when_it_matters(self, change: Change[MachineSet]) -> Iterable[Key]:
+        """Not for a status while we write it: that pass knows. What others write there is corrected."""
+        return () if change.key in self._reporting and _same_but_status(change) else (change.key,)
 
     def _complain(self, seen: Seen, memory: Memory) -> None:
         """Tell of a set that breaks the rules, once per set of broken rules."""
@@ -150,11 +182,13 @@ def controller_of(machine_sets: MachineSets, clock: Clock, metrics: Metrics | No
     """Workers for a reconciler, listening to sets and to facts about machines."""
     settings = machine_sets.settings
     controller = Controller("machineset", machine_sets, clock, workers=settings.workers, metrics=metrics)
-    controller.watches(machine_sets.sets, _when_it_matters)
+    controller.watches(machine_sets.sets, machine_sets.when_it_matters)
 
     def told(before: Member | None, after: Member | None) -> None:
+        owners = [member.owner_uid for member in (before, after) if member is not None]
+        wait = machine_sets.census.patience(settings.gather_seconds, *owners)
         for key in sorted(sets_of(machine_sets.sets, before, after), key=str):
-            controller.enqueue(key, "a machine has changed", after=settings.gather_seconds)
+            controller.enqueue(key, "a machine has changed", after=wait)
 
     machine_sets.census.listen(told)
     return controller
@@ -175,16 +209,14 @@ def sets_of(sets: Informer[MachineSet], before: Member | None, after: Member | N
     return found
 
 
-def _when_it_matters(change: Change[MachineSet]) -> Iterable[Key]:
-    """Not for a status that we wrote ourselves: the pass that wrote it knew."""
+def _same_but_status(change: Change[MachineSet]) -> bool:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid:
-        return (change.key,)
+        return False
     if (old.generation, old.deleting, old.labels) != (new.generation, new.deleting, new.labels):
-        return (change.key,)
+        return False
     before, after = change.before(), change.after()
     if before is None or after is None:
-        return (change.key,)
+        return False
     mine, theirs = before.metadata, after.metadata
-    same = (mine.annotations, mine.finalizers) == (theirs.annotations, theirs.finalizers)
-    return () if same else (change.key,)
+    return (mine.annotations, mine.finalizers) == (theirs.annotations, theirs.finalizers)

@@ -17,9 +17,13 @@ class MachineSetSettings:
     """Least time between two status writes of one set; the last state is always written."""
 
     gather_seconds: float = 0.03
-    """How long a machine's change waits for others before its set looks: bursts become one pass."""
+    """How long a machine's change waits for others before its set looks: bursts become one pass. Large
+    sets wait for longer (``members.LOOK_SECONDS``)."""
 
     doubt_seconds: float = 60.0
     """A creation without an answer may still happen for so long: kube-apiserver's request timeout."""
+
+    wish_seconds: float = 5.0
+    """How long a set whose size is for another wish than its deployment's waits for a new size."""
 
     workers: int = 10

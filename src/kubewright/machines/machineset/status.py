@@ -59,6 +59,8 @@ def available(seen: Seen) -> int:
 
 def until_available(members: tuple[Member, ...], patience: float, now: float) -> float | None:
     """Seconds until the next member has been ready for long enough; None when there is none to wait for."""
+    if patience <= 0:
+        return None
     waits = [
         member.since + patience - now
         for member in members

@@ -45,10 +45,9 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete these machines. Where the choice rests on a phase, only while the phase is the same."""
+    """Delete these machines, each only while it is the very version that was seen."""
 
     members: tuple[Member, ...]
-    as_seen: frozenset[str] = frozenset()
 
 
 Step = Hold | LetGo | Adopt | Release | Configure | Create | Delete

@@ -1,0 +1,111 @@
+"""What began before our eyes, and what of it a step of the wall clock can move: nothing."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.base.clock import LoopClock, SteadyClock
+from kubewright.kube.changes import Change
+from kubewright.kube.header import Header
+from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.moments import Begun, Moments
+from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen
+from kubewright.wire.gvk import Key
+
+BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Hands(LoopClock):
+    """A clock that the test turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = self.ahead = 0.0
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.passed + self.ahead)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
+def header(uid: str = "u1", *, deleting: bool = False) -> Header:
+    return Header(Key("default", "m1"), uid, 1, 1, "", deleting, b"{}")
+
+
+def change(old: Header | None, new: Header | None) -> Change[Machine]:
+    return Change(Key("default", "m1"), old, new, lambda _header: Machine())
+
+
+def test_a_steady_clock_passes_over_steps() -> None:
+    hands = Hands()
+    steady = SteadyClock(hands)
+    began = steady.now()
+    hands.passed, hands.ahead = 10, 3600
+    assert steady.now() - began == timedelta(seconds=10)
+    hands.passed, hands.ahead = 20, -3600
+    assert steady.now() - began == timedelta(seconds=20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "live", "field", "known"),
+    [
+        pytest.param([(None, header())], True, "born", True, id="a machine that comes is born now"),
+        pytest.param([(None, header())], False, "born", False, id="one of a first list is older"),
+        pytest.param(
+            [(header("old"), header())], True, "born", True, id="a namesake of one that went is another"
+        ),
+        pytest.param([(header(), header(deleting=True))], True, "deleted", True, id="a deletion is seen"),
+        pytest.param(
+            [(header(deleting=True), header(deleting=True))], True, "deleted", False, id="but only its beginning"
+        ),
+        pytest.param([(None, header()), (header(), None)], True, "born", False, id="who is gone is forgotten"),
+    ],
+)  # fmt: skip
+def test_what_is_heard(changes: list[Any], live: bool, field: str, known: bool) -> None:
+    moments = Moments(SteadyClock(Hands()))
+    for old, new in changes:
+        moments.hear(change(old, new), live=live)
+    assert (getattr(moments.of(machine(), None), field) is not None) == known
+
+
+def test_a_phase_is_as_old_as_its_first_sight() -> None:
+    hands = Hands()
+    moments = Moments(SteadyClock(hands))
+    moments.now()
+    assert moments.of(machine("Running"), node(READY)).turned is None, "it began before us"
+    hands.passed, hands.ahead = 30, 3600
+    begun = moments.of(machine("Unknown"), node(SILENT))
+    assert begun.turned == begun.shown == BEGIN + timedelta(seconds=30)
+    hands.passed = 60
+    assert moments.of(machine("Unknown"), node(SILENT)).turned == begun.turned
+
+
+HOUR = timedelta(hours=1)
+STEPPED = [
+    Case(
+        "a machine that we saw come is not too late because its date is of another clock",
+        seen(machine(vm=False, age=HOUR), begun=Begun(born=NOW - minutes(1))),
+        ["Call"],
+    ),
+    Case(
+        "nor is one given up that we saw fall ill a minute ago",
+        seen(machine("Unknown", since=HOUR), begun=Begun(turned=NOW - minutes(1))),
+        [],
+    ),
+    Case(
+        "one that fell ill before our time is as ill as its date says",
+        seen(machine("Unknown", since=HOUR)),
+        [],
+        "Failed",  # type: ignore[arg-type]
+    ),
+]
+
+
+@pytest.mark.parametrize("case", STEPPED, ids=lambda case: case.name)
+def test_dates_of_other_clocks(case: Case) -> None:
+    plan = decide(case.seen, NOW)
+    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert (plan.report.phase.value if plan.report and plan.report.phase else None) == case.phase

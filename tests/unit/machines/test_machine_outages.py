@@ -1,0 +1,132 @@
+"""What is concluded of a machine whose node could not be seen (mcm.md §9.2)."""
+
+import asyncio
+from datetime import timedelta
+from operator import attrgetter
+
+import pytest
+
+from kubewright.api.core import NODE
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.base.clock import LoopClock
+from kubewright.compose.kit import machine_kit
+from kubewright.compose.options import Options
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
+from kubewright.machines.machine.decide import decide
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.store import Store
+from kubewright.runtime.metrics import Metrics
+from kubewright.testing.scenes import (
+    ENSURED,
+    GONE,
+    NOW,
+    SILENT,
+    Case,
+    machine,
+    minutes,
+    node,
+    seen,
+)
+from kubewright.wire.http import Request, Response
+
+A_MOMENT = timedelta(milliseconds=1)
+
+CASES = [
+    Case(
+        "while the target cluster cannot be watched no VM is asked for",
+        seen(machine(vm=False), blind="target"),
+        [],
+        wake=timedelta(seconds=30),
+    ),
+    Case(
+        "a VM that was made is recorded all the same",
+        seen(machine(vm=False), vm=ENSURED, blind="target"),
+        ["Record"],
+    ),
+    Case(
+        "an unwell machine is not given up while nobody sees its node",
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), blind="target"),
+        [],
+        wake=timedelta(seconds=30),
+    ),
+    Case(
+        "nor is one that has not joined",
+        seen(machine("Pending", age=minutes(99)), blind="target"),
+        [],
+        wake=timedelta(seconds=30),
+    ),
+    Case(
+        "a deletion goes on, whatever can be watched",
+        seen(machine("Terminating", deleted=minutes(1)), vm=GONE, blind="target"),
+        ["Release"],
+    ),
+    Case(
+        "after an outage the health timeout begins anew",
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), sighted=NOW - minutes(2)),
+        [],
+        wake=minutes(8) + A_MOMENT,
+    ),
+    Case(
+        "and ends as any other",
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), sighted=NOW - minutes(11)),
+        [],
+        Phase.FAILED,
+    ),
+    Case(
+        "an outage long ago takes nothing from a timeout that began after it",
+        seen(machine("Unknown", since=minutes(3)), node(SILENT), sighted=NOW - minutes(60)),
+        [],
+        wake=minutes(7) + A_MOMENT,
+    ),
+    Case(
+        "after an outage a machine has its whole time to join",
+        seen(machine("Pending", age=minutes(99)), sighted=NOW - minutes(5)),
+        [],
+        wake=minutes(15) + A_MOMENT,
+    ),
+    Case(
+        "a process that has just begun looks for a minute before it gives a machine up",
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), awake=NOW - timedelta(seconds=20)),
+        [],
+        wake=timedelta(seconds=40) + A_MOMENT,
+    ),
+    Case(
+        "or before it says that one has not joined",
+        seen(machine("Pending", age=minutes(99)), awake=NOW - timedelta(seconds=20)),
+        [],
+        wake=timedelta(seconds=40) + A_MOMENT,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    plan = decide(case.seen, NOW)
+    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert (plan.report.phase if plan.report else None) == case.phase
+    if case.wake != "any":
+        assert plan.wake == case.wake
+    assert plan.because
+
+
+async def test_whether_we_are_held_still_is_measured() -> None:
+    clock, metrics = LoopClock(NOW), Metrics()
+    control, target = (Client(InProcess(_nobody), clock, name=name) for name in ("control", "target"))
+    kit = machine_kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
+    machines, nodes = kit.informers[0].get(MACHINE).sight, kit.informers[1].get(NODE).sight
+    assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
+    machines.sees(clock.monotonic())
+    nodes.sees(clock.monotonic())
+    assert b"mcm_machine_controller_frozen 0.0" in metrics.render()
+    nodes.lost(clock.monotonic())
+    await asyncio.sleep(29)
+    assert b"mcm_machine_controller_frozen 0.0" in metrics.render()
+    await asyncio.sleep(2)
+    assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
+
+
+async def _nobody(_request: Request) -> Response:
+    return Response(503)

@@ -1,0 +1,138 @@
+"""What sets and deployments know about all machines: complete, current, and cheap to ask for."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, CurrentStatus, Machine, MachineStatus
+from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.kube import header as headers
+from kubewright.kube.changes import Change
+from kubewright.kube.informer import Informer
+from kubewright.kube.store import Store
+from kubewright.machines.machineset.members import FEW, LOOK_SECONDS, Census, Member
+from kubewright.wire.gvk import Key
+
+
+def machine(name: str, owner: str = "", *, version: int = 1, uid: str = "", phase: str = "") -> Machine:
+    owners = (OwnerReference(kind="MachineSet", name=owner, uid=owner, controller=True),) if owner else ()
+    meta = ObjectMeta(
+        name=name, namespace="ns", uid=uid or name, resource_version=str(version), owner_references=owners
+    )
+    return Machine(metadata=meta, status=MachineStatus(current_status=CurrentStatus(phase=phase)))
+
+
+class Machines:
+    """As much of an informer as a census asks of one, on a real store."""
+
+    def __init__(self) -> None:
+        self.store = Store(MACHINE)
+        self._listeners: list[Callable[[Change[Machine]], None]] = []
+        self.index, self.subscribe = self.store.index, self._listeners.append
+
+    def get(self, key: Key) -> Machine | None:
+        header = self.store.header(key)
+        return self.store.decode(header) if header is not None else None
+
+    def keys_by(self, index: str, value: str) -> frozenset[Key]:
+        return frozenset(self.store.keys_by(index, value))
+
+    def put(self, made: Machine) -> None:
+        header = headers.read(MACHINE.encode(made))
+        old = self.store.header(header.key)
+        self.store.put(header)
+        self._tell(Change(header.key, old, header, self.store.decode))
+
+    def remove(self, name: str) -> None:
+        old = self.store.header(Key("ns", name))
+        assert old is not None
+        self.store.remove(old)
+        self._tell(Change(old.key, old, None, self.store.decode))
+
+    def _tell(self, change: Change[Machine]) -> None:
+        for listener in self._listeners:
+            listener(change)
+
+
+@pytest.fixture
+def machines() -> Machines:
+    return Machines()
+
+
+@pytest.fixture
+def census(machines: Machines) -> Census:
+    return Census(cast("Informer[Machine]", machines))
+
+
+def names_of(members: Any) -> list[str]:
+    return [member.name for member in members]
+
+
+def test_members_stand_in_the_order_of_their_names_whoever_came_first(machines, census) -> None:
+    for name in ("c", "a", "b"):
+        machines.put(machine(name, "set"))
+    assert names_of(census.owned_by("set")) == ["a", "b", "c"]
+
+
+def test_the_newest_version_is_held_though_its_facts_are_the_same(machines, census) -> None:
+    told: list[tuple[Member | None, Member | None]] = []
+    census.listen(lambda before, after: told.append((before, after)))
+    machines.put(machine("a", "set", version=1))
+    machines.put(machine("a", "set", version=2))
+    assert [member.version for member in census.owned_by("set")] == ["2"]
+    assert len(told) == 1
+
+
+def test_a_fact_that_changes_is_told_with_what_was_known_before(machines, census) -> None:
+    machines.put(machine("a", "set"))
+    told: list[tuple[Member | None, Member | None]] = []
+    census.listen(lambda before, after: told.append((before, after)))
+    machines.put(machine("a", "set", version=2, phase=Phase.RUNNING))
+    machines.remove("a")
+    assert [(b.phase if b else None, a.phase if a else None) for b, a in told] == [
+        (Phase.NONE, Phase.RUNNING),
+        (Phase.RUNNING, None),
+    ]
+
+
+def test_doubts_end_when_the_machine_is_seen(machines, census) -> None:
+    census.doubt("set", {"a": 0.0, "b": 0.0})
+    assert census.doubted("set") == 2
+    machines.put(machine("a", "set"))
+    assert (census.doubted("set"), census.seen("set", ["a", "b"])) == (1, ["a"])
+    census.trust("set")
+    assert census.doubted("set") == 0
+
+
+def test_the_more_machines_the_longer_news_wait_for_more(machines, census) -> None:
+    for number in range(2 * FEW):
+        machines.put(machine(f"m{number}", "set"))
+    assert census.patience(0.03, "set", "none") == 0.03
+    assert census.patience(0.0, "none", "set") == pytest.approx(2 * FEW * LOOK_SECONDS)
+    for number in range(FEW):
+        machines.remove(f"m{number}")
+    assert census.patience(0.0, "set") == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_after_any_history_the_census_says_what_the_cache_holds(machines, census, seed) -> None:
+    random, there = Random(seed), dict[str, Machine]()
+    for version in range(1, 300):
+        name = f"m{random.randrange(12)}"
+        if name in there and random.random() < 0.3:
+            del there[name]
+            machines.remove(name)
+        else:
+            uid = there[name].metadata.uid if name in there else f"{name}-{version}"
+            owner = random.choice(("", "one", "two"))
+            there[name] = machine(name, owner, version=version, uid=uid)
+            machines.put(there[name])
+        owners = {n: m.metadata.controller.uid if m.metadata.controller else "" for n, m in there.items()}
+        for owner in ("one", "two"):
+            assert names_of(census.owned_by(owner)) == sorted(n for n in there if owners[n] == owner)
+        assert names_of(census.without_owner("ns")) == sorted(n for n in there if not owners[n])
+        for member in (*census.owned_by("one"), *census.without_owner("ns")):
+            assert there[member.name].metadata.resource_version == member.version
