@@ -9,7 +9,7 @@ READY := .venv/.ready
 CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
 	lint-imports,--no-logo python,tools/gen.py,--check
 
-.PHONY: help setup demo test check gen bench kube sim test-kube lock clean
+.PHONY: help setup demo test check gen bench kube sim mutations test-kube lock clean
 
 help:  ## what you are reading
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +39,11 @@ bench: $(READY) kube  ## requests, seconds and memory per machine, embedded besi
 kube: $(READY)  ## a real etcd, kube-apiserver, kube-controller-manager and kubectl, into the cache
 	@$(BIN)/python tools/kube/install.py
 
-sim: $(READY)  ## hostile worlds on virtual time: every crash point, and SEEDS=300 random ones
-	@$(BIN)/python -m kubewright.testing.simulation --crashes --seeds $(or $(SEEDS),300)
+sim: $(READY)  ## hostile worlds, on all cores: every crash point of every story, and SEEDS=300 random ones
+	@$(BIN)/python -m kubewright.testing.simulation --crashes --seeds $(or $(SEEDS),300) $(ARGS)
+
+mutations: $(READY)  ## bugs made on purpose: the simulator must catch each of them within 200 seeds
+	@SIM=all $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_mutations.py $(ARGS)
 
 test-kube: $(READY) kube  ## the tests whose judge is a real kube-apiserver
 	@$(BIN)/python -m pytest -m kube $(ARGS)

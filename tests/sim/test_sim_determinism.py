@@ -1,4 +1,4 @@
-"""The same seed gives the same trace, byte for byte, whatever the hashes of this process are."""
+"""The same plot gives the same trace, byte for byte, whatever the hashes of this process are."""
 
 import os
 import subprocess
@@ -7,28 +7,60 @@ import sys
 import pytest
 
 from kubewright.testing.simulation.run import simulate
+from kubewright.testing.simulation.schedule import WORDS, parse
 from kubewright.testing.simulation.search import plot_of
+from kubewright.testing.simulation.stories import BY_NAME
+from kubewright.testing.simulation.world import Plot
+
+EVERYWHERE = (
+    "api:3:lose-answer,api:9:conflict,watch:20:bunch,call:2:late,at:0.4:freeze,write:9:blind,await:60:kill"
+)
+"""A fault at each place."""
+
+PLOTS = {
+    "calm": ("create", Plot(seed=1)),
+    "killed": ("adopt", Plot(seed=2, kill_after=5)),
+    "stale": ("scale-up", Plot(seed=3, kill_after=7, stale=4)),
+    "elected": ("create", Plot(seed=4, schedule=parse("write:6:kill"), elect=True)),
+    "apart": ("delete-while-draining", Plot(seed=5, schedule=parse("at:1:restart-target"), apart=True)),
+    "everything": ("create", Plot(seed=6, schedule=parse(EVERYWHERE), elect=True, apart=True)),
+}
+"""One of each way in which a world can differ from another."""
 
 _PROGRAM = """
-from kubewright.testing.simulation.run import simulate
-from kubewright.testing.simulation.search import plot_of
-for seed in (1, 2, 5, 11):
-    print(simulate(*plot_of(seed)).digest)
+from tests.sim.test_sim_determinism import digests
+print("\\n".join(digests()))
 """
 
 
-def _traces(hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+def digests() -> list[str]:
+    """The traces of all plots, each in a word."""
+    return [f"{how} {simulate(BY_NAME[story], plot).digest}" for how, (story, plot) in PLOTS.items()]
+
+
+def _elsewhere(hash_seed: str) -> list[str]:
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": hash_seed,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return done.stdout.split("\n")[:-1]
 
 
-def test_two_processes_with_different_hashes_tell_the_same_story() -> None:
-    one = _traces("1")
-    assert one == _traces("4242")
-    assert len(set(one.split())) == 4
+def test_processes_with_different_hashes_tell_the_same_stories() -> None:
+    one = _elsewhere("1")
+    assert one == _elsewhere("4242")
+    assert one == digests(), "what else this process has done before makes no difference"
+    assert len(set(one)) == len(PLOTS)
+
+
+def test_faults_strike_at_every_place() -> None:
+    story, plot = PLOTS["everything"]
+    assert {fault.place for fault in plot.schedule.faults} == set(WORDS)
+    assert sum(simulate(BY_NAME[story], plot).counts.struck.values()) == len(plot.schedule.faults)
 
 
 @pytest.mark.parametrize("seed", [3, 8])

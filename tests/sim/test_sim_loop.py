@@ -1,7 +1,8 @@
 """The loop: time jumps, order is seeded, the dead stay dead, the frozen wait."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -114,6 +115,51 @@ def test_what_is_frozen_goes_on_later(loop: SimLoop) -> None:
         assert said == [1.0, 11.5]
 
     loop.run_until_complete(main())
+
+
+def _count_steps(loop: SimLoop, before: dict[int, Callable[[Process], None]]) -> list[str]:
+    """Two processes of which one is counted; what each of them did, and when somebody stepped in."""
+    clock, said = SimClock(loop, "test"), []
+    worker, other = Process(loop, "worker"), Process(loop, "other")
+    worker.counted = True
+
+    async def work(name: str) -> None:
+        for number in range(3):
+            said.append(f"{name} {number}")
+            await clock.sleep(1)
+
+    def step_in(act: Callable[[Process], None]) -> None:
+        said.append("!")
+        act(worker)
+
+    for number, act in before.items():
+        loop.before_step(number, partial(step_in, act))
+
+    async def main() -> None:
+        worker.spawn(work("worker"))
+        await clock.sleep(0.5)
+        other.spawn(work("other"))
+        await clock.sleep(10)
+
+    loop.run_until_complete(main())
+    return said
+
+
+def test_the_steps_of_a_process_are_counted(loop: SimLoop) -> None:
+    _count_steps(loop, {})
+    assert loop.steps == 7, "its beginning, three times a timer and a wake-up"
+
+
+def test_somebody_can_act_before_any_step(loop: SimLoop) -> None:
+    """The second turn of the worker needs two steps: its timer is over, and it wakes up."""
+    assert _count_steps(loop, {3: lambda _worker: None})[:4] == ["worker 0", "other 0", "!", "worker 1"]
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_who_is_killed_before_a_step_does_not_make_it(loop: SimLoop, number: int) -> None:
+    said = _count_steps(loop, {number: Process.kill})
+    assert said == ["worker 0", "other 0", "!", "other 1", "other 2"]
+    assert loop.steps == number
 
 
 def test_a_world_in_which_nothing_can_happen_is_told_of(loop: SimLoop) -> None:

@@ -13,6 +13,7 @@ Invariants.  ``available`` counts the members that *stay* when the group reaches
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,8 @@ class Plan:
 
     @property
     def because(self) -> str:
-        """All reasons in one sentence, for events and logs."""
-        return "; ".join([intent.because for intent in self.intents] + list(self.notes))
+        """All that is done, and all reasons, in one sentence, for logs."""
+        return "; ".join([*map(words, self.intents), *self.notes])
 
     def size_of(self, group: Group) -> int:
         """The size that a group has once the plan is carried out."""
@@ -166,6 +167,19 @@ class Plan:
             if isinstance(intent, Resize) and intent.group == group.name
         ]
         return sizes[-1] if sizes else group.size
+
+
+def words(intent: Intent) -> str:
+    """An intent and its reason, for people."""
+    match intent:
+        case Create(size, because):
+            return f"create with {size}: {because}"
+        case Resize(name, before, after, because):
+            return f"{name} {before} -> {after}: {because}"
+        case Hold(name, because):
+            return f"{name} held: {because}"
+        case _:
+            assert_never(intent)
 
 
 def resize(group: Group, size: int, because: str) -> tuple[Resize, ...]:

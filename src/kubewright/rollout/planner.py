@@ -4,7 +4,7 @@ A paused fleet is scaled and nothing else. A strategy is a value; adding one mea
 and a file beside it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kubewright.rollout.bounds import Bounds, IntOrPercent, bounds
@@ -77,7 +77,8 @@ def plan(fleet: Fleet, strategy: Strategy, scaling: Scaling = MCM_SCALING) -> Pl
     """What to do next with a fleet."""
     limits = strategy.limits(fleet.replicas)
     if fleet.paused:
-        return scale(fleet, limits, scaling.growth)
+        step = scale(fleet, limits, scaling.growth)
+        return replace(step, notes=(*step.notes, "paused"))
     if scaling.first and scaling_wanted(fleet):
         step = scale(fleet, limits, scaling.growth)
         if not step.idle:

@@ -43,7 +43,8 @@ def grow_current(fleet: Fleet, limits: Bounds) -> tuple[tuple[Intent, ...], tupl
     free = max(0, room(fleet, limits))
     step = min(free, fleet.replicas - size)
     because = f"room for {free} below the ceiling of {limits.ceiling}"
-    notes = () if size + step == fleet.replicas else (f"{size + step} of {fleet.replicas} new: {because}",)
+    done = f"{size + step} of {fleet.replicas} new" + ("" if step else f": {because}")
+    notes = () if size + step == fleet.replicas else (done,)
     if fleet.current is None:
         return (Create(step, because),), notes
     return resize(fleet.current, size + step, because), notes

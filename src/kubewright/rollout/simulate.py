@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Plan, Resize
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Plan, Resize, words
 from kubewright.rollout.order import McmFacts, in_line, mcm_ranking
 from kubewright.rollout.revisions import next_revision
 
@@ -198,15 +198,5 @@ def _line(number: int, world: World, plan: Plan | None = None) -> str:
         + (f" (+{group.leaving} leaving)" if group.leaving else "")
         for group in groups
     )
-    words = [_words(intent) for intent in (plan.intents if plan else ())]
-    return f"{number:3}  {sizes}" + "".join(f"\n       {text}" for text in words)
-
-
-def _words(intent: Create | Resize | Hold) -> str:
-    match intent:
-        case Create(size, because):
-            return f"create with {size}: {because}"
-        case Resize(name, before, after, because):
-            return f"{name} {before} -> {after}: {because}"
-        case Hold(name, because):
-            return f"{name} held: {because}"
+    told = [words(intent) for intent in (plan.intents if plan else ())]
+    return f"{number:3}  {sizes}" + "".join(f"\n       {text}" for text in told)

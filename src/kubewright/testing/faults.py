@@ -12,13 +12,14 @@ Called by    tests; shipped, because whoever writes controllers on our runtime n
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, MutableSequence, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from kubewright.base.clock import Clock, LoopClock
 from kubewright.kube.answers import failure
-from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut
+from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, TransportError
 from kubewright.kube.transport import Transport
 from kubewright.wire import watch
 from kubewright.wire.http import Request, Response
@@ -37,6 +38,16 @@ class LoseAnswer:
 @dataclass(frozen=True, slots=True)
 class Delay:
     """The answer comes this many seconds late; of a watch, its beginning."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Haunt:
+    """The sender hears that the connection broke; so many seconds later the server does what it was asked.
+
+    Networks and proxies keep requests whose senders have gone, and died, long since.
+    """
 
     seconds: float
 
@@ -99,8 +110,9 @@ class Say:
     line: bytes
 
 
-Fault = Lose | LoseAnswer | Delay | Answer | Cut | Break | Silence | Lag | Bunch | Say
+Fault = Lose | LoseAnswer | Delay | Haunt | Answer | Cut | Break | Silence | Lag | Bunch | Say
 Choice = Callable[[Request], Fault | None]
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 EXPIRED = (
     b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -213,12 +225,17 @@ class Dice:
 
 @dataclass
 class Faulty:
-    """A transport on which things go wrong. ``asked`` records every attempt with its moment in seconds."""
+    """A transport on which things go wrong. ``asked`` records every attempt with its moment in seconds.
+
+    ``spawn`` begins what outlives its sender; where senders can die, somebody else must run it.
+    """
 
     inner: Transport
     clock: Clock
     choose: Choice
-    asked: list[tuple[float, Request]] = field(default_factory=list)
+    asked: MutableSequence[tuple[float, Request]] = field(default_factory=list)
+    spawn: Spawn = asyncio.create_task
+    _ghosts: list[object] = field(default_factory=list)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``, with the fault that was chosen."""
@@ -235,10 +252,19 @@ class Faulty:
                     raise TimedOut("no answer in time (injected)")
                 await self.clock.sleep(seconds)
                 return await self.inner.request(request, timeout=timeout - seconds)
+            case Haunt(seconds):
+                self._ghosts.append(self.spawn(self._haunt(request, seconds, timeout)))
+                raise Disconnected("connection reset (injected)")
             case Answer() as answer:
                 return answer.response
             case _:
                 return await self.inner.request(request, timeout=timeout)
+
+    async def _haunt(self, request: Request, seconds: float, timeout: float) -> None:
+        """Carry a request out that nobody waits for any more."""
+        await self.clock.sleep(seconds)
+        with suppress(TransportError):
+            await self.inner.request(request, timeout=timeout)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """As ``Transport.stream``, with the fault that was chosen."""
@@ -249,7 +275,7 @@ class Faulty:
         self.asked.append((self.clock.monotonic(), request))
         fault = self.choose(request)
         match fault:
-            case Lose() | LoseAnswer():
+            case Lose() | LoseAnswer() | Haunt():
                 raise ConnectFailed("connection refused (injected)")
             case Delay(seconds):
                 await self.clock.sleep(seconds)

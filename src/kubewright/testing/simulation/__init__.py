@@ -8,12 +8,17 @@ Theory.      API server, cloud, kubelets and managers run in one event loop whos
 Where        ``loop``, ``clock``               time, order, chance; processes that can be killed
              ``network``, ``cloud``, ``yesterday``   the ways between processes
              ``journal``                       what happens, the moment it happens; the trace
-             ``world``, ``fate``, ``schedule``  the parts, and what befalls them
+             ``world``, ``clusters``, ``managers``  the parts
+             ``schedule``, ``weather``, ``fate``, ``outages``   what befalls them
              ``person``, ``stories``           what people do, and how it must end
              ``invariants``, ``picture``       what must be true, and what must be the same
+             ``news``, ``work``                how old a manager's world may be; how much it may ask
+             ``tape``                          a world told step by step, for tables of invariants
              ``run``, ``ears``                 one run and what came of it
              ``crashes``, ``search``           every crash point; seeds and shrinking
-             ``goldens``, ``scale``, ``report``   stories in words; many machines; the table
+             ``campaign``, ``farm``            very many worlds, on all cores
+             ``report``, ``progress``          what came of them, and how far they are
+             ``goldens``, ``scale``            stories in words; many machines
 
 ``python -m kubewright.testing.simulation --help`` runs all of it.
 """

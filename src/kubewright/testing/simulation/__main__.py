@@ -1,53 +1,101 @@
 """``python -m kubewright.testing.simulation``: crash points, seeds, replays, from the command line.
 
---seeds 1000             random worlds, shrunk where they fail, and a table of what was tried
---crashes                every crash point of every story
+--seeds 1000             random worlds on all cores, shrunk where they fail
+--crashes                every crash point of every story, in every way that there is
 --scale 20000            so many machines made, rolled and deleted on virtual time
---story roll --seed 7    one run; with --faults and --kill-after as a failure's replay says
+--story roll --seed 7    one run with its trace; with the other options as a failure's replay says
+
+Exit status: 0 when nothing was violated, 1 when something was, 2 for what cannot be asked, 130 for Ctrl-C.
 """
 
 import argparse
-import resource
+import json
 import sys
 from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.testing.simulation.crashes import crash_points, undisturbed
-from kubewright.testing.simulation.report import Table
-from kubewright.testing.simulation.run import Outcome, simulate
+from kubewright.testing.simulation.campaign import Campaign, crash_tries, seed_tries
+from kubewright.testing.simulation.crashes import judged, undisturbed
+from kubewright.testing.simulation.farm import Barren, Farm, cores
+from kubewright.testing.simulation.progress import Progress
+from kubewright.testing.simulation.report import Effort
+from kubewright.testing.simulation.run import simulate
 from kubewright.testing.simulation.scale import run_scale
 from kubewright.testing.simulation.schedule import CALM, parse
-from kubewright.testing.simulation.search import plot_of, replay, shrink
-from kubewright.testing.simulation.stories import BY_NAME, STORIES
+from kubewright.testing.simulation.search import FLAGS, flag
+from kubewright.testing.simulation.stories import BY_NAME
 from kubewright.testing.simulation.world import Plot
+
+INTERRUPTED = 130
+"""What a shell expects of a program that Ctrl-C ended."""
+INTERRUPTION = "interrupted: the table shows what was done until then"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Do what was asked; 1 when anything was violated."""
-    asked = _parser().parse_args(arguments)
-    table = Table()
+    parser = _parser()
+    asked = parser.parse_args(arguments)
     try:
         if asked.story:
             return _one(asked)
         if asked.scale:
             return _scale(asked.scale, asked.seed)
-        if asked.crashes:
-            _crashes(table, asked)
-        if asked.seeds:
-            _seeds(table, range(asked.seed, asked.seed + asked.seeds))
-    except InvalidInput as error:
+        if asked.crashes or asked.seeds > 0:
+            return _many(asked)
+        parser.error("say what to run: --seeds, --crashes, --scale or --story")
+    except (InvalidInput, OSError) as error:
         say(str(error))
         return 2
-    say(table.text())
-    return 0 if table.good else 1
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+
+
+def _many(asked: argparse.Namespace) -> int:
+    if asked.json and not asked.json.parent.is_dir():
+        raise InvalidInput(f"--json {asked.json}: there is no folder {asked.json.parent}")
+    clock, progress = SystemClock(), Progress(sys.stderr)
+    began = clock.now()
+    with Farm(asked.jobs) as farm:
+        campaign = Campaign(farm, say, progress)
+        last_words = _try_all(campaign, asked)
+    progress.clear()
+    effort = Effort((clock.now() - began).total_seconds(), farm.jobs)
+    say("\n".join(campaign.table.lines(effort)))
+    if asked.json:
+        asked.json.write_text(json.dumps(campaign.table.as_json(effort), indent=2) + "\n")
+    if last_words:
+        say(last_words)
+    return INTERRUPTED if last_words == INTERRUPTION else int(bool(last_words) or not campaign.table.good)
+
+
+def _try_all(campaign: Campaign, asked: argparse.Namespace) -> str:
+    """Answers why not all was tried; nothing when it was."""
+    try:
+        calms = campaign.undisturbed(asked.seed) if asked.crashes else []
+        crashes = list(crash_tries(calms, every=asked.every))
+        seeds = range(asked.seed, asked.seed + asked.seeds)
+        for _ in campaign.run(chain(crashes, seed_tries(seeds)), len(crashes) + len(seeds)):
+            pass
+    except Barren as error:
+        return str(error)
+    except KeyboardInterrupt:
+        return INTERRUPTION
+    return ""
 
 
 def _one(asked: argparse.Namespace) -> int:
     if asked.story not in BY_NAME:
         raise InvalidInput(f"no story {asked.story!r}; there are {', '.join(BY_NAME)}")
+    story = BY_NAME[asked.story]
     schedule = parse(asked.faults) if asked.faults else CALM
-    outcome = simulate(BY_NAME[asked.story], Plot(asked.seed, schedule, asked.kill_after, asked.elect))
+    plot = Plot(asked.seed, schedule, **{name: getattr(asked, name) for name in FLAGS})
+    outcome = simulate(story, plot, quiet=asked.quiet)
+    if plot.kill_after and not schedule.faults:
+        outcome = judged(outcome, undisturbed(story, asked.seed).picture)
     say("\n".join(outcome.lines))
     say(f"trace {outcome.digest}, {outcome.counts.writes} writes, {outcome.seconds:.1f} s")
     say("\n".join(outcome.violations) or "nothing was violated")
@@ -55,52 +103,40 @@ def _one(asked: argparse.Namespace) -> int:
 
 
 def _scale(machines: int, seed: int) -> int:
-    began = SystemClock().now()
-    wrong = run_scale(machines, seed, lambda act: say(f"{machines} machines: {act}"))
-    took = (SystemClock().now() - began).total_seconds()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    say(f"{took:.0f} s of real time, {peak:.0f} MiB at most")
+    wrong = run_scale(machines, seed, say)
     say("\n".join(wrong) or "nothing was violated")
     return 1 if wrong else 0
 
 
-def _crashes(table: Table, asked: argparse.Namespace) -> None:
-    for story in STORIES:
-        calm = undisturbed(story, asked.seed)
-        _complain(calm)
-        table.ran(calm)
-        for crash in crash_points(story, calm, every=asked.every, stale=asked.stale):
-            table.crashed(crash)
-            for wrong in crash.wrong:
-                say(f"{story.name} killed after write {crash.point}: {wrong}")
-
-
-def _seeds(table: Table, seeds: range) -> None:
-    for seed in seeds:
-        outcome = simulate(*plot_of(seed))
-        table.ran(outcome, seeded=True)
-        if not outcome.good:
-            _complain(shrink(outcome))
-
-
-def _complain(outcome: Outcome) -> None:
-    if not outcome.good:
-        say("\n".join(("", *outcome.violations, f"  {replay(outcome)}")))
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kubewright.testing.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=0, help="how many random worlds")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed, or that of the one run")
-    parser.add_argument("--crashes", action="store_true", help="kill after every write of every story")
-    parser.add_argument("--every", type=int, default=1, help="kill only after each n-th write")
-    parser.add_argument("--stale", type=int, default=0, help="then first see the world so many writes ago")
-    parser.add_argument("--scale", type=int, default=0, help="so many machines on virtual time")
-    parser.add_argument("--story", default="", help="one run of this story")
-    parser.add_argument("--faults", default="", help="its faults, as a replay says")
-    parser.add_argument("--elect", action="store_true", help="two managers that elect a leader")
-    parser.add_argument("--kill-after", type=int, default=0, help="kill the manager after this write")
+    parser = argparse.ArgumentParser(
+        prog="python -m kubewright.testing.simulation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    many = parser.add_argument_group("many worlds")
+    many.add_argument("--seeds", type=int, default=0, help="how many random worlds")
+    many.add_argument("--crashes", action="store_true", help="disturb every story at every write")
+    many.add_argument("--every", type=_positive, default=1, help="only at each n-th write")
+    many.add_argument("--jobs", type=_positive, default=cores(), help="how many at a time (all cores)")
+    many.add_argument("--json", type=Path, help="write the table into this file too")
+    many.add_argument("--scale", type=int, default=0, help="so many machines on virtual time")
+    one = parser.add_argument_group("one world")
+    one.add_argument("--story", default="", help="its story")
+    one.add_argument("--seed", type=int, default=0, help="its seed; of many worlds, the first one")
+    one.add_argument("--faults", default="", help="what goes wrong, as a replay says")
+    one.add_argument("--quiet", type=float, default=0.0, help="after its end nobody may write for so long")
+    for name, meaning in FLAGS.items():
+        kind = {"action": "store_true"} if getattr(Plot(), name) is False else {"type": int, "default": 0}
+        one.add_argument(flag(name), help=meaning, **kind)
     return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
 
 
 def say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from random import Random  # noqa: TID251 -- to take chance away
 
 from kubewright.base.clock import LoopClock
 from kubewright.testing.simulation.loop import SimLoop
@@ -10,11 +11,21 @@ BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 """When every world begins."""
 
 
+class _Even(Random):
+    """Chance that knows no extremes."""
+
+    def uniform(self, a: float, b: float) -> float:
+        """The middle."""
+        return (a + b) / 2
+
+
 class SimClock(LoopClock):
     """What one process knows about time; ``ahead`` is by how many seconds its wall clock is wrong."""
 
     def __init__(self, loop: SimLoop, seed: str) -> None:
         super().__init__(BEGIN, seed=number(seed))
+        if loop.even:
+            self.random = _Even(number(seed))
         self.ahead = 0.0
         self._loop = loop
 

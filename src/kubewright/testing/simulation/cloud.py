@@ -3,18 +3,20 @@
 Theory.      As a request on a network, a driver call is carried out by the other side: a task of the
              cloud's process. A manager that dies, or stops waiting, leaves its call behind; the cloud
              finishes it. Faults are those of a real cloud: an error instead of the work, an error
-             after the work, an answer that comes late or never, no capacity.
+             after the work, an answer that comes late or never, no capacity, work that is done long
+             after its caller was told that it takes too long, an answer that was true a while ago.
 Invariants.  The driver inside sees each call at most once, and to its end.
 Called by    ``world``, which puts it between the product's ``Fenced`` and ``providers.sim``.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver, Instance, MachineClassRef, MachineRequest, VolumeSpec
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.testing.simulation.loop import Process
 
 T = TypeVar("T")
@@ -23,7 +25,12 @@ LEG_SECONDS = (0.001, 0.02)
 HANG_SECONDS = 4.0
 """How long a call hangs before it does its work: less than ``MachineSettings.confirm_absent``."""
 LATE_SECONDS = 8.0
+VERY_LATE_SECONDS = 60.0
+"""After so long a cloud does what everybody has given up: far beyond ``confirm_absent``."""
+STALE_SECONDS = 5.0
+"""How old a stale answer is. With a creation that hangs it stays below ``confirm_absent``."""
 
+Answer = asyncio.Future[tuple[Any, DriverError | None]]
 Choose = Callable[[str, str], str]
 """The fault word for a verb and a name; empty for none."""
 
@@ -47,17 +54,28 @@ class RemoteDriver:
         await self._call("delete", request.name, lambda: self._driver.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
-        return await self._call("status", request.name, lambda: self._driver.status(request))
+        then = lambda: self._status_then(request)  # noqa: E731 -- as the other
+        return await self._call("status", request.name, lambda: self._driver.status(request), then)
 
     async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
-        return await self._call("list", machine_class.name, lambda: self._driver.list(machine_class))
+        then = lambda: self._list_then(machine_class)  # noqa: E731 -- as the other
+        return await self._call("list", machine_class.name, lambda: self._driver.list(machine_class), then)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return await self._driver.volume_ids(volumes)
 
-    async def _call(self, verb: str, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        answer: asyncio.Future[tuple[Any, DriverError | None]] = asyncio.get_running_loop().create_future()
+    async def _call(
+        self,
+        verb: str,
+        name: str,
+        work: Callable[[], Awaitable[T]],
+        then: Callable[[], Awaitable[T]] | None = None,
+    ) -> T:
+        """One call; ``then`` gives the answer that was true ``STALE_SECONDS`` ago, where there is one."""
+        answer: Answer = asyncio.get_running_loop().create_future()
         word = self._choose(verb, name)
+        if word == "stale" and then is not None:
+            work = then
         self._cloud.spawn(self._serve(word, work, answer), name=f"{verb} {name}")
         result, error = await answer
         if error is not None:
@@ -69,11 +87,11 @@ class RemoteDriver:
         self,
         word: str,
         work: Callable[[], Awaitable[Any]],
-        answer: asyncio.Future[tuple[Any, DriverError | None]],
+        answer: Answer,
     ) -> None:
         await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS))
         result: Any = None
-        error = await self._before(word)
+        error = await self._before(word, answer)
         if error is None:
             try:
                 result = await work()
@@ -83,7 +101,7 @@ class RemoteDriver:
         if not answer.done() and word != "lost":
             answer.set_result((result, error))
 
-    async def _before(self, word: str) -> DriverError | None:
+    async def _before(self, word: str, answer: Answer) -> DriverError | None:
         match word:
             case "fail":
                 return DriverError.of(Code.Unavailable, "the cloud is not to be reached (injected)")
@@ -91,6 +109,12 @@ class RemoteDriver:
                 return DriverError.of(Code.ResourceExhausted, "no capacity left (injected)")
             case "hang":
                 await self._clock.sleep(HANG_SECONDS)
+            case "very-late":
+                await self._clock.sleep(HANG_SECONDS)
+                if not answer.done():
+                    late = DriverError.of(Code.DeadlineExceeded, "the cloud takes its time (injected)")
+                    answer.set_result((None, late))
+                await self._clock.sleep(VERY_LATE_SECONDS - HANG_SECONDS)
         return None
 
     async def _after(self, word: str, error: DriverError | None) -> DriverError | None:
@@ -99,3 +123,13 @@ class RemoteDriver:
         if word == "fail-after" and error is None:
             return DriverError.of(Code.Internal, "the answer got lost in the cloud (injected)")
         return error
+
+    async def _list_then(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+        spec = {**machine_class.provider_spec, "listLagSeconds": STALE_SECONDS}
+        return await self._driver.list(replace(machine_class, provider_spec=spec))
+
+    async def _status_then(self, request: MachineRequest) -> Instance:
+        for vm in await self._list_then(request.machine_class):
+            if (vm.machine_name, vm.owner_uid) == (request.name, request.owner_uid):
+                return vm
+        raise NotFound(f"there was no VM for machine {request.name} (injected)")

@@ -1,30 +1,42 @@
-"""Crash after every write: each story again and again, killed one write later each time.
+"""Crash points: each story again and again, hurt in one way, one write or one await later each time.
 
 Theory.      The undisturbed run has W writes, to the API and to the cloud. Run k is the same up to the
              k-th write; the moment the other side has done it, before the writer can know, the manager
              is killed, and a new one begins with nothing. However it ends, it must be the same world.
-             That is Sieve's "intermediate state" at every point. With ``stale`` the new manager first
-             sees an older world, Sieve's second. Its third, states that nobody sees, needs no run of
-             its own: a manager that is dead for ``RESTART_SECONDS`` sees none of what happens meanwhile.
-Called by    ``__main__`` and tests.
+             That is Sieve's "intermediate state" at every point. In a ``late`` restart the watches of
+             the new manager are behind, and in a ``stale`` one its lists too, which no API server does
+             to lists like ours: Sieve's second. In a ``blind`` run nobody is told what happens next:
+             all watches fall silent, and then the history of what they held back is lost. That is
+             Sieve's third, unobserved states. The other rounds kill between two awaits; again, before
+             the dust has settled; the leader, while another waits for the lead, or freeze it until it
+             has lost the lead; and where nodes live apart.
+Invariants.  Rounds are pure: they make plots, and whoever calls runs them. A round that tries only some
+             of its points begins elsewhere for each story and seed, so other seeds reach the others.
+To add one   write a function from the undisturbed run to plots, and put it into ``ROUNDS`` under the
+             word that heads its column in the table.
+Called by    ``campaign`` and tests.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import cycle
 
+from kubewright.testing.simulation.clock import number
 from kubewright.testing.simulation.picture import Picture
 from kubewright.testing.simulation.run import Outcome, simulate
+from kubewright.testing.simulation.schedule import Fault, Schedule
 from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
 
+DEPTHS = (8, 1, 20, 3)
+"""By how many versions the world is older that a manager first sees: as many writes, in turn."""
+DISTANCES = (1, 2, 3)
+"""How many writes after a kill the next one comes, in turn."""
 
-@dataclass(frozen=True, slots=True)
-class Crash:
-    """One run of a story that was killed after its ``point``-th write, and what is wrong with it."""
+ANOTHER_END = "another_end"
+"""The rule that is broken by a run that ends in another world than the undisturbed one."""
 
-    story: str
-    point: int
-    wrong: tuple[str, ...]
+Round = Callable[[Outcome], Iterator[Plot]]
 
 
 def undisturbed(story: Story, seed: int, *, quiet: float = 0.0) -> Outcome:
@@ -32,16 +44,78 @@ def undisturbed(story: Story, seed: int, *, quiet: float = 0.0) -> Outcome:
     return simulate(story, Plot(seed=seed), quiet=quiet)
 
 
-def crash_points(
-    story: Story, calm: Outcome, *, every: int = 1, first: int = 1, stale: int = 0
-) -> Iterator[Crash]:
-    """Kill after each write, or each ``every``-th one, beginning with the ``first``.
+def every_write(calm: Outcome) -> Iterator[Plot]:
+    """Killed after each write."""
+    for point in _writes(calm, "crash", every=1):
+        yield replace(calm.plot, kill_after=point)
 
-    With ``stale`` the next manager first sees the world as it was so many writes before.
-    """
-    for point in range(first, calm.counts.writes + 1, every):
-        outcome = simulate(story, replace(calm.plot, kill_after=point, stale=stale))
-        yield Crash(story.name, point, (*outcome.violations, *difference(calm.picture, outcome.picture)))
+
+def awaits(calm: Outcome, every: int = 17) -> Iterator[Plot]:
+    """Killed between two awaits."""
+    for point in _points(calm, "await", calm.counts.steps, every):
+        yield _faulty(calm, Fault("await", point, "kill"))
+
+
+def double_kills(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+    """Killed after a write, and the next manager some writes later."""
+    for point, later in zip(_writes(calm, "double", every), cycle(DISTANCES), strict=False):
+        yield _faulty(calm, Fault("write", point, "kill"), Fault("write", point + later, "kill"))
+
+
+def late_restarts(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+    """Killed after a write, and then the next manager hears of everything late."""
+    for point in _writes(calm, "late", every):
+        yield replace(_faulty(calm, Fault("write", point, "slow-watches")), kill_after=point)
+
+
+def stale_restarts(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+    """Killed after a write, and then the next manager first sees an older world."""
+    for point, depth in zip(_writes(calm, "stale", every), cycle(DEPTHS), strict=False):
+        yield replace(calm.plot, kill_after=point, stale=depth)
+
+
+def blind_managers(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+    """After a write all watches fall silent, and then their history is lost."""
+    for point in _writes(calm, "blind", every):
+        yield _faulty(calm, Fault("write", point, "blind"))
+
+
+def killed_leaders(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+    """The leader is killed after a write, and another manager takes the lead."""
+    for point in _writes(calm, "leader", every):
+        yield replace(_faulty(calm, Fault("write", point, "kill")), elect=True)
+
+
+def frozen_leaders(calm: Outcome, every: int = 7) -> Iterator[Plot]:
+    """The leader stands still after a write, and goes on when another has taken the lead."""
+    for point in _writes(calm, "frozen", every):
+        yield replace(_faulty(calm, Fault("write", point, "freeze")), elect=True)
+
+
+def with_nodes_apart(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+    """Killed after a write, where nodes live in a cluster of their own."""
+    for point in _writes(calm, "apart", every):
+        yield replace(calm.plot, kill_after=point, apart=True)
+
+
+ROUNDS: Mapping[str, Round] = {
+    "crash": every_write,
+    "await": awaits,
+    "double": double_kills,
+    "late": late_restarts,
+    "stale": stale_restarts,
+    "blind": blind_managers,
+    "leader": killed_leaders,
+    "frozen": frozen_leaders,
+    "apart": with_nodes_apart,
+}
+"""All ways to disturb a story at its points, by the word for a table."""
+
+
+def judged(outcome: Outcome, wanted: Picture) -> Outcome:
+    """The same run; that it ended in another world than it should is a violation too."""
+    wrong = tuple(f"{ANOTHER_END}: {line}" for line in difference(wanted, outcome.picture))
+    return replace(outcome, violations=(*outcome.violations, *wrong)) if wrong else outcome
 
 
 def difference(wanted: Picture, found: Picture) -> tuple[str, ...]:
@@ -53,3 +127,17 @@ def difference(wanted: Picture, found: Picture) -> tuple[str, ...]:
         else:
             left.append(line)
     return (*(f"missing: {line}" for line in missing), *(f"instead: {line}" for line in left))
+
+
+def _writes(calm: Outcome, round_: str, every: int) -> range:
+    return _points(calm, round_, calm.counts.writes, every)
+
+
+def _points(calm: Outcome, round_: str, last: int, every: int) -> range:
+    """From 1 to ``last``, or each ``every``-th of them from a beginning of their own."""
+    first = 1 + number(f"{calm.plot.seed}/{calm.story}/{round_}") % min(every, max(1, last))
+    return range(first, last + 1, every)
+
+
+def _faulty(calm: Outcome, *faults: Fault) -> Plot:
+    return replace(calm.plot, schedule=Schedule(faults))

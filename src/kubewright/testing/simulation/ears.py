@@ -13,6 +13,9 @@ import structlog
 
 from kubewright.testing.simulation.journal import Journal
 
+WAITS = "waits"
+"""What a plan without steps does."""
+
 
 @contextmanager
 def listening(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
@@ -23,9 +26,9 @@ def listening(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
     def hear(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
         if level in ("error", "exception", "critical"):
             errors.append(_defect(event))
-        elif event.get("event") == "plan" and event.get("steps"):
+        elif event.get("event") == "plan":
             who = f"{event.get('controller', '')} {event.get('key', '')}"
-            journal.say("plan", f"{who}: {event['because']} -> {', '.join(event['steps'])}")
+            journal.say("plan", f"{who}: {event['because']} -> {', '.join(event['steps']) or WAITS}")
         raise structlog.DropEvent
 
     structlog.configure(

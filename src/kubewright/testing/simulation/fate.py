@@ -1,55 +1,113 @@
-"""What befalls the world as a whole, at its moments: the ``at`` faults of a schedule.
+"""What befalls the world as a whole: the ``at``, ``write`` and ``await`` faults of a schedule.
 
+Theory.      A fault is a function that does harm and returns when the harm is over, with all that may
+             come of it late; before that nobody asks whether the world is at rest. It strikes at a
+             moment, or between two steps of a manager: then a kill is done right there, since a task
+             of its own would get its turn too late. Here is what befalls managers, machines and the
+             cloud; what befalls servers and networks is in ``outages``.
 Called by    ``run``, when the story begins.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import NODES
+from kubewright.testing.simulation.outages import OUTAGES, Blow
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.world import World
 
-Blow = Callable[[World, Person, SimClock], Coroutine[Any, Any, None]]
-
-UNREACHABLE_SECONDS = 20.0
-SLOW_SECONDS = 20.0
-STORM_SECONDS = 4.0
 FREEZE_SECONDS = 50.0
+"""Longer than a Lease lasts."""
+SLOW_PROCESS_SECONDS = 20.0
+PAUSE_SECONDS, RUN_SECONDS = (1.0, 3.0), (0.1, 1.0)
+"""A slow process stands still for so long, then runs for so long, and again."""
 STEP_SECONDS = 90.0
+LEAP_SECONDS = 3600.0
+LEAP_LASTS_SECONDS = 300.0
 TIDY_SECONDS = 70.0
+NO_CAPACITY_SECONDS = 40.0
+CLOUD_DOWN_SECONDS = 30.0
+LAGGING_SECONDS = 20.0
 
 
-async def strike(world: World, person: Person) -> None:
-    """Let each fault happen at its moment."""
-    clock = world.clock("fate")
-    for moment, word in world.plot.schedule.moments():
-        await clock.sleep(max(0.0, world.began + moment - clock.monotonic()))
+def begin(world: World, person: Person) -> None:
+    """The story begins: let each fault happen at its moment, after its write, before its step."""
+    schedule, clock = world.plot.schedule, world.clock("fate")
+
+    def befall(word: str) -> None:
         world.counts.strike(f"at:{word}")
         world.journal.say("fate", word)
-        world.fate.spawn(_WORDS[word](world, person, clock))
+        if word == "kill":
+            world.managers.kill_leader()
+        else:
+            world.fate.spawn(WORDS[word](world, person, clock))
+
+    world.fate.spawn(_strike(world, clock, befall))
+    for number, word in schedule.at("await").items():
+        world.managers.before_step(int(number), partial(befall, word))
+    writes = schedule.at("write")
+
+    def after_write() -> None:
+        if word := writes.pop(world.counts.writes, ""):
+            befall(word)
+
+    if writes:
+        world.tally.on_write.append(after_write)
+
+
+async def _strike(world: World, clock: SimClock, befall: Callable[[str], None]) -> None:
+    for moment, word in world.plot.schedule.moments():
+        await clock.sleep(max(0.0, world.began + moment - clock.monotonic()))
+        befall(word)
 
 
 async def _kill(world: World, _person: Person, _clock: SimClock) -> None:
-    if world.leader is not None:
-        world.kill_manager(world.leader)
+    world.managers.kill_leader()
 
 
-async def _restart_server(world: World, _person: Person, _clock: SimClock) -> None:
-    await world.restart_server()
+async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
+    """The manager that works stands still, for longer than its lease; then it goes on, unaware."""
+    process = world.managers.leader
+    if process is not None and not process.frozen:
+        process.freeze()
+        await clock.sleep(FREEZE_SECONDS)
+        world.journal.say("fate", f"{process.name} goes on")
+        process.thaw()
 
 
-async def _cut_all(world: World, _person: Person, _clock: SimClock) -> None:
-    world.host.cut()
+async def _slow_process(world: World, _person: Person, clock: SimClock) -> None:
+    """The manager that works gets a processor only now and then."""
+    process, until = world.managers.leader, clock.monotonic() + SLOW_PROCESS_SECONDS
+    while process is not None and not process.frozen and clock.monotonic() < until:
+        process.freeze()
+        await clock.sleep(clock.random.uniform(*PAUSE_SECONDS))
+        process.thaw()
+        await clock.sleep(clock.random.uniform(*RUN_SECONDS))
 
 
-async def _unreachable(world: World, _person: Person, clock: SimClock) -> None:
-    world.host.reachable = False
-    world.host.cut()
-    await clock.sleep(UNREACHABLE_SECONDS)
-    world.host.reachable = True
+async def _clock_ahead(world: World, _person: Person, _clock: SimClock) -> None:
+    world.managers.step_clocks(STEP_SECONDS)
+
+
+async def _clock_behind(world: World, _person: Person, _clock: SimClock) -> None:
+    world.managers.step_clocks(-STEP_SECONDS)
+
+
+async def _clock_leap(world: World, _person: Person, clock: SimClock) -> None:
+    """All clocks of managers are an hour wrong, until somebody sees it."""
+    world.managers.step_clocks(LEAP_SECONDS)
+    await clock.sleep(LEAP_LASTS_SECONDS)
+    world.journal.say("fate", "the clocks are right again")
+    world.managers.step_clocks(-LEAP_SECONDS)
+
+
+async def _clock_skew(world: World, _person: Person, clock: SimClock) -> None:
+    """The clock of one manager is wrong for good, and those of the others are not."""
+    process = clock.random.choice(world.managers.living) if world.managers.living else None
+    if process is not None:
+        world.managers.skew_clock(process, clock.random.choice((STEP_SECONDS, -STEP_SECONDS)))
 
 
 async def _vm_dies(world: World, person: Person, clock: SimClock) -> None:
@@ -77,53 +135,43 @@ async def _node_deleted(_world: World, person: Person, clock: SimClock) -> None:
         await person.delete_node(vm.node_name)
 
 
-async def _clock_ahead(world: World, _person: Person, _clock: SimClock) -> None:
-    world.step_clocks(STEP_SECONDS)
+async def _no_capacity(world: World, _person: Person, clock: SimClock) -> None:
+    """Nobody gets a new VM for a while."""
+    world.weather.strike_calls("quota", NO_CAPACITY_SECONDS, "create")
+    await clock.sleep(NO_CAPACITY_SECONDS)
 
 
-async def _clock_behind(world: World, _person: Person, _clock: SimClock) -> None:
-    world.step_clocks(-STEP_SECONDS)
+async def _cloud_down(world: World, _person: Person, clock: SimClock) -> None:
+    """No driver call reaches the cloud for a while."""
+    world.weather.strike_calls("fail", CLOUD_DOWN_SECONDS)
+    await clock.sleep(CLOUD_DOWN_SECONDS)
 
 
-async def _slow_watches(world: World, _person: Person, clock: SimClock) -> None:
-    world.slow_until = clock.monotonic() + SLOW_SECONDS
-
-
-def _storm(word: str) -> Blow:
-    async def blow(world: World, _person: Person, clock: SimClock) -> None:
-        world.storm, world.storm_until = word, clock.monotonic() + STORM_SECONDS
-
-    return blow
-
-
-async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
-    """The manager that works stands still, for longer than its lease; then it goes on, unaware."""
-    process = world.leader
-    if process is not None and not process.frozen:
-        process.freeze()
-        await clock.sleep(FREEZE_SECONDS)
-        world.journal.say("fate", f"{process.name} goes on")
-        process.thaw()
+async def _lagging_cloud(world: World, _person: Person, clock: SimClock) -> None:
+    """For a while the cloud's lists and looks are those of some seconds ago."""
+    world.weather.strike_calls("stale", LAGGING_SECONDS, "status", "list")
+    await clock.sleep(LAGGING_SECONDS)
 
 
 def _victim(person: Person, clock: SimClock) -> Vm | None:
     return clock.random.choice(person.vms) if person.vms else None
 
 
-_WORDS: Mapping[str, Blow] = {
+WORDS: Mapping[str, Blow] = {
+    **OUTAGES,
     "kill": _kill,
-    "restart-server": _restart_server,
-    "cut-all": _cut_all,
-    "unreachable": _unreachable,
+    "freeze": _freeze,
+    "slow-process": _slow_process,
+    "clock-ahead": _clock_ahead,
+    "clock-behind": _clock_behind,
+    "clock-leap": _clock_leap,
+    "clock-skew": _clock_skew,
     "vm-dies": _vm_dies,
     "kubelet-stops": _kubelet_stops,
     "vm-vanishes": _vm_vanishes,
     "node-deleted": _node_deleted,
-    "clock-ahead": _clock_ahead,
-    "clock-behind": _clock_behind,
-    "freeze": _freeze,
-    "slow-watches": _slow_watches,
-    "storm-lose": _storm("lose"),
-    "storm-lose-answer": _storm("lose-answer"),
-    "storm-error": _storm("error"),
+    "no-capacity": _no_capacity,
+    "cloud-down": _cloud_down,
+    "lagging-cloud": _lagging_cloud,
 }
+"""Everything that ``schedule.AT`` names."""

@@ -10,7 +10,7 @@ Invariants.  A step is told after it is in the picture, before anybody else can 
 Called by    ``world``; heard by ``judge`` and ``world`` (who kills after the n-th write).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -32,19 +32,23 @@ MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
 NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
 LEADER = "default/kubewright"
 """The Lease that managers elect their leader by."""
-WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, NODES, PODS))
+WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, MACHINE_CLASSES, NODES, PODS))
 """What the picture holds decoded; of everything else only the bytes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiStep:
-    """One committed write. ``old`` None: made; ``new`` None: gone (``old`` is then the last state)."""
+    """One committed write. ``old`` None: made; ``new`` None: gone (``old`` is then the last state).
+
+    ``version`` is the write's own, which a watch tells of it, even of what is gone.
+    """
 
     resource: str
     key: str
     old: Object | None
     new: Object | None
     cluster: str = "control"
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,11 @@ Listener = Callable[[Step], None]
 
 
 class Journal:
-    """The memory of one world. ``lines`` is its trace."""
+    """The memory of one world. ``lines`` is its trace; whoever has no use for it puts a bounded one."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.lines: list[str] = []
+        self.lines: MutableSequence[str] = []
+        self._digest = blake2b(digest_size=16)
         self.objects: dict[str, dict[str, Object]] = {resource: {} for resource in sorted(WATCHED)}
         self.vms: dict[str, Vm] = {}
         self.leader = ""
@@ -78,11 +83,13 @@ class Journal:
 
     def say(self, who: str, what: str) -> None:
         """One line of the trace."""
-        self.lines.append(f"{self._now():.6f} {who}: {what}")
+        line = f"{self._now():.6f} {who}: {what}"
+        self.lines.append(line)
+        self._digest.update(line.encode() + b"\n")
 
     def digest(self) -> str:
         """The trace in a word, to compare runs by."""
-        return blake2b("\n".join(self.lines).encode(), digest_size=16).hexdigest()
+        return self._digest.hexdigest()
 
     def committed(self, cluster: str, changes: Sequence[Change]) -> None:
         """The server has written a batch."""
@@ -107,17 +114,16 @@ class Journal:
         before = known.get(new.key)
         if change.gone:
             known.pop(new.key, None)
-            self._tell(ApiStep(new.resource, new.key, before or after, None, cluster))
+            self._tell(ApiStep(new.resource, new.key, before or after, None, cluster, new.version))
         else:
             known[new.key] = after
-            self._tell(ApiStep(new.resource, new.key, before, after, cluster))
+            self._tell(ApiStep(new.resource, new.key, before, after, cluster, new.version))
 
     def vm_is(self, vm: Vm) -> None:
         """The cloud has made or changed a VM."""
         before = self.vms.get(vm.id)
         self.vms[vm.id] = vm
-        what = "is made" if before is None else "has changed" if vm.gone_at is None else "is leaving"
-        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {what}")
+        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {_news_of(before, vm)}")
         self._tell(VmStep(before, vm))
 
     def vm_gone(self, vm: Vm) -> None:
@@ -129,6 +135,16 @@ class Journal:
     def _tell(self, step: Step) -> None:
         for listener in self._listeners:
             listener(step)
+
+
+def _news_of(before: Vm | None, vm: Vm) -> str:
+    if before is None:
+        return "is made"
+    if vm.gone_at is not None:
+        return "is leaving"
+    if before.powered != vm.powered:
+        return "has power" if vm.powered else "has lost its power"
+    return "is initialized" if before.initialized != vm.initialized else "is told what to suffer"
 
 
 class MemoryLog:

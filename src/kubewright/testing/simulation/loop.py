@@ -6,6 +6,8 @@ Theory.      Nothing here waits for anything real: no sockets, no threads, no cl
              Which *process* a task belongs to is a context variable that its children inherit. To
              kill a process is to never run anything of it again: what it was about to do is thrown
              away, and no ``finally`` gets a word in, as with ``kill -9``.
+             A *step* is what a process does between two awaits. Those of processes that are
+             ``counted`` have numbers, and ``before_step`` acts between any two of them.
 Invariants.  Callbacks of one turn run in a seeded order; no turn begins before the last one is over.
              Nothing of a dead process runs, ever. Its coroutines are kept, so that the garbage
              collector cannot wake their ``finally`` blocks either, until ``bury``.
@@ -17,8 +19,9 @@ import contextvars
 import gc
 import heapq
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from itertools import count
 from typing import Any
 from weakref import WeakSet
 
@@ -45,6 +48,8 @@ class Process:
         self.name = name
         self.alive = True
         self.frozen = False
+        self.counted = False
+        """Whether its steps have numbers."""
         self.parked: list[Any] = []
         """What it would have done while it was frozen."""
         self._loop = loop
@@ -71,13 +76,21 @@ class Process:
             self._loop.forget(self, list(self._tasks))
 
     def freeze(self) -> None:
-        """Stop running, as with ``kill -STOP``: timers expire, answers come, and nobody looks at them."""
+        """Stop running, as with ``kill -STOP``: timers expire, answers come, and nobody looks at them.
+
+        What it was to do in this turn of the loop it still does.
+        """
         self.frozen = True
 
     def thaw(self) -> None:
         """Go on, with everything that has come meanwhile, and no idea how long it was."""
         self.frozen = False
         self._loop.resume(self)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a task of it is under way."""
+        return any(not task.done() for task in self._tasks)
 
     def owns(self, task: asyncio.Task[Any]) -> None:
         """The loop says: this task is yours."""
@@ -89,16 +102,25 @@ async def _nothing() -> None:
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """See the module. ``seed`` decides every order that is not decided otherwise."""
+    """See the module. ``seed`` decides every order that is not decided otherwise.
 
-    def __init__(self, seed: int) -> None:
+    In an ``even`` loop whoever was ready first goes first, and everything takes as long as it usually does
+    (``clock``): what one part does shifts nothing in another.
+    """
+
+    def __init__(self, seed: int, *, even: bool = False) -> None:
         super().__init__()
+        self.even = even
         self._now = 0.0
         self._turns = 0
         self._chance = LoopClock(seed=seed).random
         self._selector = self
         self._dead: list[asyncio.Task[Any]] = []
         self.processes: list[Process] = []
+        self.steps = 0
+        """How many steps of counted processes have begun."""
+        self._before: list[tuple[int, int, Callable[[], object]]] = []
+        self._serial = count()
         self._ready: Any
         self._scheduled: list[Any]
         self._stopping: bool
@@ -155,10 +177,24 @@ class SimLoop(asyncio.BaseEventLoop):
             ready.append(timer)
         living = [handle for handle in ready if _runs(handle)]
         ready.clear()
-        if len(living) > 1:
+        if len(living) > 1 and not self.even:
             self._chance.shuffle(living)
-        ready.extend(living)
+        ready.extend(self._numbered(living))
         self._guard()
+
+    def _numbered(self, handles: list[Any]) -> list[Any]:
+        """The handles of a turn, with what is to happen between them."""
+        last = self.steps + sum(map(_counts, handles))
+        if not self._before or self._before[0][0] > last:
+            self.steps = last
+            return handles
+        found: list[Any] = []
+        for handle in handles:
+            self.steps += _counts(handle)
+            while self._before and self._before[0][0] <= self.steps:
+                found.append(asyncio.Handle(heapq.heappop(self._before)[2], (), self, contextvars.Context()))
+            found.append(handle)
+        return found
 
     def _drop_cancelled(self) -> None:
         timers = self._scheduled
@@ -178,6 +214,13 @@ class SimLoop(asyncio.BaseEventLoop):
             raise Standstill("nothing will ever happen again")
 
     # ------------------------------------------------------------ death
+
+    def before_step(self, number: int, act: Callable[[], object]) -> None:
+        """Call ``act`` before the ``number``-th step, between two steps of whoever makes it.
+
+        One that is past is called before the next step.
+        """
+        heapq.heappush(self._before, (number, next(self._serial), act))
 
     def resume(self, process: Process) -> None:
         """Let a thawed process do what it could not do."""
@@ -214,6 +257,11 @@ def _runs(handle: Any) -> bool:
     if process.alive and process.frozen:
         process.parked.append(handle)
     return bool(process.alive and not process.frozen)
+
+
+def _counts(handle: Any) -> bool:
+    process = handle._context.get(_PROCESS)
+    return process is not None and process.counted
 
 
 def _lives(handle: Any) -> bool:

@@ -6,18 +6,20 @@ Theory.      A server runs in a process of its own. A request is a task of the s
              is a connection: chunks travel one after the other, and it breaks when either end dies.
              Every leg takes a moment that the seed draws, so that no order can be relied upon.
 Invariants.  A server that is down refuses. A request in flight when it dies gets no answer, only a
-             broken connection; whether it was carried out is not known to its sender.
+             broken connection; whether it was carried out is not known to its sender. One who is cut
+             off hears nothing at all: its requests go nowhere, and its watches are late.
 Called by    ``world``. Faults are wrapped around a ``Line`` by ``testing.faults.Faulty``.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.kube.answers import failure
 from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut
+from kubewright.testing.faults import GONE_IN_STREAM
 from kubewright.testing.simulation.loop import Process
 from kubewright.wire.http import Handler, Request, Response
 
@@ -29,6 +31,7 @@ READS = ("GET", "HEAD", "OPTIONS")
 Asked = Callable[[str, Request], None]
 Answered = Callable[[str, Request, Response], None]
 Answer = Response | Disconnected
+Lateness = Callable[[Process], float]
 
 
 class Host:
@@ -38,11 +41,14 @@ class Host:
         self.name = name
         self.clock = clock
         self.process: Process | None = None
-        self.reachable = True
-        self.slow: Callable[[Process], float] = lambda _client: 0.0
+        self.slow: Lateness = lambda _client: 0.0
+        """By how many seconds a watch's next chunk is late."""
+        self.away: Lateness = lambda _client: 0.0
+        """For how many seconds a client is still cut off: what is sent meanwhile is swallowed."""
         self.on_asked: list[Asked] = []
         self.on_answered: list[Answered] = []
         self._handle: Handler | None = None
+        self._refusals = 0
         self._waiting: dict[asyncio.Future[Answer], None] = {}
         self._watches: dict[_Watch, None] = {}
 
@@ -62,6 +68,15 @@ class Host:
         self._handle = None
         self.cut()
 
+    def refuse(self) -> None:
+        """The server is there, and nobody can reach it."""
+        self._refusals += 1
+        self.cut()
+
+    def admit(self) -> None:
+        """One reason less why nobody can."""
+        self._refusals -= 1
+
     def cut(self) -> None:
         """Break all connections; what was asked is still carried out."""
         waiting, self._waiting = self._waiting, {}
@@ -70,6 +85,13 @@ class Host:
                 answer.set_result(Disconnected(f"{self.name}: connection reset"))
         for watch in tuple(self._watches):
             watch.close(Disconnected(f"{self.name}: connection reset"))
+
+    def expire(self, clients: Collection[Process]) -> None:
+        """Tell the watches of ``clients`` that history is lost, and end them with what they still held."""
+        for watch in tuple(self._watches):
+            if watch.client in clients:
+                watch.say(GONE_IN_STREAM.line)
+                watch.close(None)
 
     def leave(self, client: Process) -> None:
         """A client is dead: its kernel closes what it had open."""
@@ -84,9 +106,11 @@ class Host:
             ConnectFailed: nobody is there.
         """
         process, handle = self.process, self._handle
-        if not self.reachable or process is None or handle is None:
+        if self._refusals or process is None or handle is None:
             raise ConnectFailed(f"{self.name}: connection refused")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if self.away(client) > 0:
+            return answer
         self._waiting[answer] = None
         process.spawn(self._serve(client, request, handle, answer), name=f"serve {request.method}")
         return answer
@@ -97,7 +121,7 @@ class Host:
         watch = _Watch(client, self.clock)
         self._watches[watch] = None
         watch.task = self.process.spawn(
-            watch.carry(chunks, lambda: self._leg() + self.slow(client)), name="watch"
+            watch.carry(chunks, lambda: self._leg() + self.slow(client) + self.away(client)), name="watch"
         )
         watch.on_close = lambda: self._watches.pop(watch, None)
         return watch
@@ -113,7 +137,7 @@ class Host:
             answered(client.name, request, response)
         await self.clock.sleep(self._leg())
         self._waiting.pop(answer, None)
-        if answer.done() or not client.alive:
+        if answer.done() or not client.alive or self.away(client) > 0:
             if response.stream is not None:
                 await response.stream.aclose()
             return
@@ -159,6 +183,11 @@ class _Watch:
                 if self._end is not None:
                     raise self._end
                 return
+
+    def say(self, chunk: bytes) -> None:
+        """Bring a chunk now."""
+        self._chunks.append(chunk)
+        self._news.set()
 
     def close(self, error: Disconnected | None) -> None:
         """The connection is gone, at both ends."""

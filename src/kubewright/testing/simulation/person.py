@@ -8,12 +8,17 @@ Called by    ``stories``.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import orjson
+
 from kubewright.api.core import CRD, NAMESPACE, NODE, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.base.clock import rfc3339
 from kubewright.kube.errors import TransportError
 from kubewright.providers.sim import manifests
+from kubewright.providers.sim.estate import Ask
+from kubewright.providers.sim.spec import parse_spec
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.journal import MACHINES, NODES, Object
 from kubewright.testing.simulation.schedule import NODE_FAULTS
@@ -25,6 +30,9 @@ NAMESPACE_NAME = "garden"
 CLASSES = ("small", "large", "huge")
 PACE = 0.1
 """How slow the simulated cloud is: creation 0.05 s, boot 0.15 s, deletion 0.05 s."""
+
+PATIENCE = 600
+"""How often a person tries again, every half second: an outage of minutes is waited for."""
 
 Met = Callable[[], bool]
 
@@ -41,7 +49,7 @@ class Person:
         self.victim = ""
         """Name of the machine that the story is about."""
         self.deleted: set[str] = set()
-        """Names of machines that the person deleted: nobody need keep them available."""
+        """Names of machines, and of nodes after ``nodes/``, that the person deleted: none need be kept."""
         self.hurt = world.plot.schedule.has(NODE_FAULTS)
         """Somebody harms VMs or nodes; which of them are left cannot be told beforehand."""
         self._clock = world.clock("patience")
@@ -55,14 +63,33 @@ class Person:
         for crd in crds():
             await client.create(dynamic(CRD.resource), crd)
         await client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
+        if self.world.nodes is not client:
+            await self.world.nodes.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
         await client.create(SECRET, manifests.secret(NAMESPACE_NAME))
         for name in CLASSES:
             await self.make_class(name)
 
-    async def make_class(self, name: str) -> None:
+    async def make_class(self, name: str, secret: str = manifests.SECRET_NAME) -> None:
         """Create a MachineClass of the simulated cloud."""
         body = manifests.machine_class(name, NAMESPACE_NAME, pace=PACE)
-        await self._patiently(lambda: self.world.client.create(MACHINE_CLASS, body))
+        body["secretRef"]["name"] = secret
+        await self._patiently(f"makes class {name}", lambda: self.world.client.create(MACHINE_CLASS, body))
+
+    async def delete_class(self, name: str) -> None:
+        """Delete a MachineClass."""
+        key = Key(NAMESPACE_NAME, name)
+        await self._patiently(f"deletes class {name}", lambda: self.world.client.delete(MACHINE_CLASS, key))
+
+    async def make_secret(self, name: str) -> None:
+        """Create a Secret such as classes need."""
+        secret = manifests.secret(NAMESPACE_NAME)
+        secret["metadata"]["name"] = name
+        await self._patiently(f"makes secret {name}", lambda: self.world.client.create(SECRET, secret))
+
+    async def make_vm(self, name: str) -> None:
+        """Let there be a VM of class ``small`` for a machine that does not exist."""
+        spec = parse_spec(manifests.machine_class("small", NAMESPACE_NAME, pace=PACE)["providerSpec"])
+        await self.world.cloud.create(Ask(name, NAMESPACE_NAME, f"lost {name}", "small", spec))
 
     async def deploy(self, name: str, replicas: int, machine_class: str = "small", **spec: Any) -> None:
         """Create a MachineDeployment; ``spec`` adds to or replaces its spec's fields."""
@@ -76,7 +103,8 @@ class Person:
                 **spec,
             },
         }
-        await self._patiently(lambda: self.world.client.create(MACHINE_DEPLOYMENT, body))
+        told = f"makes deployment {name} with {replicas} replicas of class {machine_class}"
+        await self._patiently(told, lambda: self.world.client.create(MACHINE_DEPLOYMENT, body))
 
     async def make_set(self, name: str, replicas: int) -> None:
         """Create a MachineSet that nobody owns."""
@@ -88,40 +116,56 @@ class Person:
                 "template": self._template(name, "small"),
             },
         }
-        await self._patiently(lambda: self.world.client.create(MACHINE_SET, body))
+        told = f"makes set {name} with {replicas} replicas"
+        await self._patiently(told, lambda: self.world.client.create(MACHINE_SET, body))
 
-    async def make_machine(self, name: str, pool: str) -> None:
-        """Create a Machine that nobody owns."""
+    async def make_machine(self, name: str, pool: str, **spec: Any) -> None:
+        """Create a Machine that nobody owns; ``spec`` adds to its spec's fields."""
         template = self._template(pool, "small")
         meta = {**template["metadata"], "name": name, "namespace": NAMESPACE_NAME}
-        body = {"metadata": meta, "spec": template["spec"]}
-        await self._patiently(lambda: self.world.client.create(MACHINE, body))
+        body = {"metadata": meta, "spec": {**template["spec"], **spec}}
+        await self._patiently(f"makes machine {name}", lambda: self.world.client.create(MACHINE, body))
 
     async def change(self, name: str, **spec: Any) -> None:
         """Patch a MachineDeployment's spec."""
+        await self.amend(name, {"spec": spec})
+
+    async def amend(self, name: str, patch: Mapping[str, Any]) -> None:
+        """Patch anything of a MachineDeployment."""
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(lambda: self.world.client.patch(MACHINE_DEPLOYMENT, key, {"spec": spec}))
+        told = f"changes deployment {name}: {orjson.dumps(patch).decode()}"
+        await self._patiently(told, lambda: self.world.client.patch(MACHINE_DEPLOYMENT, key, patch))
 
     async def roll(self, name: str, machine_class: str) -> None:
         """Let a deployment go to another class."""
         await self.change(name, template={"spec": {"class": {"name": machine_class}}})
 
-    async def delete(self, name: str) -> None:
-        """Delete a deployment."""
-        await self._patiently(lambda: self.world.client.delete(MACHINE_DEPLOYMENT, Key(NAMESPACE_NAME, name)))
+    async def delete(self, name: str, propagation: str = "") -> None:
+        """Delete a deployment; with ``propagation`` ``Orphan`` its sets are kept."""
+        key = Key(NAMESPACE_NAME, name)
+        await self._patiently(
+            f"deletes deployment {name}" + (f" ({propagation})" if propagation else ""),
+            lambda: self.world.client.delete(MACHINE_DEPLOYMENT, key, propagation=propagation),
+        )
 
-    async def delete_set(self, name: str) -> None:
-        """Delete a set."""
-        await self._patiently(lambda: self.world.client.delete(MACHINE_SET, Key(NAMESPACE_NAME, name)))
+    async def delete_set(self, name: str, propagation: str = "") -> None:
+        """Delete a set; with ``propagation`` ``Orphan`` its machines are kept."""
+        key = Key(NAMESPACE_NAME, name)
+        await self._patiently(
+            f"deletes set {name}" + (f" ({propagation})" if propagation else ""),
+            lambda: self.world.client.delete(MACHINE_SET, key, propagation=propagation),
+        )
 
     async def delete_machine(self, name: str) -> None:
         """Delete a machine by hand."""
         self.deleted.add(name)
-        await self._patiently(lambda: self.world.client.delete(MACHINE, Key(NAMESPACE_NAME, name)))
+        key = Key(NAMESPACE_NAME, name)
+        await self._patiently(f"deletes machine {name}", lambda: self.world.client.delete(MACHINE, key))
 
     async def delete_node(self, name: str) -> None:
         """Delete a Node object by hand; its kubelet will register again."""
-        await self._patiently(lambda: self.world.client.delete(NODE, Key("", name)))
+        self.deleted.add(f"{NODES}/{name}")
+        await self._patiently(f"deletes node {name}", lambda: self.world.nodes.delete(NODE, Key("", name)))
 
     async def run_pod(self, name: str, node: str, *, seconds: int) -> None:
         """A pod on a node, that takes so long to end when it is asked to."""
@@ -133,11 +177,16 @@ class Person:
                 "containers": [{"name": "main", "image": "busybox"}],
             },
         }
-        await self._patiently(lambda: self.world.client.create(POD, body))
+        told = f"makes pod {name} on {node}"
+        await self._patiently(told, lambda: self.world.nodes.create(POD, body))
 
     async def wait(self, seconds: float) -> None:
         """Let time pass."""
         await self._clock.sleep(seconds)
+
+    def date(self) -> str:
+        """Now, as annotations have it."""
+        return rfc3339(self._clock.now())
 
     async def until(self, met: Met, what: str, *, seconds: float = 3600.0) -> None:
         """Wait until something is so.
@@ -166,11 +215,12 @@ class Person:
 
     def settled(self, count: int, machine_class: str = "") -> bool:
         """So many machines, all running (of that class), each with its node and VM, and nothing else."""
-        machines = self.machines
-        well = [m for m in machines if phase(m) == "Running" and not going(m)]
-        right = [m for m in well if machine_class in ("", of_class(m))]
-        nodes = self.world.journal.objects[NODES]
-        return len(right) == len(machines) == len(nodes) == len(self.world.journal.vms) == count
+        journal = self.world.journal
+        machines, nodes = journal.objects[MACHINES], journal.objects[NODES]
+        if not len(machines) == len(nodes) == len(journal.vms) == count:
+            return False
+        well = (m for m in machines.values() if phase(m) == "Running" and not going(m))
+        return sum(machine_class in ("", of_class(m)) for m in well) == count
 
     def empty(self, resource: str) -> bool:
         """Nothing of this kind is left."""
@@ -189,8 +239,9 @@ class Person:
             "spec": {"class": {"kind": "MachineClass", "name": machine_class}},
         }
 
-    async def _patiently(self, act: Callable[[], Awaitable[Any]]) -> None:
-        for _ in range(100):
+    async def _patiently(self, told: str, act: Callable[[], Awaitable[Any]]) -> None:
+        self.world.journal.say("person", told)
+        for _ in range(PATIENCE):
             try:
                 await act()
             except (AlreadyExists, NotFound):
@@ -199,7 +250,7 @@ class Person:
                 await self._clock.sleep(0.5)
             else:
                 return
-        raise Late("the server refuses a person for a minute")
+        raise Late("the server refuses a person for five minutes")
 
 
 def phase(machine: Object) -> str:

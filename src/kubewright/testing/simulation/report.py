@@ -1,56 +1,140 @@
-"""The summary of many runs: what was tried, and what came of it.
+"""The summary of many runs: what was tried, what struck, and what came of it.
 
-Called by    ``__main__``.
+Theory.      Columns are data: each run belongs to one, and the table counts runs by story and column.
+             Everything but ``Effort`` is a function of the plots, so two campaigns that tried the same
+             print the same. ``digest`` stands for all traces: when it is the same on two machines, every
+             world went the same way, write by write.
+Called by    ``campaign`` (adds), ``__main__`` (prints).
 """
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
 
-from kubewright.testing.simulation.crashes import Crash
 from kubewright.testing.simulation.run import Outcome
+
+CALM = "calm"
+"""Undisturbed runs: they give a story's writes and have no column."""
+SEED = "seeds"
+"""The column of random worlds."""
+FAULTS_IN_A_ROW = 3
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What it took, in real time."""
+
+    seconds: float
+    jobs: int
 
 
 @dataclass(slots=True)
 class Table:
-    """Counts by story and by kind of fault."""
+    """Counts by story and column, and by kind of fault."""
 
-    writes: Counter[str] = field(default_factory=Counter)
-    points: Counter[str] = field(default_factory=Counter)
-    seeds: Counter[str] = field(default_factory=Counter)
-    wrong: Counter[str] = field(default_factory=Counter)
+    columns: tuple[str, ...]
+    writes: dict[str, int] = field(default_factory=dict)
+    runs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    _traces: Any = field(default_factory=lambda: blake2b(digest_size=8))
 
-    def ran(self, outcome: Outcome, *, seeded: bool = False) -> None:
+    def add(self, column: str, outcome: Outcome) -> None:
         """One run is over."""
         name = outcome.story
-        self.seconds += outcome.seconds
-        self.seeds[name] += seeded
-        self.wrong[name] += not outcome.good
+        self.runs[name, column] += 1
+        self.failed[name] += not outcome.good
         self.faults.update(outcome.counts.struck)
-        if not seeded:
+        self.seconds += outcome.seconds
+        self._traces.update(outcome.digest.encode())
+        if column == CALM:
             self.writes[name] = outcome.counts.writes
 
-    def crashed(self, crash: Crash) -> None:
-        """One crash point was tried."""
-        self.points[crash.story] += 1
-        self.wrong[crash.story] += bool(crash.wrong)
+    @property
+    def worlds(self) -> int:
+        """How many there were."""
+        return self.runs.total()
 
     @property
     def good(self) -> bool:
         """Whether nothing was violated."""
-        return not any(self.wrong.values())
+        return not self.failed.total()
 
-    def text(self) -> str:
-        """The table."""
-        stories = sorted({*self.writes, *self.points, *self.seeds})
-        lines = [f"{'story':24}{'writes':>8}{'crash points':>14}{'seeds':>8}{'violations':>12}"]
-        for name in stories:
-            lines.append(
-                f"{name:24}{self.writes[name] or '':>8}{self.points[name]:>14}"
-                f"{self.seeds[name]:>8}{self.wrong[name]:>12}"
-            )
-        totals = [sum(each.values()) for each in (self.writes, self.points, self.seeds, self.wrong)]
-        lines.append(f"{'all':24}{totals[0]:>8}{totals[1]:>14}{totals[2]:>8}{totals[3]:>12}")
-        lines += [f"  {fault:28}{count:>8}" for fault, count in sorted(self.faults.items())]
-        return "\n".join(lines)
+    def lines(self, effort: Effort) -> Iterator[str]:
+        """The table, for a terminal of a hundred columns."""
+        if self.worlds:
+            yield from self._stories()
+            yield from self._struck()
+            yield self._summary(effort)
+
+    def _stories(self) -> Iterator[str]:
+        head = ("story", "writes", *self.columns, "failed")
+        names = sorted({story for story, _ in self.runs})
+        body = [
+            (name, self.writes.get(name, ""), *(self.runs[name, c] for c in self.columns), self.failed[name])
+            for name in names
+        ]
+        foot = ("all", sum(self.writes.values()), *self._tried().values(), self.failed.total())
+        yield from _aligned([head, *body, foot])
+
+    def _struck(self) -> Iterator[str]:
+        if not self.faults:
+            return
+        yield f"\n{self.faults.total()} faults struck"
+        told = [f"{name:21}{count:>5}" for name, count in sorted(self.faults.items())]
+        rows = -(-len(told) // FAULTS_IN_A_ROW)
+        for row in range(rows):
+            yield "   ".join(told[row::rows])
+
+    def _summary(self, effort: Effort) -> str:
+        hours, pace = self.seconds / _HOUR, self._pace(effort)
+        wrong = "nothing was violated" if self.good else f"{self.failed.total()} worlds failed"
+        return (
+            f"\n{self.worlds} worlds of {hours:.0f} hours together in {effort.seconds:.0f} s, "
+            f"{pace:.1f} a second, {effort.jobs} at a time\n"
+            f"all traces: {self._traces.hexdigest()}\n{wrong}"
+        )
+
+    def _tried(self) -> Mapping[str, int]:
+        return {
+            column: sum(count for (_, of), count in self.runs.items() if of == column)
+            for column in self.columns
+        }
+
+    def _pace(self, effort: Effort) -> float:
+        return self.worlds / max(effort.seconds, 0.001)
+
+    def as_json(self, effort: Effort) -> Mapping[str, Any]:
+        """The same numbers for programs."""
+        names = sorted({story for story, _ in self.runs})
+        return {
+            "stories": {
+                name: {
+                    "writes": self.writes.get(name, 0),
+                    "runs": {column: self.runs[name, column] for column in self.columns},
+                    "failed": self.failed[name],
+                }
+                for name in names
+            },
+            "runs": self._tried(),
+            "faults": dict(sorted(self.faults.items())),
+            "worlds": self.worlds,
+            "failed": self.failed.total(),
+            "traces": self._traces.hexdigest(),
+            "simulatedSeconds": round(self.seconds, 3),
+            "wallSeconds": round(effort.seconds, 3),
+            "worldsPerSecond": round(self._pace(effort), 2),
+            "jobs": effort.jobs,
+        }
+
+
+def _aligned(rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """The first column to the left, the others to the right, each as wide as it must be."""
+    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield f"{row[0]!s:{widths[0]}} " + " ".join(cells)

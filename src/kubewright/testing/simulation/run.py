@@ -12,29 +12,31 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 from kubewright.testing.simulation import fate
 from kubewright.testing.simulation.ears import listening
-from kubewright.testing.simulation.invariants import INVARIANTS, Invariant, Past, judge
+from kubewright.testing.simulation.invariants import INVARIANTS, NEED_TRUE_LISTS, Invariant, Past, judge
 from kubewright.testing.simulation.journal import Step
 from kubewright.testing.simulation.loop import Circle, SimLoop, Standstill
 from kubewright.testing.simulation.person import Late, Person
 from kubewright.testing.simulation.picture import Picture, picture
-from kubewright.testing.simulation.schedule import NODE_FAULTS
+from kubewright.testing.simulation.schedule import LATE_CALLS, LONG_FAULTS
 from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Counts, Plot, World
+from kubewright.testing.simulation.tally import Counts
+from kubewright.testing.simulation.work import Kinds, Work
+from kubewright.testing.simulation.world import Plot, World
 
 REST_SECONDS = 15.0
 """Without a write for so long, a world is at rest."""
 UNREST_SECONDS = 600.0
 """A world that reached its end and still writes after this never comes to rest."""
-STALE_SECONDS = 120.0
-"""How old a manager's news may be when watches are silent, cut or late."""
+LONG_SECONDS = 600.0
+"""What an outage of minutes adds to that, with what comes of it."""
 MANAGERS = 2
 """How many there are when they elect a leader."""
-REQUESTS, LIFE_REQUESTS, FAULT_REQUESTS = 25, 120, 60
-"""How many requests of managers may be made for each machine there ever was, for each life of a manager
-(its lists and watches, twice), and for each fault that struck."""
+QUIET_REQUESTS = 12
+"""How many may be made in a minute at rest, whatever the number of machines (DESIGN §8)."""
 VIOLATIONS = 3
 """A run stops after so many."""
 
@@ -69,6 +71,7 @@ def simulate(
     invariants: tuple[Invariant, ...] = INVARIANTS,
     collect: bool = False,
     plans: bool = False,
+    even: bool = False,
 ) -> Outcome:
     """Run a story under a plot.
 
@@ -79,9 +82,10 @@ def simulate(
         prepare: called with the world before anything runs in it.
         invariants: what must be true at every step.
         plans: write into the trace what the controllers decided, and why.
+        even: nothing is left to chance that can be done without (``loop.SimLoop``).
         collect: let the garbage collector run when it likes; for large worlds that need the memory.
     """
-    loop = SimLoop(plot.seed)
+    loop = SimLoop(plot.seed, even=even)
     run = _Run(loop, story, plot, invariants)
     with _stillness(collect), listening(run.world.journal, plans=plans) as errors:
         try:
@@ -95,18 +99,20 @@ class _Run:
         self._loop = loop
         self._story = story
         self._plot = plot
-        self._invariants = invariants
+        self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_TRUE_LISTS]
         self.world = World(loop, plot)
         self.person = Person(self.world, self._over)
         self.violations: list[str] = []
-        schedule = plot.schedule
-        disturbed = bool(schedule.faults) or plot.elect
+        self._steps = 0
+        self._kinds = Kinds(self.world)
         self._past = Past(
             self.world.journal,
             loop.time,
-            hurt=story.hurts or schedule.has(NODE_FAULTS) or bool(plot.stale),
-            stale=STALE_SECONDS if disturbed else 5.0,
+            self.world.news.since,
+            settings=plot.options.machine,
             forgiven=self.person.deleted,
+            ghost=self.world.is_ghost,
+            late=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
         )
 
     async def whole(self, quiet: float, prepare: Hook, errors: list[str]) -> Outcome:
@@ -114,10 +120,12 @@ class _Run:
         self.world.journal.listen(self._check)
         try:
             await self._tell()
-            await self._rest(quiet)
+            await self._rest()
         except (Late, Standstill, Circle) as error:
             self.violations.append(f"{type(error).__name__}: {error}")
         self._count()
+        if quiet and not self.violations:
+            await self._be_quiet(quiet)
         self._blame(errors)
         world = self.world
         return Outcome(
@@ -128,7 +136,7 @@ class _Run:
             world.counts,
             self._loop.time(),
             world.journal.digest(),
-            world.journal.lines,
+            [*world.journal.lines],
         )
 
     async def _tell(self) -> None:
@@ -136,41 +144,62 @@ class _Run:
         await world.begin()
         await person.furnish()
         for _ in range(MANAGERS if self._plot.elect else 1):
-            world.start_manager()
+            world.managers.start()
         await story.before(person)
         await person.wait(REST_SECONDS)
         world.tell()
-        world.fate.spawn(fate.strike(world, person))
+        self._steps = self._loop.steps
+        fate.begin(world, person)
         await story.act(person)
         await person.until(lambda: story.end(person), story.name)
 
-    async def _rest(self, quiet: float) -> None:
+    async def _rest(self) -> None:
         """Wait until nobody writes any more, and the end is still as it should be."""
         world, person, counts = self.world, self.person, self.world.counts
         last = max((at for at, _ in self._plot.schedule.moments()), default=0.0) + world.began + 5.0
 
         def calm() -> bool:
             now = self._loop.time()
-            return now > last and now - counts.last_write > REST_SECONDS and self._story.end(person)
+            led = world.managers.leader is not None and now - world.journal.led_since > REST_SECONDS
+            still = now > last and now - counts.last_write > REST_SECONDS and not world.busy
+            return led and still and self._story.end(person)
 
-        await person.until(calm, "the world comes to rest", seconds=UNREST_SECONDS + last)
-        if quiet:
-            writes = counts.writes
-            await person.wait(quiet)
-            if counts.writes > writes:
-                self.violations.append(f"quiet_at_rest: {counts.writes - writes} writes in {quiet:g} s")
+        await person.until(
+            calm, "the world comes to rest", seconds=UNREST_SECONDS + last + _longest(self._plot)
+        )
+
+    async def _be_quiet(self, seconds: float) -> None:
+        """Nothing happens, so no manager may write, and none asks more than the design allows."""
+        counts = self.world.counts
+        writes, requests = counts.writes, counts.requests
+        await self.person.wait(seconds)
+        wrote, asked = counts.writes - writes, counts.requests - requests
+        if wrote or asked > QUIET_REQUESTS * (1 + seconds / 60.0):
+            told = f"quiet_at_rest: {wrote} writes and {asked} requests in {seconds:g} s"
+            self.violations.append(told)
 
     def _count(self) -> None:
         """However it went, the work of the managers is bounded by what there was to do."""
         counts = self.world.counts
-        lives = counts.kills + (MANAGERS if self._plot.elect else 1)
-        bound = (
-            REQUESTS * self._past.machines
-            + LIFE_REQUESTS * lives
-            + FAULT_REQUESTS * sum(counts.struck.values())
-        )
+        counts.steps = self._loop.steps - self._steps
+        bound = self._work().bound()
         if counts.requests > bound:
             self.violations.append(f"bounded_work: {counts.requests} requests, more than {bound}")
+
+    def _work(self) -> Work:
+        past, counts = self._past, self.world.counts
+        return Work(
+            near=self._kinds.of("control"),
+            far=self._kinds.of("target"),
+            apart=self._plot.apart,
+            lives=1 + counts.kills,
+            machines=past.machines,
+            wished=sum(wish.most for fleet in past.fleets.values() for wish in fleet.wishes),
+            wishes=sum(len(fleet.wishes) for fleet in past.fleets.values()),
+            seconds=self._loop.time() - self.world.began,
+            elect=self._plot.elect,
+            struck=counts.struck,
+        )
 
     def _over(self) -> bool:
         return len(self.violations) >= VIOLATIONS
@@ -184,15 +213,31 @@ class _Run:
             self.violations += found
 
     def _blame(self, errors: list[str]) -> None:
-        self.violations += self.world.deposed[:VIOLATIONS]
+        self.violations += self.world.tally.deposed[:VIOLATIONS]
         surprises = dict.fromkeys((*errors, *self._loop.trouble))
         self.violations += [f"no_surprises: {error}" for error in [*surprises][:VIOLATIONS]]
+
+
+def _longest(plot: Plot) -> float:
+    """How long the longest of its faults goes on, roughly."""
+    return LONG_SECONDS if plot.schedule.has(LONG_FAULTS) else 0.0
+
+
+@cache
+def _freeze() -> None:
+    """Once: what was there before the first world need not be looked through after each.
+
+    It stays frozen. Thawed after each run it would take the world that has just ended along, and worlds would
+    pile up, a megabyte each.
+    """
+    gc.freeze()
 
 
 @contextmanager
 def _stillness(collect: bool) -> Iterator[None]:
     """No garbage collection at moments of its own choice."""
     collecting = gc.isenabled()
+    _freeze()
     if not collect:
         gc.disable()
     try:

@@ -1,67 +1,139 @@
 """Very many machines on virtual time: made, rolled, deleted; what it took, per machine.
 
+Theory.      The same world and the same invariants as everywhere, told one long story. What is counted
+             (writes, requests, virtual seconds) is the same on every computer; what is measured (wall
+             and processor seconds, memory) is this computer's. Per machine all of it should stay
+             equal while the number of machines grows: where it does not, something looks at all
+             machines for each of them.
 Called by    ``__main__``, with ``--scale``.
 """
 
-from collections.abc import Callable
+import gc
+import resource
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kubewright.base.clock import SystemClock
+from kubewright.runtime.manager import tune_gc
+from kubewright.testing.simulation.journal import Step, VmStep
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.run import simulate
 from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.world import Plot
+from kubewright.testing.simulation.world import Plot, World
 
 QUARTER = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 SECONDS = 36_000.0
 """How much virtual time each act may take."""
 
+HEAD = (
+    f"{'':8}{'virtual s':>10}{'wall s':>9}{'CPU ms':>9}{'API writes':>12}{'VM calls':>10}"
+    f"{'requests':>10}{'peak MiB':>10}"
+)
+"""CPU, writes, VMs made or ended, and requests are for each machine of the deployment."""
+
+Told = Callable[[str], None]
+
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """One part of the run: virtual seconds, and writes and requests of the manager per machine."""
+class Marks:
+    """Where the counters stand: seconds (virtual, wall, processor), then numbers of the managers."""
 
-    name: str
-    seconds: float
-    writes: float
-    requests: float
+    virtual: float
+    wall: float
+    cpu: float
+    writes: int
+    vms: int
+    requests: int
 
-    def __str__(self) -> str:
-        return f"{self.name:8}{self.seconds:>10.1f} s{self.writes:>8.1f} writes{self.requests:>8.1f} requests"
+    def row(self, name: str, before: "Marks", machines: int) -> str:
+        """A line of the table: what there is more than ``before``, and the most memory so far."""
+        cpu = 1000 * (self.cpu - before.cpu) / machines
+        vms = (self.vms - before.vms) / machines
+        writes = (self.writes - before.writes) / machines - vms
+        requests = (self.requests - before.requests) / machines
+        return (
+            f"{name:8}{self.virtual - before.virtual:>10.1f}{self.wall - before.wall:>9.1f}{cpu:>9.2f}"
+            f"{writes:>12.2f}{vms:>10.2f}{requests:>10.2f}{_peak():>10.0f}"
+        )
 
 
-def run_scale(machines: int, seed: int, told: Callable[[Act], None]) -> tuple[str, ...]:
+def run_scale(machines: int, seed: int, told: Told) -> tuple[str, ...]:
     """Make so many machines, roll all of them, delete all of them; answers what went wrong."""
 
     async def act(person: Person) -> None:
         await _Acts(person, machines, told).play()
 
+    def prepare(world: World) -> None:
+        world.journal.lines = deque(maxlen=0)
+
     story = Story("scale", act, lambda person: person.settled(0))
-    return simulate(story, Plot(seed=seed), invariants=(), collect=True).violations
+    with _settings_of_the_product():
+        return simulate(story, Plot(seed=seed), prepare=prepare, collect=True).violations
 
 
 class _Acts:
     """The three acts, and what they cost."""
 
-    def __init__(self, person: Person, machines: int, told: Callable[[Act], None]) -> None:
+    def __init__(self, person: Person, machines: int, told: Told) -> None:
         self._person = person
         self._machines = machines
         self._told = told
-        self._before = (0.0, 0, 0)
+        self._clock = SystemClock()
+        self._vms = 0
+        person.world.journal.listen(self._count_vm)
+        self._began = self._before = self._marks()
 
     async def play(self) -> None:
         person = self._person
+        self._told(f"{self._machines:,} machines")
+        self._told(HEAD)
         await person.deploy("pool", self._machines, strategy=QUARTER)
         await self._until("create", self._machines, "small")
         await person.roll("pool", "large")
         await self._until("roll", self._machines, "large")
         await person.delete("pool")
         await self._until("delete", 0)
+        self._told(self._before.row("all", self._began, self._machines))
 
     async def _until(self, name: str, wanted: int, machine_class: str = "") -> None:
         """Wait for an act's end, and tell what it took."""
-        person, counts = self._person, self._person.world.counts
+        person = self._person
         await person.until(lambda: person.settled(wanted, machine_class), name, seconds=SECONDS)
-        now = (person.world.loop.time() - person.world.began, counts.writes, counts.requests)
-        seconds, writes, requests = (after - before for after, before in zip(now, self._before, strict=True))
+        now = self._marks()
+        self._told(now.row(name, self._before, self._machines))
         self._before = now
-        self._told(Act(name, seconds, writes / self._machines, requests / self._machines))
+
+    def _marks(self) -> Marks:
+        world = self._person.world
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = used.ru_utime + used.ru_stime
+        counts = world.counts
+        return Marks(
+            world.loop.time(), self._clock.now().timestamp(), cpu, counts.writes, self._vms, counts.requests
+        )
+
+    def _count_vm(self, step: Step) -> None:
+        """As ``tally`` counts them: a VM is made, or asked to end."""
+        if isinstance(step, VmStep) and step.new is not None:
+            made = step.old is None
+            ended = step.old is not None and step.old.gone_at is None and step.new.gone_at is not None
+            self._vms += made or ended
+
+
+@contextmanager
+def _settings_of_the_product() -> Iterator[None]:
+    """The garbage collector as ``runtime.manager`` sets it, for as long as this lasts."""
+    before = gc.get_threshold()
+    tune_gc()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _peak() -> float:
+    """The most memory that this process ever had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -2,10 +2,12 @@
 
 Theory.      A fault has a place, a number and a word. The place says where it strikes: ``api``, the
              n-th request of the managers; ``watch``, their n-th watch; ``call``, the n-th call of the
-             driver; ``at``, a moment in seconds. Numbers count from the beginning of the story; those
-             of watches from the beginning of the world, since most begin then. So ``call:4:fail-after`` means
-             that the fourth driver call does its work and answers with an error. A schedule without
-             one of its faults is a schedule too, which is all that shrinking needs.
+             driver; ``at``, a moment in seconds; ``write``, after their n-th write, before the
+             writer can know; ``await``, before their n-th step between two awaits. Numbers count
+             from the beginning of the story; those of watches from the beginning of the world, since
+             most begin then. So ``call:4:fail-after`` means that the fourth driver call does its work
+             and answers with an error. A schedule without one of its faults is a schedule too, which
+             is all that shrinking needs.
 Invariants.  ``parse(str(schedule)) == schedule``. A fault strikes at most once. No drawn fault lasts
              for ever, so every world can come to rest.
 Called by    ``world`` (strikes), ``search`` (draws and shrinks), the command line.
@@ -17,7 +19,7 @@ from random import Random  # noqa: TID251 -- only the type; every generator come
 
 from kubewright.base.errors import InvalidInput
 from kubewright.testing import faults
-from kubewright.testing.faults import Answer, Break, Bunch, Cut, Delay, Lag, Lose, LoseAnswer, Silence
+from kubewright.testing.faults import Answer, Break, Bunch, Cut, Delay, Haunt, Lag, Lose, LoseAnswer, Silence
 
 
 def _refusal(code: int, reason: str, retry_after: int | None = None) -> Answer:
@@ -30,6 +32,7 @@ API: Mapping[str, faults.Fault] = {
     "lose-answer": LoseAnswer(),
     "delay": Delay(2.0),
     "too-late": Delay(40.0),
+    "haunt": Haunt(40.0),
     "conflict": _refusal(409, "Conflict"),
     "throttle": _refusal(429, "TooManyRequests", 1),
     "error": _refusal(500, "InternalError"),
@@ -49,38 +52,51 @@ WATCH: Mapping[str, faults.Fault] = {
 }
 """What may befall a watch of a manager."""
 
-CALL = ("fail", "fail-after", "hang", "late", "lost", "quota")
+CALL = ("fail", "fail-after", "hang", "late", "lost", "quota", "very-late", "stale")
 """What may befall a driver call: an error before or after it did its work, an answer that comes late, or
-never, or a refusal for want of capacity."""
+never, a refusal for want of capacity, work that is done a minute after its caller was told that it takes
+too long, or the answer of some seconds ago."""
+
+LATE_CALLS = frozenset(("very-late",))
+"""Faults by which a VM may appear when its machine is long gone: an orphan."""
 
 AT = (
-    "kill",
-    "restart-server",
-    "cut-all",
-    "unreachable",
-    "vm-dies",
-    "kubelet-stops",
-    "vm-vanishes",
-    "node-deleted",
-    "clock-ahead",
-    "clock-behind",
-    "freeze",
-    "slow-watches",
-    "storm-lose",
-    "storm-lose-answer",
-    "storm-error",
-)
+    "kill", "freeze", "slow-process", "clock-ahead", "clock-behind", "clock-leap", "clock-skew",
+    "restart-server", "restart-target", "unreachable", "target-unreachable", "outage", "target-outage",
+    "partition", "cut-all", "slow-watches", "blind",
+    "storm-lose", "storm-lose-answer", "storm-error", "storm-throttle", "storm-conflict",
+    "lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost",
+    "vm-dies", "kubelet-stops", "vm-vanishes", "node-deleted", "no-capacity", "cloud-down", "lagging-cloud",
+)  # fmt: skip
 """What may happen to the world as a whole."""
 
-WORDS: Mapping[str, tuple[str, ...]] = {"api": tuple(API), "watch": tuple(WATCH), "call": CALL, "at": AT}
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "api": tuple(API),
+    "watch": tuple(WATCH),
+    "call": CALL,
+    "at": AT,
+    "write": AT,
+    "await": AT,
+}
 
 NODE_FAULTS = frozenset(("vm-dies", "kubelet-stops", "vm-vanishes", "node-deleted"))
 """Faults after which machines may rightly be replaced."""
 
+TARGET_FAULTS = frozenset(("target-unreachable", "restart-target", "target-outage"))
+"""Faults of a world whose nodes live in a cluster of their own."""
+
+LEASE_FAULTS = frozenset(
+    ("freeze", "clock-skew", "lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost")
+)
+"""Faults of a world in which managers elect a leader."""
+
+LONG_FAULTS = frozenset(("outage", "target-outage", "clock-leap"))
+"""Faults that take minutes, with what comes of them."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """``number`` counts from 1 for requests, watches and calls; for ``at`` it is seconds."""
+    """``number`` counts from 1; for ``at`` it is seconds."""
 
     place: str
     number: float
@@ -136,7 +152,10 @@ def _fault(text: str) -> Fault:
 
 
 def _known() -> str:
-    return "; ".join(f"{place}: {', '.join(words)}" for place, words in WORDS.items())
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for place, words in WORDS.items():
+        alike.setdefault(words, []).append(place)
+    return "; ".join(f"{', '.join(places)}: {', '.join(words)}" for words, places in alike.items())
 
 
 def _nothing(_chance: Random) -> tuple[Fault, ...]:
@@ -166,8 +185,27 @@ def _sleeping_leader(chance: Random) -> tuple[Fault, ...]:
     return (Fault("at", round(chance.uniform(0.0, 6.0), 2), "freeze"),)
 
 
-RECIPES = (_nothing, _death_under_a_call, _blind_writer, _two_deaths, _sleeping_leader)
+def _ghost(chance: Random) -> tuple[Fault, ...]:
+    """Who sent it is dead when it arrives, and so is what he knew of it."""
+    sent = Fault("api", float(chance.randint(1, 40)), "haunt")
+    return sent, Fault("at", round(chance.uniform(0.02, 3.0), 2), "kill")
+
+
+def _deposed(chance: Random) -> tuple[Fault, ...]:
+    """The Lease goes to another in the middle of the work, and more goes wrong."""
+    moment = round(chance.uniform(0.0, 6.0), 2)
+    taken = Fault(
+        "at", moment, chance.choice(("lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost"))
+    )
+    return taken, Fault("at", moment, chance.choice(("slow-process", "slow-watches", "storm-lose-answer")))
+
+
+RECIPES = (_nothing, _death_under_a_call, _blind_writer, _two_deaths, _sleeping_leader, _ghost, _deposed)
 """Faults that are worse together; most schedules begin with one of these."""
+
+
+PLACES = ("api", "api", "api", "watch", "watch", "call", "call", "at", "at", "write", "await")
+"""Where faults are drawn: a word of any place is about as likely as another's."""
 
 
 def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int = 60) -> Schedule:
@@ -177,9 +215,11 @@ def draw(chance: Random, *, most: int = 6, seconds: float = 12.0, requests: int 
         "watch": lambda: chance.randint(1, 40),
         "call": lambda: chance.randint(1, 12),
         "at": lambda: round(chance.uniform(0.0, chance.choice((1.0, seconds))), 2),
+        "write": lambda: chance.randint(1, 40),
+        "await": lambda: chance.randint(1, 300),
     }
     found: set[Fault] = set(chance.choice(RECIPES)(chance))
     for _ in range(chance.randint(0 if found else 1, most)):
-        place = chance.choice(("api", "api", "watch", "call", "at", "at"))
+        place = chance.choice(PLACES)
         found.add(Fault(place, float(numbers[place]()), chance.choice(WORDS[place])))
     return Schedule(tuple(sorted(found)))

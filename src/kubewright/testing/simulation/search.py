@@ -4,21 +4,34 @@ Theory.      ``plot_of(seed)`` is a function, so a seed is a complete descriptio
              fails, faults are left out one after the other (greedily, in rounds, each run a fresh
              one) for as long as it still fails in the same way; what remains is the smallest schedule,
              and ``replay`` is the command that shows it.
-Called by    ``__main__`` and tests.
+Called by    ``campaign``, ``__main__`` and tests.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kubewright.base.clock import LoopClock
 from kubewright.testing.simulation.clock import number
 from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import Schedule, draw
+from kubewright.testing.simulation.schedule import LEASE_FAULTS, TARGET_FAULTS, Schedule, draw
 from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
 from kubewright.testing.simulation.world import Plot
 
 ELECTIONS = 0.3
 """In how many worlds two managers elect a leader."""
+
+APART = 0.25
+"""In how many worlds the nodes live in a cluster of their own."""
+
+FLAGS: Mapping[str, str] = {
+    "elect": "two managers that elect a leader",
+    "apart": "nodes in a cluster of their own",
+    "kill_after": "kill the manager after this write",
+    "stale": "then first see the world so many versions ago",
+}
+"""A plot's fields beside seed and schedule, as a replay names them, and what they say."""
+
+_PLAIN = Plot()
 
 Simulate = Callable[[Story, Plot], Outcome]
 
@@ -28,14 +41,9 @@ def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plo
     chance = LoopClock(seed=number(f"{seed}/plot")).random
     story = chance.choice(stories)
     schedule = draw(chance)
-    elect = schedule.has(frozenset(("freeze",))) or chance.random() < ELECTIONS
-    return story, Plot(seed=seed, schedule=schedule, elect=elect)
-
-
-def runs(seeds: Iterable[int], run: Simulate = simulate) -> Iterator[Outcome]:
-    """What comes of each seed."""
-    for seed in seeds:
-        yield run(*plot_of(seed))
+    elect = schedule.has(LEASE_FAULTS) or chance.random() < ELECTIONS
+    apart = schedule.has(TARGET_FAULTS) or chance.random() < APART
+    return story, Plot(seed=seed, schedule=schedule, elect=elect, apart=apart)
 
 
 def shrink(outcome: Outcome, run: Simulate = simulate) -> Outcome:
@@ -53,17 +61,24 @@ def shrink(outcome: Outcome, run: Simulate = simulate) -> Outcome:
     return smallest
 
 
-def replay(outcome: Outcome) -> str:
+def replay(outcome: Outcome, *, quiet: float = 0.0) -> str:
     """The command that shows this run again."""
     plot = outcome.plot
     parts = [f"--story {outcome.story}", f"--seed {plot.seed}"]
     if plot.schedule.faults:
         parts.append(f"--faults {plot.schedule}")
-    if plot.elect:
-        parts.append("--elect")
-    if plot.kill_after:
-        parts.append(f"--kill-after {plot.kill_after}")
+    for name in FLAGS:
+        value = getattr(plot, name)
+        if value != getattr(_PLAIN, name):
+            parts.append(f"{flag(name)}" if value is True else f"{flag(name)} {value}")
+    if quiet:
+        parts.append(f"--quiet {quiet:g}")
     return f"python -m kubewright.testing.simulation {' '.join(parts)}"
+
+
+def flag(name: str) -> str:
+    """How a plot's field is called on the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _same_failure(one: Outcome, other: Outcome) -> bool:

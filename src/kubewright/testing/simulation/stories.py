@@ -4,165 +4,58 @@ Theory.      A story has three parts. ``before`` makes a world to begin with, un
              what people do; from its first word on writes count and faults strike. ``end`` is what
              must be true, and stay true. To add a story is to add a row to ``STORIES``; every crash
              point of it is then tried, and every seed may draw it.
-Called by    ``run``; every new controller adds its rows here.
+Called by    ``run``; every new controller adds its rows here, and their parts to ``acts``.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
-from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS
-from kubewright.testing.simulation.person import Person
-
-Part = Callable[[Person], Awaitable[None]]
-
-SURGE = 1
-"""``maxSurge`` and ``maxUnavailable`` of every deployment in the stories."""
-
-
-async def _nothing(_person: Person) -> None:
-    """An empty world."""
+from kubewright.testing.simulation import acts
+from kubewright.testing.simulation.acts import End, Part, pool, settled
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One row. ``hurts``: the story itself harms nodes, so machines may be replaced."""
+    """One row."""
 
     name: str
     act: Part
-    end: Callable[[Person], bool]
-    before: Part = _nothing
-    hurts: bool = False
+    end: End
+    before: Part = acts.nothing
 
-
-def _pool(count: int, **spec: Any) -> Part:
-    async def before(person: Person) -> None:
-        await person.deploy("pool", count, **spec)
-        await person.until(lambda: person.settled(count), f"{count} machines")
-
-    return before
-
-
-def _settled(count: int, machine_class: str = "") -> Callable[[Person], bool]:
-    return lambda person: person.settled(count, machine_class)
-
-
-def _nothing_left(person: Person) -> bool:
-    return person.settled(0) and person.empty(MACHINE_SETS) and person.empty(MACHINE_DEPLOYMENTS)
-
-
-async def _create(person: Person) -> None:
-    await person.deploy("pool", 3)
-
-
-async def _scale_up(person: Person) -> None:
-    await person.change("pool", replicas=4)
-
-
-async def _scale_down(person: Person) -> None:
-    await person.change("pool", replicas=1)
-
-
-async def _roll(person: Person) -> None:
-    await person.roll("pool", "large")
-
-
-async def _roll_twice(person: Person) -> None:
-    await person.roll("pool", "large")
-    await person.wait(0.6)
-    await person.roll("pool", "huge")
-
-
-async def _pause_and_resume(person: Person) -> None:
-    await person.change("pool", paused=True)
-    await person.roll("pool", "large")
-    await person.wait(3.0)
-    await person.change("pool", replicas=4)
-    await person.wait(3.0)
-    await person.change("pool", paused=False)
-
-
-async def _heal(person: Person) -> None:
-    person.victim = person.vms[0].name
-    person.world.cloud.kill(person.vms[0].id)
-
-
-async def _vanish(person: Person) -> None:
-    person.victim = person.vms[0].name
-    person.world.cloud.vanish(person.vms[0].id)
-
-
-def _healed(count: int) -> Callable[[Person], bool]:
-    return lambda person: person.settled(count) and person.victim not in {vm.name for vm in person.vms}
-
-
-async def _delete(person: Person) -> None:
-    await person.delete("pool")
-
-
-async def _delete_while_creating(person: Person) -> None:
-    await person.deploy("pool", 3)
-    await person.wait(0.08)
-    await person.delete("pool")
-
-
-async def _with_pods(person: Person) -> None:
-    await _pool(2)(person)
-    for number, vm in enumerate(person.vms):
-        await person.run_pod(f"work-{number}", vm.node_name, seconds=20)
-    await person.wait(5.0)
-
-
-async def _delete_while_draining(person: Person) -> None:
-    await person.change("pool", replicas=1)
-    await person.wait(4.0)
-    await person.delete("pool")
-
-
-async def _delete_one(person: Person) -> None:
-    person.victim = str(person.machines[0]["metadata"]["name"])
-    await person.delete_machine(person.victim)
-
-
-async def _stray(person: Person) -> None:
-    await person.make_machine("stray", "lonely")
-    await person.until(lambda: person.settled(1), "the stray machine")
-
-
-async def _adopt(person: Person) -> None:
-    await person.make_set("lonely", 2)
-
-
-def _adopted(person: Person) -> bool:
-    owned = [m for m in person.machines if m["metadata"].get("ownerReferences")]
-    named = person.hurt or any(m["metadata"]["name"] == "stray" for m in owned)
-    return person.settled(2) and len(owned) == 2 and named
-
-
-async def _class_comes_late(person: Person) -> None:
-    await person.deploy("pool", 1, "late")
-    await person.wait(3.0)
-    await person.make_class("late")
-
-
-RECREATE = {"type": "Recreate"}
 
 STORIES: tuple[Story, ...] = (
-    Story("create", _create, _settled(3)),
-    Story("scale-up", _scale_up, _settled(4), before=_pool(2)),
-    Story("scale-down", _scale_down, _settled(1), before=_pool(4)),
-    Story("roll", _roll, _settled(3, "large"), before=_pool(3)),
-    Story("roll-twice", _roll_twice, _settled(3, "huge"), before=_pool(3)),
-    Story("recreate", _roll, _settled(3, "large"), before=_pool(3, strategy=RECREATE)),
-    Story("pause-and-resume", _pause_and_resume, _settled(4, "large"), before=_pool(3)),
-    Story("heal", _heal, _healed(2), before=_pool(2), hurts=True),
-    Story("vanish", _vanish, _healed(2), before=_pool(2), hurts=True),
-    Story("delete", _delete, _nothing_left, before=_pool(2)),
-    Story("delete-while-creating", _delete_while_creating, _nothing_left),
-    Story("delete-while-draining", _delete_while_draining, _nothing_left, before=_with_pods),
-    Story("delete-one", _delete_one, _healed(2), before=_pool(2)),
-    Story("adopt", _adopt, _adopted, before=_stray),
-    Story("class-comes-late", _class_comes_late, _settled(1, "late")),
+    Story("create", acts.create, settled(3)),
+    Story("scale-up", acts.scale(4), settled(4), before=pool(2)),
+    Story("scale-down", acts.scale(1), settled(1), before=pool(4)),
+    Story("zero-and-back", acts.scale_to_zero_and_back, settled(2), before=pool(2)),
+    Story("roll", acts.roll, settled(3, "large"), before=pool(3)),
+    Story("roll-twice", acts.roll_twice, settled(3, "huge"), before=pool(3)),
+    Story("roll-and-scale", acts.roll_and_scale, settled(3, "large"), before=pool(2)),
+    Story("roll-back", acts.roll_back, settled(2, "small"), before=acts.rolled),
+    Story("recreate", acts.roll, settled(3, "large"), before=pool(3, strategy=acts.RECREATE)),
+    Story("pause-and-resume", acts.pause_and_resume, settled(4, "large"), before=pool(3)),
+    Story("relabel", acts.relabel, acts.relabelled, before=pool(2)),
+    Story("relabel-nodes", acts.relabel_nodes, acts.nodes_relabelled, before=pool(2)),
+    Story("two-pools", acts.roll_one_of_two, acts.both_pools, before=acts.two_pools),
+    Story("autoscaler", acts.choose_victim, acts.healed(2), before=pool(3)),
+    Story("heal", acts.kill_vm, acts.healed(2), before=pool(2)),
+    Story("vanish", acts.take_vm_away, acts.healed(2), before=pool(2)),
+    Story("delete", acts.delete, acts.nothing_left, before=pool(2)),
+    Story("delete-while-creating", acts.delete_while_creating, acts.nothing_left),
+    Story("delete-while-draining", acts.delete_while_draining, acts.nothing_left, before=acts.with_pods),
+    Story("delete-one", acts.delete_one, acts.healed(2), before=pool(2)),
+    Story("keep-sets", acts.delete_but_keep_sets, acts.kept_by_its_set, before=pool(2)),
+    Story(
+        "keep-machines",
+        acts.delete_set_but_keep_machines,
+        acts.kept_by_nobody,
+        before=acts.lonely_set,
+    ),
+    Story("adopt", acts.make_set, acts.adopted, before=acts.stray_machine),
+    Story("adopt-vm", acts.restore, acts.restored, before=acts.found_vms),
+    Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
+    Story("class-goes-first", acts.class_goes_first, acts.no_class_left, before=pool(1)),
+    Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
 )
 
 BY_NAME = {story.name: story for story in STORIES}

@@ -1,0 +1,85 @@
+"""What invariants read out of one object as the server keeps it.
+
+Called by    ``past`` and the rules.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubewright.api.machine import names
+from kubewright.testing.simulation.journal import ApiStep, Object, VmStep
+
+NOBODY: Mapping[str, Any] = {"uid": "", "name": ""}
+
+
+def deleting(found: Object) -> bool:
+    """Whether it was deleted and finalizers hold it."""
+    return "deletionTimestamp" in found["metadata"]
+
+
+def held(found: Object | None) -> bool:
+    """Whether it is there and has our finalizer."""
+    return found is not None and names.FINALIZER in found["metadata"].get("finalizers", ())
+
+
+def lets_go(step: ApiStep) -> bool:
+    """Whether our finalizer leaves with this step."""
+    return held(step.old) and not held(step.new)
+
+
+def controller_of(found: Object) -> Mapping[str, Any]:
+    """The owner that controls it."""
+    refs: list[Mapping[str, Any]] = found["metadata"].get("ownerReferences") or []
+    return next((ref for ref in refs if ref.get("controller")), NOBODY)
+
+
+def phase(machine: Object) -> str:
+    """A machine's phase."""
+    return str(machine.get("status", {}).get("currentStatus", {}).get("phase", ""))
+
+
+def running(machine: Object) -> bool:
+    """Whether a machine's phase says so."""
+    return phase(machine) == "Running"
+
+
+def provider_id(machine: Object) -> str:
+    """The VM on record."""
+    return str(machine["spec"].get("providerID", ""))
+
+
+def node_name(machine: Object) -> str:
+    """The node on record."""
+    return str(machine["metadata"].get("labels", {}).get(names.NODE_LABEL, ""))
+
+
+def claims_of(machine: Object | None) -> Iterator[str]:
+    """What a machine has on record, as words that nobody else may say."""
+    if machine is not None and (vm := provider_id(machine)):
+        yield vm
+    if machine is not None and (node := node_name(machine)):
+        yield f"node {node}"
+
+
+def well(node: Object) -> bool:
+    """Whether a Node is Ready."""
+    conditions = node.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def ended(pod: Object) -> bool:
+    """Whether a pod has run to its end."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def revision(found: Object | None) -> int:
+    """The revision of a deployment or set; 0 for none."""
+    notes = found["metadata"].get("annotations", {}) if found is not None else {}
+    text = str(notes.get(names.REVISION_ANNOTATION, ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def is_ended(step: VmStep) -> bool:
+    """Whether somebody asked for the VM's end just now."""
+    old, new = step.old, step.new
+    return old is not None and new is not None and old.gone_at is None and new.gone_at is not None

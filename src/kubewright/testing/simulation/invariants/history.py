@@ -1,0 +1,169 @@
+"""Numbers and wishes with a history: what somebody may still believe who was not told of the last change.
+
+Called by    ``past``, which writes them; read by ``replicas`` and ``lives``.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from kubewright.testing.simulation.journal import Object
+
+T = TypeVar("T")
+
+LONG = 64
+"""A history of so many entries is looked through for those that nobody believes any more."""
+
+
+class History(Generic[T]):
+    """One fact over time. It has an entry from the first ``put`` on."""
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[float, T]] = deque()
+
+    def put(self, value: T, now: float) -> bool:
+        """The fact is this from now on. Answers whether that is new."""
+        if self._entries and self._entries[-1][1] == value:
+            return False
+        self._entries.append((now, value))
+        return True
+
+    def forget(self, since: float) -> None:
+        """Drop what was over before ``since``."""
+        while len(self._entries) > 1 and self._entries[1][0] < since:
+            self._entries.popleft()
+
+    def believable(self, since: float) -> Iterator[T]:
+        """Each value that stood at ``since`` or later, the last one first."""
+        for moment, value in reversed(self._entries):
+            yield value
+            if moment < since:
+                return
+
+    @property
+    def last(self) -> T | None:
+        """The value that stands."""
+        return self._entries[-1][1] if self._entries else None
+
+    @property
+    def changed_at(self) -> float:
+        """Since when it stands."""
+        return self._entries[-1][0] if self._entries else 0.0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+@dataclass(slots=True)
+class Crew:
+    """The machines of one set: how many there are, how many are not leaving, how many of those run."""
+
+    uid: str
+    key: str = ""
+    deployment: str = ""
+    machine_class: str = ""
+    there: bool = False
+    """Whether the set itself exists."""
+    size: int = 0
+    sizes: History[int] = field(default_factory=History)
+    total: int = 0
+    alive: int = 0
+    running: int = 0
+    totals: History[int] = field(default_factory=History)
+    runnings: History[int] = field(default_factory=History)
+    fallen: deque[float] = field(default_factory=lambda: deque(maxlen=LONG))
+    """When machines stopped running that nobody had deleted."""
+
+    def count(self, alive: bool, running: bool, by: int) -> None:
+        """A machine comes (``by`` 1) or goes (-1)."""
+        self.total += by
+        self.alive += by * alive
+        self.running += by * running
+
+    def note(self, now: float) -> None:
+        """The counts are right again: remember them."""
+        self.totals.put(self.total, now)
+        self.runnings.put(self.running, now)
+
+    def fell_since(self, moment: float) -> int:
+        """How many machines stopped running since then."""
+        return sum(at >= moment for at in self.fallen)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What people want of a deployment: machines at most, available ones at least, and of which class."""
+
+    most: int
+    least: int
+    machine_class: str
+    paused: bool
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The sets of one deployment. A wish stands until the sets' sizes fit the one that came after it."""
+
+    key: str
+    there: bool = False
+    leaving: bool = False
+    crews: dict[str, Crew] = field(default_factory=dict)
+    wishes: list[Wish] = field(default_factory=list)
+    ended: list[float | None] = field(default_factory=list)
+    """When each wish but the last was out of force; None: it is not yet."""
+
+    def want(self, wish: Wish) -> None:
+        """People want this from now on."""
+        if not self.wishes or self.wishes[-1] != wish:
+            self.ended += [None] * bool(self.wishes)
+            self.wishes.append(wish)
+
+    def settle(self, now: float) -> None:
+        """End the wishes before the last one, when the sets fit it."""
+        fits = bool(self.ended) and self.wishes[-1].least <= self.size <= self.wishes[-1].most
+        if fits and self.ended[-1] is None:
+            self.ended = [now if end is None else end for end in self.ended]
+
+    def believable(self, since: float) -> list[Wish]:
+        """The wishes that somebody may still act upon, the last one included."""
+        past = [
+            wish for wish, end in zip(self.wishes, self.ended, strict=False) if end is None or end >= since
+        ]
+        return [*past, *self.wishes[-1:]]
+
+    @property
+    def size(self) -> int:
+        """What the sets' sizes add up to."""
+        return sum(crew.size for crew in self.crews.values())
+
+    @property
+    def alive(self) -> int:
+        """Machines that are not leaving."""
+        return sum(crew.alive for crew in self.crews.values())
+
+    @property
+    def running(self) -> int:
+        """Of those, the ones that run."""
+        return sum(crew.running for crew in self.crews.values())
+
+
+def wish_of(deployment: Object) -> Wish:
+    """What a deployment's spec asks for."""
+    spec = deployment["spec"]
+    strategy: dict[str, Any] = spec.get("strategy", {})
+    rolling = strategy.get("rollingUpdate") or {}
+    replicas = int(spec.get("replicas", 0))
+    recreate = strategy.get("type") == "Recreate"
+    surge = 0 if recreate else share(rolling.get("maxSurge", 0), replicas, up=True)
+    missing = replicas if recreate else share(rolling.get("maxUnavailable", 0), replicas, up=False)
+    machine_class = str(spec["template"]["spec"]["class"]["name"])
+    return Wish(replicas + surge, replicas - missing, machine_class, bool(spec.get("paused")))
+
+
+def share(value: int | str, of: int, *, up: bool) -> int:
+    """A number, or a percentage of the replicas; rounded as Kubernetes does."""
+    if isinstance(value, int):
+        return value
+    hundredths = of * int(value.rstrip("%"))
+    return -(-hundredths // 100) if up else hundredths // 100

@@ -1,0 +1,267 @@
+"""What invariants know beside the step that they judge: who owns what, how many there are, who was harmed.
+
+Theory.      Everything is kept up to date step by step (``learn``), so that a step of a world with twenty
+             thousand machines costs as much as one of a world with three: a machine's step moves the
+             counts of its set, a pod's those of its node, and nothing is ever counted anew.
+             Numbers and wishes have a history, because a manager acts on what it was told.
+             Excuses are per victim: a VM without power, a Node that a person deleted, a kubelet that
+             is silent; nothing is excused because something happened to somebody else.
+Invariants.  ``learn`` is called once for each step, before anybody judges it. Nothing here judges.
+Called by    ``run``; read by ``vms``, ``replicas``, ``nodes`` and ``lives``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.testing.simulation.invariants.facts import (
+    claims_of,
+    controller_of,
+    deleting,
+    ended,
+    running,
+    well,
+)
+from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, wish_of
+from kubewright.testing.simulation.journal import (
+    MACHINE_DEPLOYMENTS,
+    MACHINE_SETS,
+    MACHINES,
+    NODES,
+    PODS,
+    ApiStep,
+    Journal,
+    Object,
+    Step,
+    VmStep,
+)
+
+NODE_DELETED = "nodes/"
+"""Before the name of a Node that a person deleted, among those that are ``forgiven``."""
+
+Index = dict[str, dict[str, None]]
+"""Sets that keep their order, by a word."""
+
+
+@dataclass(slots=True)
+class Past:
+    """For one world.
+
+    ``since``     the moment before which nothing is believed in any more (``news.News.since``)
+    ``settings``  the time-outs that the managers run with
+    ``forgiven``  what people deleted themselves: names of machines, and of nodes after ``nodes/``
+    ``ghost``     whether an object of this name was asked for by one who has died since, and is made late:
+                  nobody who lives could know of it
+    ``late``      the cloud makes VMs that everybody has given up
+    """
+
+    journal: Journal
+    now: Callable[[], float]
+    since: Callable[[], float]
+    settings: MachineSettings = field(default_factory=MachineSettings)
+    forgiven: set[str] = field(default_factory=set)
+    ghost: Callable[[str], bool] = lambda _name: False
+    late: bool = False
+    machines: int = 0
+    """How many there ever were."""
+    uids: dict[str, str] = field(default_factory=dict)
+    """Machines that exist: uid to key."""
+    leaving: dict[str, float] = field(default_factory=dict)
+    """Since when machines are being deleted, by uid."""
+    vms: Index = field(default_factory=dict)
+    """Ids of VMs by the uid of their machine."""
+    lonely: dict[str, float] = field(default_factory=dict)
+    """VMs of nobody, and since when; the first was alone first."""
+    stillborn: set[str] = field(default_factory=set)
+    """Ids of VMs whose machine was gone when they were made."""
+    dead: set[str] = field(default_factory=set)
+    """Names of nodes on which nothing runs any more: their VM has no power, or was gone without a trace."""
+    lost: set[str] = field(default_factory=set)
+    """Names of nodes whose Node a person deleted: nobody could see what ran there."""
+    unwell: dict[str, float] = field(default_factory=dict)
+    """Since when nodes are not Ready, by name."""
+    ready: dict[str, float] = field(default_factory=dict)
+    """Since when nodes are Ready, by name."""
+    pods: Index = field(default_factory=dict)
+    """Keys of pods that have not ended, by the name of their node."""
+    claims: Index = field(default_factory=dict)
+    """Keys of machines by the VM and by the node that they have on record."""
+    crews: dict[str, Crew] = field(default_factory=dict)
+    """The machines of each set, by the set's uid."""
+    fleets: dict[str, Fleet] = field(default_factory=dict)
+    """The sets of each deployment, by its key."""
+    _places: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
+    """How each machine is counted: its set, whether it is alive, whether it runs."""
+
+    def learn(self, step: Step) -> None:
+        """Take a step in, before anybody judges it."""
+        if isinstance(step, VmStep):
+            self._vm(step)
+        elif (learn := _LEARNED.get(step.resource)) is not None:
+            learn(self, step)
+
+    # ------------------------------------------------------------ questions
+
+    def living_vms(self, owner_uid: str) -> list[str]:
+        """The VMs of a machine that nobody is deleting."""
+        return [vm_id for vm_id in self.vms.get(owner_uid, ()) if self.journal.vms[vm_id].gone_at is None]
+
+    def crew_of(self, machine: Object) -> Crew | None:
+        """The machines of the same set."""
+        return self.crews.get(controller_of(machine)["uid"])
+
+    def fleet_of(self, crew: Crew | None) -> Fleet | None:
+        """The deployment behind a set, if there is one."""
+        return self.fleets.get(crew.deployment) if crew is not None else None
+
+    # ------------------------------------------------------------ machines
+
+    def _machine(self, step: ApiStep) -> None:
+        found = step.new or step.old
+        assert found is not None
+        uid = found["metadata"]["uid"]
+        self._claim(step)
+        self._count(uid, step.new)
+        if step.new is None:
+            self._gone(uid)
+            return
+        self.machines += step.old is None
+        self.uids[uid] = step.key
+        if deleting(step.new):
+            self.leaving.setdefault(uid, self.now())
+
+    def _gone(self, uid: str) -> None:
+        self.uids.pop(uid, None)
+        self.leaving.pop(uid, None)
+        self.lonely.update((vm_id, self.now()) for vm_id in self.living_vms(uid))
+
+    def _claim(self, step: ApiStep) -> None:
+        for word in claims_of(step.old):
+            self.claims.get(word, {}).pop(step.key, None)
+        for word in claims_of(step.new):
+            self.claims.setdefault(word, {})[step.key] = None
+        for word in claims_of(step.old):
+            if not self.claims.get(word):
+                self.claims.pop(word, None)
+
+    def _count(self, uid: str, machine: Object | None) -> None:
+        """Move a machine from where it was counted to where it counts now."""
+        before, after = self._places.get(uid), _place(machine) if machine is not None else None
+        if before == after:
+            return
+        for place, by in ((before, -1), (after, 1)):
+            if place is not None:
+                self._crew(place[0]).count(place[1], place[2], by)
+        if before and before[2] and after and after[1] and not after[2]:
+            self._crew(after[0]).fallen.append(self.now())
+        for place in (before, after):
+            if place is not None:
+                self._note(self._crew(place[0]))
+        if after is None:
+            self._places.pop(uid, None)
+        else:
+            self._places[uid] = after
+
+    def _note(self, crew: Crew) -> None:
+        crew.note(self.now())
+        if len(crew.totals) > LONG or len(crew.runnings) > LONG:
+            since = self.since()
+            crew.totals.forget(since)
+            crew.runnings.forget(since)
+
+    # ------------------------------------------------------------ sets and deployments
+
+    def _crew(self, uid: str) -> Crew:
+        return self.crews.setdefault(uid, Crew(uid))
+
+    def _set(self, step: ApiStep) -> None:
+        found = step.new or step.old
+        assert found is not None
+        crew, owner = self._crew(found["metadata"]["uid"]), controller_of(found)
+        if crew.deployment in self.fleets:
+            self.fleets[crew.deployment].crews.pop(crew.uid, None)
+        crew.key, crew.there = step.key, step.new is not None
+        crew.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
+        crew.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
+        crew.size = int(found["spec"].get("replicas", 0)) if crew.there else 0
+        crew.sizes.put(crew.size, self.now())
+        if crew.there and crew.deployment:
+            fleet = self._fleet(crew.deployment)
+            fleet.crews[crew.uid] = crew
+        if crew.deployment:
+            self._fleet(crew.deployment).settle(self.now())
+        if not crew.there and not crew.total:
+            del self.crews[crew.uid]
+
+    def _fleet(self, key: str) -> Fleet:
+        return self.fleets.setdefault(key, Fleet(key))
+
+    def _deployment(self, step: ApiStep) -> None:
+        fleet = self._fleet(step.key)
+        fleet.there = step.new is not None
+        fleet.leaving = step.new is None or deleting(step.new)
+        if step.new is not None:
+            fleet.want(wish_of(step.new))
+            fleet.settle(self.now())
+
+    # ------------------------------------------------------------ VMs, nodes, pods
+
+    def _vm(self, step: VmStep) -> None:
+        """VMs are never handed from one machine to another."""
+        vm = step.new or step.old
+        assert vm is not None
+        if step.new is None:
+            self.vms.get(vm.owner_uid, {}).pop(vm.id, None)
+            self.lonely.pop(vm.id, None)
+            if vm.gone_at is None:
+                self.dead.add(vm.node_name)
+            return
+        self.vms.setdefault(vm.owner_uid, {})[vm.id] = None
+        if vm.gone_at is not None:
+            self.lonely.pop(vm.id, None)
+            return
+        if vm.owner_uid not in self.uids:
+            self.lonely.setdefault(vm.id, self.now())
+            if step.old is None:
+                self.stillborn.add(vm.id)
+        if vm.powered:
+            self.dead.discard(vm.node_name)
+        else:
+            self.dead.add(vm.node_name)
+
+    def _node(self, step: ApiStep) -> None:
+        if step.new is None:
+            self.unwell.pop(step.key, None)
+            self.ready.pop(step.key, None)
+            if NODE_DELETED + step.key in self.forgiven:
+                self.lost.add(step.key)
+        elif well(step.new):
+            self.unwell.pop(step.key, None)
+            self.ready.setdefault(step.key, self.now())
+        else:
+            self.ready.pop(step.key, None)
+            self.unwell.setdefault(step.key, self.now())
+
+    def _pod(self, step: ApiStep) -> None:
+        for pod, there in ((step.old, False), (step.new, True)):
+            node = str(pod["spec"].get("nodeName", "")) if pod is not None else ""
+            if not node or pod is None:
+                continue
+            if there and not ended(pod):
+                self.pods.setdefault(node, {})[step.key] = None
+            else:
+                self.pods.get(node, {}).pop(step.key, None)
+
+
+def _place(machine: Object) -> tuple[str, bool, bool]:
+    alive = not deleting(machine)
+    return str(controller_of(machine)["uid"]), alive, alive and running(machine)
+
+
+_LEARNED: dict[str, Callable[[Past, ApiStep], None]] = {
+    MACHINES: Past._machine,
+    MACHINE_SETS: Past._set,
+    MACHINE_DEPLOYMENTS: Past._deployment,
+    NODES: Past._node,
+    PODS: Past._pod,
+}

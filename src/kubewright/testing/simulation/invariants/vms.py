@@ -1,0 +1,116 @@
+"""What must be true of machines and their VMs: one each, none forgotten, none taken away.
+
+Called by    ``invariants``, whose table these rules stand in.
+"""
+
+from datetime import timedelta
+
+from kubewright.api.machine import names
+from kubewright.base.durations import parse_duration
+from kubewright.nodes.drain.plan import SICK
+from kubewright.testing.simulation.invariants.facts import claims_of, deleting, is_ended, lets_go, provider_id
+from kubewright.testing.simulation.invariants.past import NODE_DELETED, Past
+from kubewright.testing.simulation.journal import MACHINES, NODES, ApiStep, Object, Step, VmStep
+
+CONFIRM_SECONDS = 30.0
+"""How long a VM may live without a machine: its creation was under way when the machine went."""
+ORPHAN_SECONDS = 300.0
+"""How long one may whose creation the cloud carried out when everybody had given it up: until it is looked
+for (60 s at most) and confirmed (40 s), and what faults cost beside: a list never answered (120 s)."""
+
+
+def one_vm_for_a_machine(step: Step, past: Past) -> str:
+    """At most one VM lives for one machine."""
+    if not isinstance(step, VmStep) or step.old is not None or step.new is None:
+        return ""
+    twins = past.living_vms(step.new.owner_uid)
+    return f"machine {step.new.name} has {len(twins)} VMs: {twins}" if len(twins) > 1 else ""
+
+
+def no_vm_without_a_machine(_step: Step, past: Past) -> str:
+    """A VM lives for a machine, the one it was made for or one that has it on record, or not for long."""
+    for vm_id, since in past.lonely.items():
+        longest = ORPHAN_SECONDS if past.late and vm_id in past.stillborn else CONFIRM_SECONDS
+        if past.now() - since > longest and past.journal.vms[vm_id].provider_id not in past.claims:
+            return f"{vm_id} has lived for {past.now() - since:.0f} s without a machine"
+    return ""
+
+
+def a_living_machine_keeps_its_vm(step: Step, past: Past) -> str:
+    """No VM is deleted while its machine should live."""
+    if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
+        return ""
+    uid = step.new.owner_uid
+    if uid not in past.uids or uid in past.leaving:
+        return ""
+    return f"{step.new.id} is deleted, and machine {past.uids[uid]} is not"
+
+
+def the_finalizer_goes_last(step: Step, past: Past) -> str:
+    """Our finalizer leaves a machine when no VM of it is left."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or not lets_go(step) or step.old is None:
+        return ""
+    left = past.living_vms(step.old["metadata"]["uid"])
+    return f"machine {step.key} lost our finalizer, and {left} still live" if left else ""
+
+
+def a_drained_vm(step: Step, past: Past) -> str:
+    """A VM with pods on it is deleted only when nobody can wait for them any more.
+
+    That is: it is dead, or its Node was deleted by hand; somebody forces it; the drain's time is up; or
+    its kubelet has been silent for so long that it will not end them.
+    """
+    if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
+        return ""
+    vm = step.new
+    pods, node = past.pods.get(vm.node_name), vm.node_name
+    if not pods or node in past.dead or node in past.lost or _given_up(vm.owner_uid, node, past):
+        return ""
+    return f"{vm.id} is deleted under {list(pods)}"
+
+
+def a_node_goes_after_its_vm(step: Step, past: Past) -> str:
+    """A Node is deleted when its VM is gone, or by a person."""
+    if not isinstance(step, ApiStep) or step.resource != NODES or step.new is not None or step.old is None:
+        return ""
+    if NODE_DELETED + step.key in past.forgiven:
+        return ""
+    vm_id = str(step.old["spec"].get("providerID", "")).rpartition("/")[2]
+    vm = past.journal.vms.get(vm_id)
+    return f"Node {step.key} is deleted, and {vm_id} lives" if vm is not None and vm.gone_at is None else ""
+
+
+def a_vm_on_record_stays(step: Step, past: Past) -> str:
+    """A machine never changes the VM that it has on record, nor shares it or its node with another.
+
+    One that is leaving may find a second VM after the first is gone: a creation that came late made it.
+    """
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
+        return ""
+    before = provider_id(step.old) if step.old is not None else ""
+    after = provider_id(step.new)
+    late = deleting(step.new) and before.rpartition("/")[2] not in past.journal.vms
+    if before not in ("", after) and not late:
+        return f"machine {step.key} was {before} and is {after or 'nothing'}"
+    return _shared(step.new, past)
+
+
+def _shared(machine: Object, past: Past) -> str:
+    for word in claims_of(machine):
+        if len(past.claims[word]) > 1:
+            return f"{list(past.claims[word])} all are {word}"
+    return ""
+
+
+def _given_up(uid: str, node: str, past: Past) -> bool:
+    """Whether the pods of this machine may be left where they are."""
+    machine = past.journal.objects[MACHINES].get(past.uids.get(uid, ""))
+    if machine is None:
+        return False
+    if names.force_deletion(machine["metadata"].get("labels", {})):
+        return True
+    own = machine["spec"].get("drainTimeout")
+    timeout = parse_duration(own) if own else past.settings.drain_timeout
+    late = past.now() - past.leaving.get(uid, past.now()) >= timeout / timedelta(seconds=1)
+    silent = past.now() - past.unwell.get(node, past.now()) > SICK / timedelta(seconds=1)
+    return late or silent

@@ -1,0 +1,169 @@
+"""The managers of a world: processes that know nothing when they begin, and can die at any await.
+
+Theory.      What runs in such a process is the product as ``compose`` puts it together, and the loops
+             of kube-controller-manager beside it, on lines on which the plot may do anything. One that
+             is killed is followed by another ``RESTART_SECONDS`` later, as a Deployment's pod would be.
+Called by    ``world``; killed by ``fate`` and by ``Plot.kill_after``.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kubewright import builtin
+from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.kit import machine_kit
+from kubewright.kube.client import Client
+from kubewright.runtime.leader import Elector, LostLease, identity
+from kubewright.runtime.manager import Manager
+from kubewright.runtime.manager import Settings as ManagerSettings
+from kubewright.runtime.metrics import Metrics
+from kubewright.testing.faults import Faulty
+from kubewright.testing.simulation.clock import SimClock
+from kubewright.testing.simulation.cloud import RemoteDriver
+from kubewright.testing.simulation.clusters import RESTART_SECONDS, Cluster
+from kubewright.testing.simulation.journal import LEADER
+from kubewright.testing.simulation.loop import Process
+from kubewright.testing.simulation.network import Line
+from kubewright.testing.simulation.news import CONTROL, TARGET, Told
+from kubewright.testing.simulation.tally import MANAGER
+from kubewright.testing.simulation.yesterday import Yesterday
+from kubewright.wire.gvk import Key
+
+if TYPE_CHECKING:
+    from kubewright.kube.transport import Transport
+    from kubewright.testing.simulation.world import World
+
+
+class Managers:
+    """Those that live, and how to begin and end one."""
+
+    def __init__(self, world: "World", cloud: Process) -> None:
+        self.living: list[Process] = []
+        self._world = world
+        self._cloud = cloud
+        self._ahead = 0.0
+        self._born = 0
+        self._walls: dict[Process, SimClock] = {}
+
+    @property
+    def leader(self) -> Process | None:
+        """The manager that works now, if any does."""
+        if not self._world.plot.elect:
+            return self.living[0] if self.living else None
+        holder = self._world.journal.leader.partition("_")[0]
+        return next((each for each in self.living if each.name == holder), None)
+
+    def start(self) -> Process:
+        """One more manager, with nothing in its memory."""
+        self._born += 1
+        process = Process(self._world.loop, f"{MANAGER}-{self._born}")
+        process.counted = True
+        self.living.append(process)
+        self._world.journal.say("fate", f"{process.name} starts")
+        process.spawn(self._manage(process), name="manager")
+        return process
+
+    def kill(self, process: Process) -> None:
+        """``kill -9``, and a new one a moment later."""
+        if not process.alive:
+            return
+        process.kill()
+        self.living.remove(process)
+        for cluster in self._world.clusters:
+            cluster.host.leave(process)
+        self._world.counts.kills += 1
+        self._world.journal.say("fate", f"{process.name} is killed")
+        self._world.fate.spawn(self._again())
+
+    def kill_leader(self) -> None:
+        """The same for the one that works, if any does."""
+        if self.leader is not None:
+            self.kill(self.leader)
+
+    def before_step(self, number: int, act: Callable[[], object]) -> None:
+        """Call ``act`` before the managers' so manieth step from now."""
+        self._world.loop.before_step(self._world.loop.steps + number, act)
+
+    def kill_all(self) -> None:
+        """The same for every manager that lives."""
+        for process in tuple(self.living):
+            self.kill(process)
+
+    def step_clocks(self, seconds: float) -> None:
+        """The wall clocks of all managers jump, and those of later ones with them."""
+        self._ahead += seconds
+        for clock in self._walls.values():
+            clock.ahead += seconds
+
+    def ahead(self, process: Process) -> float:
+        """By how much a manager's wall clock is wrong, in seconds."""
+        return self._walls[process].ahead
+
+    def skew_clock(self, process: Process, seconds: float) -> None:
+        """The wall clock of one manager jumps, and stays wrong."""
+        self._walls[process].ahead += seconds
+
+    async def _again(self) -> None:
+        await self._world.clock("fate").sleep(RESTART_SECONDS)
+        self.start()
+
+    async def _manage(self, process: Process) -> None:
+        """A process that starts anew when it loses the lead."""
+        world, clock = self._world, self._world.clock(process.name)
+        clock.ahead = self._ahead
+        self._walls[process] = clock
+        while True:
+            control = self._client(world.control, process, clock)
+            target = self._client(world.target, process, clock) if world.plot.apart else control
+            elector = None
+            if world.plot.elect:
+                me = identity(process.name, clock)
+                elector = Elector(control, clock, Key(*LEADER.split("/")), identity=me)
+            try:
+                await self._manager(process, control, target, elector).run(asyncio.Event())
+            except LostLease:
+                world.journal.say(process.name, "has lost the lease")
+                await clock.sleep(RESTART_SECONDS)
+
+    def _manager(self, process: Process, control: Client, target: Client, elector: Elector | None) -> Manager:
+        world = self._world
+        choose = partial(world.weather.of_call, process.name)
+        driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose)
+        options = replace(world.plot.options, controllers=("*",))
+        fence = None if elector is None else lambda: elector.entitled
+        kit = machine_kit(control, target, driver, options, Metrics(), entitled=fence)
+        settings = builtin.Settings(nodes=NodeSettings(grace=options.grace))
+        loops = [builtin.controllers(informers, settings=settings) for informers in kit.informers]
+        return Manager(
+            control.clock,
+            [*kit.controllers, *(each for loop in loops for each in loop.controllers)],
+            kit.informers,
+            background=[*kit.background, *(each for loop in loops for each in loop.background)],
+            services=kit.services,
+            elector=elector,
+            settings=ManagerSettings(),
+        )
+
+    def _client(self, cluster: Cluster, process: Process, clock: SimClock) -> Client:
+        """On a line on which everything may go wrong."""
+        world = self._world
+        line: Transport = Line(cluster.host, process)
+        if world.plot.stale and world.counts.kills:
+            world.counts.strike("at:older-world")
+            line = Yesterday(line, clock, cluster.version - world.plot.stale)
+        faulty = Faulty(
+            line,
+            clock,
+            lambda request: world.weather.of_request(process.name, request),
+            asked=deque(maxlen=0),
+            spawn=world.fate.spawn,
+        )
+        heard = {
+            **(CONTROL if cluster is world.control else {}),
+            **(TARGET if cluster is world.target else {}),
+        }
+        return Client(Told(faulty, world.news, process, heard), clock, name=cluster.name)

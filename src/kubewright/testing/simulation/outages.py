@@ -1,0 +1,171 @@
+"""What befalls servers, networks and the Lease: outages, partitions, storms, a deposed leader.
+
+Theory.      As ``fate``: each function returns when its harm is over, with what may come of it late. The
+             long outages last longer than the time-outs of the product (``world.OPTIONS``), and leave
+             it time afterwards to draw a wrong conclusion from what it could not see.
+Called by    ``fate``.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kubewright.api.core import LEASE
+from kubewright.kube.errors import TransportError
+from kubewright.testing.simulation.clock import SimClock
+from kubewright.testing.simulation.clusters import Cluster
+from kubewright.testing.simulation.journal import LEADER
+from kubewright.testing.simulation.person import Person
+from kubewright.testing.simulation.tally import USURPER
+from kubewright.testing.simulation.world import World
+from kubewright.wire.errors import ApiError
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
+
+Blow = Callable[[World, Person, SimClock], Coroutine[Any, Any, None]]
+
+UNREACHABLE_SECONDS = 20.0
+OUTAGE_SECONDS = 150.0
+"""Longer than a node may be silent, and than the health time-out."""
+TARGET_OUTAGE_SECONDS = 400.0
+"""Longer than the creation time-out."""
+AFTERMATH_SECONDS = 130.0
+"""From the end of an outage until everything that its silence could have set off would have happened."""
+PARTITION_SECONDS = 40.0
+"""Longer than a Lease lasts."""
+RENEWALS_LOST_SECONDS = 45.0
+SLOW_SECONDS = 20.0
+BLIND_SECONDS = 12.0
+"""Longer than anything that people do in a story takes."""
+STORM_SECONDS = 4.0
+
+LEASE_KEY = Key(*LEADER.split("/"))
+
+
+async def _restart_server(world: World, _person: Person, _clock: SimClock) -> None:
+    await world.control.restart()
+
+
+async def _restart_target(world: World, _person: Person, _clock: SimClock) -> None:
+    await world.target.restart()
+
+
+async def _cut_all(world: World, _person: Person, _clock: SimClock) -> None:
+    for cluster in world.clusters:
+        cluster.host.cut()
+
+
+async def _unreachable(world: World, _person: Person, clock: SimClock) -> None:
+    await _vanish(world.control, clock, UNREACHABLE_SECONDS)
+
+
+async def _target_unreachable(world: World, _person: Person, clock: SimClock) -> None:
+    """Where nodes live apart, their cluster is gone for a while, and the machines' is there."""
+    await _vanish(world.target, clock, UNREACHABLE_SECONDS)
+
+
+async def _outage(world: World, _person: Person, clock: SimClock) -> None:
+    await _vanish(world.control, clock, OUTAGE_SECONDS)
+    await clock.sleep(AFTERMATH_SECONDS)
+
+
+async def _target_outage(world: World, _person: Person, clock: SimClock) -> None:
+    """No kubelet reaches its server, and no manager sees a node, for very long."""
+    await _vanish(world.target, clock, TARGET_OUTAGE_SECONDS)
+    await clock.sleep(AFTERMATH_SECONDS)
+
+
+async def _vanish(cluster: Cluster, clock: SimClock, seconds: float) -> None:
+    cluster.host.refuse()
+    await clock.sleep(seconds)
+    cluster.host.admit()
+
+
+async def _partition(world: World, _person: Person, clock: SimClock) -> None:
+    """The manager that works reaches no API server, and is not told so; the cloud it reaches."""
+    if (process := world.managers.leader) is not None:
+        world.weather.cut_off(process.name, PARTITION_SECONDS)
+        await clock.sleep(PARTITION_SECONDS)
+
+
+async def _blind(world: World, _person: Person, clock: SimClock) -> None:
+    """Watches are silent, and then the history of what they did not tell is lost."""
+    world.weather.blind(BLIND_SECONDS)
+    await clock.sleep(BLIND_SECONDS)
+    for cluster in world.clusters:
+        cluster.host.expire(world.managers.living)
+
+
+async def _slow_watches(world: World, _person: Person, clock: SimClock) -> None:
+    world.weather.slow(SLOW_SECONDS)
+    await clock.sleep(SLOW_SECONDS)
+
+
+def _storm(word: str) -> Blow:
+    async def blow(world: World, _person: Person, clock: SimClock) -> None:
+        world.weather.blow(word, STORM_SECONDS)
+        await clock.sleep(STORM_SECONDS)
+
+    return blow
+
+
+async def _storm_conflict(world: World, _person: Person, clock: SimClock) -> None:
+    """Every other write is told that somebody was faster."""
+    world.weather.blow("conflict", STORM_SECONDS, aim=lambda _client, asked: asked.method != "GET")
+    await clock.sleep(STORM_SECONDS)
+
+
+async def _lease_deleted(world: World, _person: Person, _clock: SimClock) -> None:
+    with suppress(ApiError, TransportError):
+        await world.client.delete(LEASE, LEASE_KEY)
+
+
+async def _lease_cleared(world: World, _person: Person, _clock: SimClock) -> None:
+    """Somebody asks the leader to step down; others must not be faster than it can hear of it."""
+    await _rewrite(world, None)
+
+
+async def _lease_stolen(world: World, _person: Person, _clock: SimClock) -> None:
+    """Somebody who is not there takes the Lease from a leader that lives and is connected."""
+    await _rewrite(world, f"{USURPER}_by-hand")
+
+
+async def _rewrite(world: World, holder: str | None) -> None:
+    with suppress(ApiError, TransportError):
+        await world.client.patch(LEASE, LEASE_KEY, {"spec": {"holderIdentity": holder}})
+
+
+async def _renewals_lost(world: World, _person: Person, clock: SimClock) -> None:
+    """The leader reaches everything, but cannot renew its Lease: another takes it in the end."""
+    process = world.managers.leader
+    name = process.name if process is not None else ""
+
+    def renews(client: str, asked: Request) -> bool:
+        return client == name and asked.method != "GET" and "/leases" in asked.path
+
+    world.weather.blow("lose", RENEWALS_LOST_SECONDS, share=1.0, aim=renews)
+    await clock.sleep(RENEWALS_LOST_SECONDS)
+
+
+OUTAGES: Mapping[str, Blow] = {
+    "restart-server": _restart_server,
+    "restart-target": _restart_target,
+    "cut-all": _cut_all,
+    "unreachable": _unreachable,
+    "target-unreachable": _target_unreachable,
+    "outage": _outage,
+    "target-outage": _target_outage,
+    "partition": _partition,
+    "slow-watches": _slow_watches,
+    "blind": _blind,
+    "storm-lose": _storm("lose"),
+    "storm-lose-answer": _storm("lose-answer"),
+    "storm-error": _storm("error"),
+    "storm-throttle": _storm("throttle"),
+    "storm-conflict": _storm_conflict,
+    "lease-deleted": _lease_deleted,
+    "lease-cleared": _lease_cleared,
+    "lease-stolen": _lease_stolen,
+    "renewals-lost": _renewals_lost,
+}
+"""By their words in ``schedule.AT``."""

@@ -1,0 +1,295 @@
+"""Each fault does what its word says: seen in the world, not in calls."""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from kubewright.api.core import LEASE, NAMESPACE
+from kubewright.base.clock import LoopClock
+from kubewright.driver.errors import DriverError
+from kubewright.kube.client import Client
+from kubewright.kube.errors import ConnectFailed, Disconnected, TimedOut, TransportError
+from kubewright.testing.faults import Faulty, Haunt, Script
+from kubewright.testing.simulation import fate, schedule
+from kubewright.testing.simulation.cloud import RemoteDriver
+from kubewright.testing.simulation.ears import listening
+from kubewright.testing.simulation.journal import LEADER
+from kubewright.testing.simulation.loop import Process, SimLoop
+from kubewright.testing.simulation.network import Line
+from kubewright.testing.simulation.outages import LEASE_KEY
+from kubewright.testing.simulation.person import Person
+from kubewright.testing.simulation.schedule import Fault, Schedule, parse
+from kubewright.testing.simulation.world import Plot, World
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
+
+DEFAULT = Key("", "default")
+
+
+class Scene:
+    """An empty world, and what a manager in it would reach."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.person = Person(world)
+        self.clock = world.clock("test")
+        self.manager = Process(world.loop, "manager-1")
+        world.managers.living.append(self.manager)
+
+    @property
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    async def strike(self, word: str, after: float = 0.0) -> None:
+        """Let a fault begin, and go on a little."""
+        self.world.fate.spawn(fate.WORDS[word](self.world, self.person, self.world.clock("fate")))
+        await self.clock.sleep(after or 0.01)
+
+    def client(self, target: bool = False) -> Client:
+        """A manager's client, on which the weather is felt."""
+        cluster = self.world.target if target else self.world.control
+        felt = lambda request: self.world.weather.of_request(self.manager.name, request)  # noqa: E731
+        line = Faulty(Line(cluster.host, self.manager), self.clock, felt, spawn=self.world.fate.spawn)
+        return Client(line, self.clock)
+
+    async def outcome(self, asked: Callable[[], Coroutine[Any, Any, Any]]) -> str:
+        """What comes of a manager's request: the name of the error, or nothing."""
+        return str(await self.manager.spawn(_outcome(asked)))
+
+    async def until(self, asked: Callable[[], Coroutine[Any, Any, Any]], most: float) -> float:
+        """When a request succeeds again."""
+        while await self.outcome(asked) and self.now < most:
+            await self.clock.sleep(0.5)
+        return self.now
+
+
+async def _outcome(asked: Callable[[], Coroutine[Any, Any, Any]]) -> str:
+    try:
+        await asked()
+    except (TransportError, DriverError) as error:
+        return error.code.name if isinstance(error, DriverError) else type(error).__name__
+    return ""
+
+
+def play(act: Callable[[Scene], Coroutine[Any, Any, None]], *, apart: bool = False) -> None:
+    """Let a test happen in an empty world."""
+    loop = SimLoop(7)
+    scene = Scene(World(loop, Plot(7, apart=apart)))
+
+    async def whole() -> None:
+        await scene.world.begin()
+        scene.world.tell()
+        await act(scene)
+
+    with listening(scene.world.journal, plans=False):
+        try:
+            loop.run_until_complete(whole())
+        finally:
+            loop.bury()
+
+
+def test_every_word_has_a_fault_and_every_fault_a_word() -> None:
+    assert set(fate.WORDS) == set(schedule.AT)
+
+
+@pytest.mark.parametrize(
+    ("word", "seconds", "target"),
+    [
+        ("unreachable", 20, False),
+        ("outage", 150, False),
+        ("target-unreachable", 20, True),
+        ("target-outage", 400, True),
+        ("restart-server", 0.7, False),
+        ("restart-target", 0.7, True),
+    ],
+)
+def test_an_outage_refuses_for_its_time(word: str, seconds: float, target: bool) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.strike(word)
+        gone, there = scene.client(target), scene.client(not target)
+        assert await scene.outcome(lambda: gone.get(NAMESPACE, DEFAULT)) == ConnectFailed.__name__
+        assert await scene.outcome(lambda: there.get(NAMESPACE, DEFAULT)) == ""
+        back = await scene.until(lambda: gone.get(NAMESPACE, DEFAULT), most=1000)
+        assert seconds <= back <= seconds + 3
+
+    play(act, apart=True)
+
+
+def test_who_is_cut_off_hears_nothing_and_others_do() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.strike("partition")
+        request = Request("GET", "/api/v1/namespaces/default")
+        line = Line(scene.world.control.host, scene.manager)
+        assert await scene.outcome(lambda: line.request(request, timeout=3)) == TimedOut.__name__
+        await scene.world.client.get(NAMESPACE, DEFAULT)
+        await scene.clock.sleep(40)
+        assert await scene.outcome(lambda: line.request(request, timeout=3)) == ""
+
+    play(act)
+
+
+@pytest.mark.parametrize(
+    ("word", "struck"),
+    [
+        ("storm-lose", "ConnectFailed"),
+        ("storm-throttle", "429"),
+        ("storm-conflict", "409"),
+    ],
+)
+def test_a_storm_strikes_some_requests_and_is_over_soon(word: str, struck: str) -> None:
+    async def act(scene: Scene) -> None:
+        line = scene.client().transport
+        request = Request("PATCH", "/api/v1/namespaces/default", (), {}, b"{}")
+        well = await _status(line, request)
+        await scene.strike(word)
+        assert {await _status(line, request) for _ in range(30)} == {well, struck}
+        await scene.clock.sleep(4)
+        assert {await _status(line, request) for _ in range(30)} == {well}
+
+    play(act)
+
+
+async def _status(line: Any, request: Request) -> str:
+    try:
+        return str((await line.request(request, timeout=5)).status)
+    except TransportError as error:
+        return type(error).__name__
+
+
+def test_a_ghost_is_carried_out_when_its_sender_is_long_dead() -> None:
+    async def act(scene: Scene) -> None:
+        line = Line(scene.world.control.host, scene.manager)
+        haunted = Faulty(line, scene.clock, Script().on(Haunt(40.0)), spawn=scene.world.fate.spawn)
+        late = Client(haunted, scene.clock)
+        body = {"metadata": {"name": "late"}}
+        assert await scene.outcome(lambda: late.create(NAMESPACE, body)) == Disconnected.__name__
+        scene.world.managers.kill(scene.manager)
+        await scene.clock.sleep(39)
+        with pytest.raises(NotFound):
+            await scene.world.client.get(NAMESPACE, Key("", "late"))
+        await scene.clock.sleep(2)
+        await scene.world.client.get(NAMESPACE, Key("", "late"))
+
+    play(act)
+
+
+@pytest.mark.parametrize(
+    ("word", "holder"), [("lease-cleared", ""), ("lease-stolen", "usurper"), ("lease-deleted", "")]
+)
+def test_the_lease_is_taken_from_a_leader_that_lives(word: str, holder: str) -> None:
+    async def act(scene: Scene) -> None:
+        lease = {"metadata": {"name": LEASE_KEY.name}, "spec": {"holderIdentity": "manager-1_x"}}
+        await scene.world.client.create(LEASE, lease, namespace=LEASE_KEY.namespace)
+        assert scene.world.journal.leader == "manager-1_x"
+        await scene.strike(word)
+        there = {
+            f"{each.metadata.namespace}/{each.metadata.name}" for each in await scene.world.client.list(LEASE)
+        }
+        assert (LEADER in there) == (word != "lease-deleted")
+        if LEADER in there:
+            assert scene.world.journal.leader.partition("_")[0] == holder
+
+    play(act)
+
+
+def test_only_renewals_of_the_leader_are_lost() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.strike("renewals-lost")
+        client, body = scene.client(), {"metadata": {"labels": {"a": "b"}}}
+        lease = {"metadata": {"name": LEASE_KEY.name}, "spec": {}}
+        renew = lambda: client.create(LEASE, lease, namespace=LEASE_KEY.namespace)  # noqa: E731
+        assert await scene.outcome(renew) == ConnectFailed.__name__
+        assert await scene.outcome(lambda: client.patch(NAMESPACE, DEFAULT, body)) == ""
+        assert await scene.until(renew, most=100) >= 45
+
+    play(act)
+
+
+class _Cloud:
+    """A driver that always succeeds."""
+
+    async def create(self, _request: Any) -> None:
+        """Make nothing."""
+
+    async def delete(self, _request: Any) -> None:
+        """Delete nothing."""
+
+
+class _Named:
+    name = "m"
+
+
+@pytest.mark.parametrize(
+    ("word", "create", "delete", "seconds"),
+    [("no-capacity", "ResourceExhausted", "", 40), ("cloud-down", "Unavailable", "Unavailable", 30)],
+)
+def test_a_cloud_refuses_for_its_time(word: str, create: str, delete: str, seconds: float) -> None:
+    async def act(scene: Scene) -> None:
+        choose = lambda verb, name: scene.world.weather.of_call("manager-1", verb, name)  # noqa: E731
+        driver: Any = RemoteDriver(_Cloud(), Process(scene.world.loop, "cloud"), scene.clock, choose)  # type: ignore[arg-type]
+        await scene.strike(word)
+        assert await scene.outcome(lambda: driver.create(_Named())) == create
+        assert await scene.outcome(lambda: driver.delete(_Named())) == delete
+        assert seconds <= await scene.until(lambda: driver.create(_Named()), most=100) <= seconds + 1
+
+    play(act)
+
+
+def test_a_slow_process_stands_still_again_and_again() -> None:
+    async def act(scene: Scene) -> None:
+        ticks: list[float] = []
+
+        async def tick() -> None:
+            while True:
+                await scene.clock.sleep(0.05)
+                ticks.append(scene.now)
+
+        scene.manager.spawn(tick())
+        await scene.strike("slow-process", after=40)
+        pauses = [after - before for before, after in pairwise(ticks) if after - before > 0.5]
+        assert len(pauses) >= 4
+        assert max(pauses) <= 3.2
+        assert ticks[-1] > 39.5
+
+    play(act)
+
+
+def test_a_leap_of_the_clocks_is_undone_and_a_skew_is_not() -> None:
+    async def act(scene: Scene) -> None:
+        managers = scene.world.managers
+        managers.living.clear()
+        one, two = managers.start(), managers.start()
+        await scene.clock.sleep(0.01)
+        one.freeze()
+        two.freeze()
+        await scene.strike("clock-leap")
+        assert {managers.ahead(one), managers.ahead(two)} == {3600.0}
+        await scene.clock.sleep(301)
+        assert {managers.ahead(one), managers.ahead(two)} == {0.0}
+        await scene.strike("clock-skew")
+        assert sorted(abs(each) for each in (managers.ahead(one), managers.ahead(two))) == [0.0, 90.0]
+
+    play(act)
+
+
+def test_rare_words_are_drawn_as_often_as_others() -> None:
+    drawn: list[Fault] = []
+    for seed in range(2000):
+        drawn += schedule.draw(LoopClock(seed=seed).random).faults
+    words = Counter(fault.word for fault in drawn)
+    places = Counter(fault.place for fault in drawn)
+    assert set(words) == {word for there in schedule.WORDS.values() for word in there}
+    assert min(words.values()) >= 40, words
+    assert set(places) == set(schedule.WORDS)
+    assert min(places.values()) >= 300, places
+
+
+def test_a_schedule_of_every_word_can_be_read_back() -> None:
+    every = Schedule(
+        tuple(Fault(place, 1.0, word) for place, words in schedule.WORDS.items() for word in words)
+    )
+    assert parse(str(every)) == every

@@ -1,0 +1,229 @@
+"""Invariants of numbers and of what is said about them: steps, and what they say of the last."""
+
+from operator import attrgetter
+
+import pytest
+
+from kubewright.testing.simulation.journal import MACHINES
+from kubewright.testing.simulation.tape import Case, Tape, told
+
+
+def one_more(tape: Tape) -> None:
+    tape.machine("x", "")
+
+
+def a_goes(tape: Tape) -> None:
+    tape.machine("a", leaving=True)
+
+
+NUMBERS = [
+    Case("surge is allowed", told(lambda t: t.pool("Running", size=1), lambda t: t.set(2), one_more)),
+    Case(
+        "more than that is not",
+        told(lambda t: t.pool("Running", "Running", size=1), lambda t: t.set(3), one_more),
+        "not_too_many",
+    ),
+    Case(
+        "a leaving machine makes room",
+        told(
+            lambda t: t.pool("Running", "Running"),
+            lambda t: t.machine("a", leaving=True),
+            lambda t: t.wait(9),
+            one_more,
+        ),
+    ),
+    Case(
+        "what was right a moment ago may still arrive",
+        told(
+            lambda t: t.pool("Running", "Running", size=3),
+            lambda t: t.deployment(1),
+            lambda t: t.set(1),
+            one_more,
+        ),
+    ),
+    Case(
+        "but not after some seconds",
+        told(
+            lambda t: t.pool("Running", "Running", size=3),
+            lambda t: t.deployment(1),
+            lambda t: t.set(1),
+            lambda t: t.wait(5),
+            one_more,
+        ),
+        "not_too_many a_set_keeps_its_size",
+    ),
+    Case(
+        "unless nobody was told",
+        told(
+            lambda t: setattr(t, "blind", True),
+            lambda t: t.pool("Running", "Running", size=3),
+            lambda t: t.deployment(1),
+            lambda t: t.set(1),
+            lambda t: t.wait(5),
+            one_more,
+        ),
+    ),
+    Case(
+        "an older wish stands until the sets fit the newer one",
+        told(
+            lambda t: t.pool("Running", "Running", size=3),
+            lambda t: t.deployment(1),
+            lambda t: t.wait(50),
+            one_more,
+        ),
+    ),
+    Case(
+        "a set does not outgrow its size",
+        told(lambda t: t.pool("Running", "Running"), one_more),
+        "a_set_keeps_its_size",
+    ),
+    Case(
+        "sizes do not add up to more than the wish",
+        told(lambda t: t.pool("Running", "Running"), lambda t: t.set(2, "new", "large")),
+        "sizes_fit_the_wish",
+    ),
+    Case("but to surge", told(lambda t: t.pool("Running", "Running"), lambda t: t.set(1, "new", "small"))),
+    Case(
+        "a set that shrinks is never too large",
+        told(lambda t: t.pool("Running", "Running", size=5), lambda t: t.deployment(1), lambda t: t.set(4)),
+    ),
+    Case(
+        "one may be missing, if that is allowed",
+        told(lambda t: t.pool("Running", "Running"), a_goes),
+    ),
+    Case("none may, if not", told(lambda t: t.pool("Running", "Running", missing=0), a_goes), "not_too_few"),
+    Case(
+        "one that is ill already may go",
+        told(
+            lambda t: t.pool("Failed", "Running", missing=0), lambda t: t.machine("a", "Failed", leaving=True)
+        ),
+    ),
+    Case(
+        "that another is ill is no reason to take the next",
+        told(
+            lambda t: t.pool("Running", "Running"),
+            lambda t: t.machine("b", "Unknown"),
+            lambda t: t.wait(60),
+            lambda t: t.set(1),
+            lambda t: t.wait(2),
+            a_goes,
+        ),
+        "not_too_few",
+    ),
+    Case(
+        "but nobody can know who has just fallen ill",
+        told(lambda t: t.pool("Running", "Running"), lambda t: t.machine("b", "Unknown"), a_goes),
+    ),
+    Case(
+        "what a person deletes is their own affair",
+        told(lambda t: t.pool("Running", missing=0), lambda t: t.past.forgiven.add("a"), a_goes),
+    ),
+    Case(
+        "a deployment that is leaving keeps nothing",
+        told(
+            lambda t: t.pool("Running", "Running", missing=0),
+            lambda t: t.deployment(2, missing=0, meta={"deletionTimestamp": "now"}),
+            a_goes,
+        ),
+    ),
+]
+
+WORDS = [
+    Case(
+        "a set tells what there is",
+        told(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=1)),
+    ),
+    Case(
+        "a set does not tell of what is not",
+        told(lambda t: t.pool("Running", "Running"), lambda t: t.set(replicas=3)),
+        "a_true_count",
+    ),
+    Case(
+        "nor call ready what is not",
+        told(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=2)),
+        "a_true_count",
+    ),
+    Case(
+        "it may tell of what has just gone",
+        told(
+            lambda t: t.pool("Running", "Running"),
+            lambda t: t.put(MACHINES, "ns/a", None),
+            lambda t: t.set(replicas=2),
+        ),
+    ),
+    Case(
+        "but not for long",
+        told(
+            lambda t: t.pool("Running", "Running"),
+            lambda t: t.put(MACHINES, "ns/a", None),
+            lambda t: t.wait(3),
+            lambda t: t.set(replicas=2),
+        ),
+        "a_true_count",
+    ),
+    Case(
+        "a deployment does not tell of what is not",
+        told(lambda t: t.pool("Running"), lambda t: t.deployment(1, replicas=2)),
+        "a_true_total",
+    ),
+    Case(
+        "nor call old machines new",
+        told(
+            lambda t: t.pool("Running", "Running"),
+            lambda t: t.deployment(2, of="large"),
+            lambda t: t.wait(3),
+            lambda t: t.set(1, "new", "large"),
+            lambda t: t.deployment(2, of="large", replicas=2, updatedReplicas=2),
+        ),
+        "a_true_total",
+    ),
+    Case(
+        "a set holds its finalizer while it has machines",
+        told(lambda t: t.pool("Running"), lambda t: t.set(1, finalizers=[])),
+        "a_set_outlives_its_machines",
+    ),
+    Case(
+        "and lets go of it when they are gone",
+        told(
+            lambda t: t.pool("Running"),
+            lambda t: t.put(MACHINES, "ns/a", None),
+            lambda t: t.set(1, finalizers=[]),
+        ),
+    ),
+    Case(
+        "a deployment holds its own while it has sets",
+        told(lambda t: t.pool("Running"), lambda t: t.deployment(1, finalizers=[])),
+        "a_deployment_outlives_its_sets",
+    ),
+    Case(
+        "a paused deployment gets no new set",
+        told(
+            lambda t: t.pool("Running"),
+            lambda t: t.deployment(1, paused=True),
+            lambda t: t.deployment(1, paused=True, of="large"),
+            lambda t: t.set(1, "new", "large"),
+        ),
+        "no_roll_while_paused",
+    ),
+    Case(
+        "one that was wished for before it may still come",
+        told(
+            lambda t: t.pool("Running"),
+            lambda t: t.deployment(1, of="large"),
+            lambda t: t.deployment(1, paused=True, of="large"),
+            lambda t: t.set(1, "new", "large"),
+        ),
+    ),
+    Case(
+        "a revision does not fall",
+        told(lambda t: t.pool("Running"), lambda t: t.set(1, revision=3), lambda t: t.set(1, revision=2)),
+        "revisions_grow",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*NUMBERS, *WORDS], ids=attrgetter("name"))
+def test_an_invariant(case: Case) -> None:
+    tape = Tape()
+    case.play(tape)
+    assert tape.wrong == case.wrong.split()

@@ -1,0 +1,88 @@
+"""What must not come of an outage, of blindness, or of what arrives too late."""
+
+import pytest
+
+from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, NODES, ApiStep, Step
+from kubewright.testing.simulation.person import Person
+from kubewright.testing.simulation.run import simulate
+from kubewright.testing.simulation.schedule import parse
+from kubewright.testing.simulation.stories import BY_NAME, Story
+from kubewright.testing.simulation.world import Plot, World
+from kubewright.wire.gvk import Key
+
+
+@pytest.mark.parametrize(
+    ("story", "faults", "apart"),
+    [
+        ("pause-and-resume", "at:0.3:target-outage", True),
+        ("roll", "at:0.3:target-outage", True),
+        ("pause-and-resume", "at:0.3:outage", False),
+    ],
+)
+def test_nobody_is_called_ill_for_what_nobody_could_see(story: str, faults: str, apart: bool) -> None:
+    """Outages longer than every time-out, and not one machine or node pays for them."""
+    patients = Patients()
+    outcome = simulate(BY_NAME[story], Plot(0, parse(faults), apart=apart), prepare=patients.of)
+    assert outcome.violations == ()
+    assert patients.found == set()
+
+
+@pytest.mark.parametrize("number", range(11, 16))
+def test_nobody_is_called_ill_for_what_a_dead_watch_did_not_tell(number: int) -> None:
+    """One of these watches is that of the kubelets' Leases."""
+    patients, plot = Patients(), Plot(0, parse(f"watch:{number}:silence"))
+    outcome = simulate(BY_NAME["create"], plot, quiet=60.0, prepare=patients.of)
+    assert outcome.violations == ()
+    assert patients.found == set()
+
+
+class Patients:
+    """Who was called ill in a world: machines, and nodes whose VM is there."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def of(self, world: World) -> None:
+        """Listen from the first step on."""
+        world.journal.listen(lambda step: self._see(world, step))
+
+    def _see(self, world: World, step: Step) -> None:
+        if not isinstance(step, ApiStep) or step.new is None:
+            return
+        status = step.new.get("status", {})
+        if step.resource == NODES:
+            told = {each["type"]: each["status"] for each in status.get("conditions", ())}
+            alive = any(vm.gone_at is None for vm in world.journal.vms.values() if vm.node_name == step.key)
+            ill = alive and told.get("Ready") == "Unknown"
+        else:
+            ill = status.get("currentStatus", {}).get("phase") in ("Unknown", "Failed")
+        if ill:
+            self.found.add(step.key)
+
+
+async def _lie(person: Person) -> None:
+    """Somebody, or a request that arrives very late, writes what is not so."""
+    journal, client = person.world.journal, person.world.client
+    for kind, resource in ((MACHINE_SET, MACHINE_SETS), (MACHINE_DEPLOYMENT, MACHINE_DEPLOYMENTS)):
+        for key in tuple(journal.objects[resource]):
+            there = Key(*key.split("/"))
+            await client.patch(kind, there, {"status": {"replicas": 7}}, subresource="status")
+
+
+def _corrected(person: Person) -> bool:
+    objects = person.world.journal.objects
+    told = [*objects[MACHINE_SETS].values(), *objects[MACHINE_DEPLOYMENTS].values()]
+    return person.settled(2) and all(each["status"]["replicas"] == 2 for each in told)
+
+
+async def _two_machines(person: Person) -> None:
+    await person.deploy("pool", 2)
+    await person.until(lambda: person.settled(2), "two machines")
+
+
+def test_a_status_that_is_not_true_is_corrected() -> None:
+    story = Story("lie", _lie, _corrected, before=_two_machines)
+    outcome = simulate(story, Plot(0), invariants=())
+    assert outcome.violations == ()
+    assert outcome.seconds < 60

@@ -1,0 +1,128 @@
+"""What managers may believe, how much they may ask, and how many writes a story takes: bounds as tables."""
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+import pytest
+
+from kubewright.testing.simulation.crashes import undisturbed
+from kubewright.testing.simulation.journal import MACHINES, ApiStep
+from kubewright.testing.simulation.loop import Process, SimLoop
+from kubewright.testing.simulation.news import SLACK_SECONDS, News
+from kubewright.testing.simulation.stories import STORIES, Story
+from kubewright.testing.simulation.work import SLACK, Work
+from kubewright.wire.http import Request, Response
+
+WRITES = {
+    "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 30, "roll": 52, "roll-twice": 98,
+    "roll-and-scale": 47, "roll-back": 36, "recreate": 46, "pause-and-resume": 81, "relabel": 35,
+    "relabel-nodes": 7, "two-pools": 48, "autoscaler": 12, "heal": 21, "vanish": 20, "delete": 15,
+    "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4,
+    "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
+}  # fmt: skip
+"""Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
+comes with its own number."""
+
+
+@pytest.mark.parametrize("story", STORIES, ids=attrgetter("name"))
+def test_an_undisturbed_story_takes_so_many_writes(story: Story) -> None:
+    assert undisturbed(story, seed=1).counts.writes <= WRITES[story.name]
+
+
+class Desk:
+    """A manager, and what it is told."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.time = 100.0
+        self.manager = Process(loop, "manager-1")
+        self.news = News(lambda: self.time, lambda: self.manager)
+
+    def happens(self, version: int) -> None:
+        self.news.learn(ApiStep(MACHINES, "ns/m", None, {}, version=version))
+
+    def told(self, version: int) -> None:
+        self.news.told(self.manager, MACHINES, version)
+
+    @property
+    def age(self) -> float:
+        return self.time - self.news.since()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    loop = SimLoop(1)
+    yield Desk(loop)
+    loop.close()
+
+
+def test_who_was_told_everything_believes_nothing_old(desk: Desk) -> None:
+    desk.told(1)
+    desk.time += 50
+    desk.happens(2)
+    desk.time += 0.01
+    desk.told(2)
+    assert desk.age == SLACK_SECONDS
+
+
+def test_who_was_not_told_believes_what_was_before(desk: Desk) -> None:
+    desk.told(1)
+    desk.happens(2)
+    desk.time += 50
+    assert desk.age == pytest.approx(50 + SLACK_SECONDS)
+
+
+def test_passes_that_are_under_way_when_news_come_may_still_end(desk: Desk) -> None:
+    desk.told(1)
+    desk.happens(2)
+    desk.time += 50
+    desk.told(2)
+    desk.time += SLACK_SECONDS / 2
+    assert desk.age > 50
+    desk.time += SLACK_SECONDS
+    assert desk.age == SLACK_SECONDS
+
+
+def test_a_write_is_as_old_as_the_pass_that_sent_it(desk: Desk) -> None:
+    """The second write of a pass is sent the moment that the first one is answered."""
+    first, second = Request("POST", "/one"), Request("POST", "/two")
+    desk.news.sends(desk.manager, first)
+    desk.time += 30
+    desk.news.has_sent(desk.manager, first)
+    desk.news.sends(desk.manager, second)
+    desk.time += 0.001
+    desk.news.arrives("manager-1", second)
+    assert desk.age > 30
+    desk.news.is_done("manager-1", second, Response(200))
+
+
+def test_a_write_of_a_later_pass_is_young(desk: Desk) -> None:
+    first, second = Request("POST", "/one"), Request("POST", "/two")
+    desk.news.sends(desk.manager, first)
+    desk.time += 30
+    desk.news.has_sent(desk.manager, first)
+    desk.time += 0.25
+    desk.news.sends(desk.manager, second)
+    desk.news.arrives("manager-1", second)
+    assert desk.age == SLACK_SECONDS
+
+
+WORK: list[tuple[str, Work, float]] = [
+    ("people who wish for three machines", Work(machines=3), 12 + 36),
+    ("machines that nobody wished for are no excuse", Work(machines=500, wished=4), 12 + 48),
+    ("but those that a fault cost are", Work(machines=500, wished=4, struck={"at:freeze": 1}), 12 + 72 + 6),
+    ("each wish has its price", Work(machines=3, wishes=2), 24 + 36),
+    ("a life more lists and watches everything", Work(near=50, lives=2), 12 + 125),
+    ("in both clusters", Work(near=50, far=40, apart=True, lives=2), 12 + 205),
+    ("watches end by themselves", Work(near=50, seconds=600), 12 + 100),
+    ("who wants to lead asks for it", Work(seconds=600, elect=True), 12 + 150),
+    ("a lost answer costs a look and another try", Work(struck={"api:lose-answer": 2}), 12 + 12),
+    ("a server without history makes all list again", Work(near=50, struck={"at:restart-server": 1}), 12 + 156),
+    ("the nodes' server only what watches nodes", Work(50, 40, True, struck={"at:restart-target": 1}), 12 + 126),
+    ("a term lost is a life", Work(near=50, elect=True, struck={"at:lease-stolen": 1}), 12 + 131),
+    ("but not where nobody is elected", Work(near=50, struck={"at:lease-stolen": 1}), 12 + 6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("work", "price"), [row[1:] for row in WORK], ids=[row[0] for row in WORK])
+def test_the_bound_is_the_sum_of_the_prices(work: Work, price: float) -> None:
+    assert work.bound() == round(SLACK * price)
