@@ -11,6 +11,7 @@ import pytest
 from kubewright.testing.simulation.clock import number
 from kubewright.testing.simulation.crashes import ROUNDS, judged, undisturbed
 from kubewright.testing.simulation.run import simulate
+from kubewright.testing.simulation.schedule import parse
 from kubewright.testing.simulation.search import plot_of, replay
 from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
 from kubewright.testing.simulation.world import Plot
@@ -33,11 +34,40 @@ def test_disturbed_at_any_point_it_ends_in_the_same_world(story: Story, disturb:
     assert outcome.violations == (), replay(outcome)
 
 
-@pytest.mark.parametrize(
-    ("story", "plot"),
-    [("keep-sets", Plot(kill_after=3, stale=8))],
-    ids=["a set that was let go is not deleted by one who still sees its owner"],
-)
+FOUND = {
+    "a set that was let go is not deleted by one who still sees its owner": (
+        "keep-sets",
+        Plot(kill_after=3, stale=8),
+    ),
+    "a set whose creation nobody answered counts before the next one is sized": (
+        "roll-twice",
+        Plot(9776, parse("at:0:slow-watches,at:0:storm-lose-answer,watch:23:refuse"), elect=True),
+    ),
+    "a set does not carry out a size that was meant for another wish": (
+        "zero-and-back",
+        Plot(1, parse("api:1:haunt,api:3:haunt,write:1:kill")),
+    ),
+    "nor does it after a death in the middle of a roll": (
+        "roll-and-scale",
+        Plot(200311, parse("api:2:delay,at:1.83:kill,call:6:lost"), elect=True),
+    ),
+    "a VM that the cloud does not show yet is not deleted under its pods": (
+        "delete-while-creating",
+        Plot(100315, parse("api:25:too-late,at:1.49:kill,call:12:stale"), apart=True),
+    ),
+    "nor one that could not be looked up": (
+        "delete-while-creating",
+        Plot(100029, parse("at:2.06:kill,call:8:lost,call:12:quota"), apart=True),
+    ),
+    "the node of a second, late VM goes like that of the first": (
+        "roll-twice",
+        Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:blind,call:2:hang"), apart=True),
+    ),
+}
+"""Worlds in which something went wrong once, by what was wrong."""
+
+
+@pytest.mark.parametrize(("story", "plot"), FOUND.values(), ids=FOUND)
 def test_what_was_found_once_stays_mended(story: str, plot: Plot) -> None:
     outcome = judged(simulate(BY_NAME[story], plot), undisturbed(BY_NAME[story], seed=plot.seed).picture)
     assert outcome.violations == (), replay(outcome)

@@ -118,7 +118,7 @@ class Actor:
                         await self._target.delete(VOLUME_ATTACHMENT, Key("", name))
             case DeleteNode():
                 await self._delete_node(step)
-                notes.node_gone = True
+                notes.node_gone = seen.machine.spec.provider_id
             case _:
                 assert_never(step)
 

@@ -50,8 +50,8 @@ class Notes:
     """What came of asking its pods to leave."""
     refusal: str = ""
     """Why one of them stays, in the server's words."""
-    node_gone: bool = False
-    """Its node was deleted by us, or looked for live and not found."""
+    node_gone: str | None = None
+    """The VM whose node was deleted by us, or looked for live and not found. A late creation brings another."""
 
 
 class Looker:
@@ -162,13 +162,13 @@ class Looker:
     async def _late_node(self, machine: Machine) -> Node | None:
         """The node, asked for live once: a kubelet's last word may be on its way to our cache."""
         name, notes = names.node_name(machine.metadata.labels), self.notes(machine)
-        if not name or notes.node_gone:
+        if not name or notes.node_gone == machine.spec.provider_id:
             return None
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", name))
             if belongs(node, machine):
                 return node
-        notes.node_gone = True
+        notes.node_gone = machine.spec.provider_id
         return None
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:

@@ -94,15 +94,15 @@ class News:
     def told(self, process: Process, resource: str, version: int) -> None:
         """A manager has heard of all that happened to this resource up to a version."""
         known = self._known.setdefault(process, {})
-        if process is self._worker():
+        if process in self._workers():
             self._ignorant_since(self._first_unknown(resource, known.get(resource)))
         known[resource] = version
 
     def since(self) -> float:
         """Nobody acts on what was over before this moment."""
-        worker = self._worker()
-        for resource, version in self._known.get(worker, {}).items() if worker is not None else ():
-            self._ignorant_since(self._first_unknown(resource, version))
+        for worker in self._workers():
+            for resource, version in self._known.get(worker, {}).items():
+                self._ignorant_since(self._first_unknown(resource, version))
         for identity, errand in tuple(self._inside.items()):
             if errand.arrived is not None and self._now() - errand.arrived > SLACK_SECONDS:
                 del self._inside[identity]  # the server died over it
@@ -147,6 +147,11 @@ class News:
     def is_done(self, _client: str, request: Request, _response: Response) -> None:
         """A server has done what it was asked."""
         self._inside.pop(id(request), None)
+
+    def _workers(self) -> list[Process]:
+        """The manager that leads; where nobody does, whoever may not have heard yet that he does not."""
+        worker = self._worker()
+        return [worker] if worker is not None else [each for each in self._known if each.alive]
 
     def _first_unknown(self, resource: str, version: int | None) -> float:
         """When the first thing happened that is not known yet; who has not listed yet does nothing."""

@@ -29,8 +29,9 @@ from kubewright.testing.simulation.world import Plot, World
 
 REST_SECONDS = 15.0
 """Without a write for so long, a world is at rest."""
-UNREST_SECONDS = 600.0
-"""A world that reached its end and still writes after this never comes to rest."""
+UNREST_SECONDS = 1500.0
+"""A world that reached its end and still writes after this never comes to rest. A call that failed for an
+unknown reason is tried again after ten minutes (``driver.errors.LONG``), and may be struck once more."""
 LONG_SECONDS = 600.0
 """What an outage of minutes adds to that, with what comes of it."""
 MANAGERS = 2

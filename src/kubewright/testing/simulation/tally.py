@@ -9,7 +9,7 @@ Called by    ``world``; read by ``run``, ``crashes`` and ``report``.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubewright.runtime.leader import REQUEST_SECONDS, Timings
+from kubewright.runtime.leader import Timings
 from kubewright.testing.simulation.journal import Journal, Step, VmStep
 from kubewright.testing.simulation.network import READS
 from kubewright.wire.http import Request, Response
@@ -22,8 +22,9 @@ FENCE_SECONDS = 1.0
 """How long after another has the lease a request may still arrive that was sent before."""
 USURPER = "usurper"
 """Who takes the lease by force: its holder can only know when it looks, which it does to renew it."""
-USURPED_SECONDS = Timings().retry_period + REQUEST_SECONDS + FENCE_SECONDS
-"""How long one who was deposed by force may go on."""
+USURPED_SECONDS = Timings().renew_deadline + FENCE_SECONDS
+"""How long one who was deposed by force may go on: until it hears of it, and where it cannot hear, until the
+term is over that it began when it last renewed."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ Called by    ``past``, which writes them; read by ``replicas`` and ``lives``.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from kubewright.testing.simulation.journal import Object
@@ -53,6 +54,13 @@ class History(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def mixed(numbers: History[int], since: float) -> int:
+    """The most that somebody may count: his own changes he knows at once, those of others late or never."""
+    values = [*numbers.believable(since)]
+    falls = (max(0, before - after) for after, before in pairwise(values))
+    return values[0] + sum(falls) if values else 0
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ Called by    ``invariants``, whose table these rules stand in.
 from collections.abc import Callable, Iterable, Mapping
 
 from kubewright.testing.simulation.invariants.facts import deleting, lets_go, revision, running
-from kubewright.testing.simulation.invariants.history import Crew, Fleet
+from kubewright.testing.simulation.invariants.history import Crew, Fleet, mixed
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
@@ -80,10 +80,10 @@ def not_too_few(step: Step, past: Past) -> str:
 
 
 SET_COUNTS: Mapping[str, Peak] = {
-    "replicas": lambda crew, since: max(crew.totals.believable(since), default=0),
-    "fullyLabeledReplicas": lambda crew, since: max(crew.totals.believable(since), default=0),
-    "readyReplicas": lambda crew, since: max(crew.runnings.believable(since), default=0),
-    "availableReplicas": lambda crew, since: max(crew.runnings.believable(since), default=0),
+    "replicas": lambda crew, since: mixed(crew.totals, since),
+    "fullyLabeledReplicas": lambda crew, since: mixed(crew.totals, since),
+    "readyReplicas": lambda crew, since: mixed(crew.runnings, since),
+    "availableReplicas": lambda crew, since: mixed(crew.runnings, since),
 }
 """What each number in a set's status may be at most."""
 
