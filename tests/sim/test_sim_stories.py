@@ -59,6 +59,10 @@ FOUND = {
         "delete-while-creating",
         Plot(100029, parse("at:2.06:kill,call:8:lost,call:12:quota"), apart=True),
     ),
+    "a machine that waits for its node's cluster is not released on an old no of the cloud": (
+        "delete-while-creating",
+        Plot(6039, parse("call:5:very-late,write:21:target-outage"), apart=True),
+    ),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",
         Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:blind,call:2:hang"), apart=True),

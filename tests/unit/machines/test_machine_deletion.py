@@ -1,5 +1,6 @@
 """A machine that is being deleted, one look: what is planned (mcm.md §4.13, §5.7)."""
 
+from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
 
@@ -227,6 +228,15 @@ DELETION = [
         seen(machine("Running", deleted=minutes(1)), vm=VmSeen(verb=Verb.DELETE, began=NOW)),
         [],
         Phase.TERMINATING,
+    ),
+    Case(
+        "a no that is old is asked for again: a creation may have come late",
+        seen(
+            machine(vm=False, deleted=minutes(9)),
+            vm=replace(GONE, began=NOW - minutes(5), ended=NOW - minutes(5)),
+            doubt_until=NOW - minutes(8),
+        ),
+        ["Call"],
     ),
     Case(
         "a creation that nobody answered is waited for",

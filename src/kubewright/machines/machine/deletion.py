@@ -9,7 +9,7 @@ Theory.      DELETING is the order. Each phase answers None when its part is ove
 Invariants.  No VM with pods on it is deleted before they left, their time ran out, or a person
              forced it. The node goes after the VM, the finalizer after both. A machine whose VM is
              not on record is released only when every creation that may still be under way has had
-             ``confirm_absent`` to show itself, and the cloud has denied it since.
+             ``confirm_absent`` to show itself, and the cloud has denied it since, and not long ago.
 Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 38 of §19 are not copied.
 Called by    ``decide``.
 """
@@ -186,15 +186,17 @@ def _drainable(seen: Seen) -> bool:
 
 
 def _doubtful(seen: Seen, now: datetime) -> Plan | None:
-    """The cloud knows of no VM; unless a creation nobody answered may still bring one."""
-    began = seen.vm.began
-    if seen.doubt_until is None or (began and began >= seen.doubt_until):
+    """The cloud knows of no VM; unless a creation nobody answered may still bring one, or has since."""
+    if seen.doubt_until is None:
         return None
-    if (left := seen.doubt_until - now) <= timedelta(0):
-        verb = Verb.LOOK if seen.can_call else Verb.DELETE
-        return Plan((Call(verb),), because="it makes sure that no late creation left a VM")
-    because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
-    return _waiting(seen, GETTING_STATUS, because, left)
+    if (left := seen.doubt_until - now) > timedelta(0):
+        because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
+        return _waiting(seen, GETTING_STATUS, because, left)
+    began, ended = seen.vm.began, seen.vm.ended
+    if began and ended and began >= seen.doubt_until and ended >= now - seen.settings.confirm_absent:
+        return None
+    verb = Verb.LOOK if seen.can_call else Verb.DELETE
+    return Plan((Call(verb),), because="it makes sure that no late creation left a VM")
 
 
 def _without_class(seen: Seen) -> Plan | None:
