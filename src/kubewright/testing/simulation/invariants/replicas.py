@@ -59,7 +59,8 @@ def sizes_fit_the_wish(step: Step, past: Past) -> str:
 def not_too_few(step: Step, past: Past) -> str:
     """No running machine is deleted that takes its deployment below what must be available.
 
-    Machines count as available that fell ill since this set was told its size: that came too late.
+    What counts is when this set was told its size. Machines that fell ill since then count as available,
+    and a wish that was raised since then came too late: an order to delete is not taken back.
     """
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None:
         return ""
@@ -70,9 +71,8 @@ def not_too_few(step: Step, past: Past) -> str:
     fleet = past.fleet_of(crew)
     if crew is None or fleet is None or fleet.leaving or step.old["metadata"]["name"] in past.forgiven:
         return ""
-    since = past.since()
-    least = min((wish.least for wish in fleet.believable(since)), default=0)
-    told = min(since, crew.sizes.changed_at)
+    told = min(past.since(), crew.sizes.changed_at)
+    least = min((wish.least for wish in fleet.believable(told)), default=0)
     fallen = sum(each.fell_since(told) for each in fleet.crews.values())
     if fleet.running + fallen >= least:
         return ""
