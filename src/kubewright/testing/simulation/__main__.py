@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     many = parser.add_argument_group("many worlds")
     many.add_argument("--seeds", type=int, default=0, help="how many random worlds")
     many.add_argument("--crashes", action="store_true", help="disturb every story at every write")
-    many.add_argument("--every", type=_positive, default=1, help="only at each n-th write")
+    many.add_argument("--every", type=_positive, help="at each n-th point; 1: at every one (half an hour)")
     many.add_argument("--jobs", type=_positive, default=cores(), help="how many at a time (all cores)")
     many.add_argument("--json", type=Path, help="write the table into this file too")
     many.add_argument("--scale", type=int, default=0, help="so many machines on virtual time")

@@ -12,7 +12,6 @@ Called by    ``__main__``.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from kubewright.testing.simulation.crashes import ROUNDS, judged
 from kubewright.testing.simulation.farm import Farm, Lost
@@ -62,11 +61,11 @@ class Try:
     calm: Outcome | None = None
 
 
-def crash_tries(calms: Iterable[Outcome], *, every: int = 1) -> Iterator[Try]:
-    """Each round of each story; only each ``every``-th point of it."""
+def crash_tries(calms: Iterable[Outcome], *, every: int | None = None) -> Iterator[Try]:
+    """Each round of each story; at each ``every``-th point of it, or at those that the round chooses."""
     for calm in calms:
         for column, disturb in ROUNDS.items():
-            for plot in islice(disturb(calm), 0, None, every):
+            for plot in disturb(calm) if every is None else disturb(calm, every):
                 yield Try(column, Job(calm.story, plot), calm)
 
 

@@ -17,9 +17,10 @@ To add one   write a function from the undisturbed run to plots, and put it into
 Called by    ``campaign`` and tests.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import cycle
+from typing import Protocol
 
 from kubewright.testing.simulation.clock import number
 from kubewright.testing.simulation.picture import Picture
@@ -36,7 +37,11 @@ DISTANCES = (1, 2, 3)
 ANOTHER_END = "another_end"
 """The rule that is broken by a run that ends in another world than the undisturbed one."""
 
-Round = Callable[[Outcome], Iterator[Plot]]
+
+class Round(Protocol):
+    """Plots from the undisturbed run: one for each point, or for each ``every``-th one."""
+
+    def __call__(self, calm: Outcome, every: int = ...) -> Iterator[Plot]: ...
 
 
 def undisturbed(story: Story, seed: int, *, quiet: float = 0.0) -> Outcome:
@@ -44,9 +49,9 @@ def undisturbed(story: Story, seed: int, *, quiet: float = 0.0) -> Outcome:
     return simulate(story, Plot(seed=seed), quiet=quiet)
 
 
-def every_write(calm: Outcome) -> Iterator[Plot]:
+def every_write(calm: Outcome, every: int = 1) -> Iterator[Plot]:
     """Killed after each write."""
-    for point in _writes(calm, "crash", every=1):
+    for point in _writes(calm, "crash", every):
         yield replace(calm.plot, kill_after=point)
 
 
