@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -130,9 +131,12 @@ def test_ctrl_c_ends_everything_without_a_traceback(tmp_path: Path) -> None:
     table = tmp_path / "table.json"
     run = [sys.executable, "-m", "kubewright.testing.simulation", "--seeds", "100000", "--json", str(table)]
     ours, terminal = pty.openpty()
-    with subprocess.Popen(
-        run, stdout=subprocess.PIPE, stderr=terminal, text=True, start_new_session=True
-    ) as one:
+    with (
+        _hearing_ctrl_c(),
+        subprocess.Popen(
+            run, stdout=subprocess.PIPE, stderr=terminal, text=True, start_new_session=True
+        ) as one,
+    ):
         os.close(terminal)
         watched = _read_until(ours, b" a second")
         os.killpg(one.pid, signal.SIGINT)
@@ -142,6 +146,16 @@ def test_ctrl_c_ends_everything_without_a_traceback(tmp_path: Path) -> None:
     assert "seeds" in out
     assert b"Traceback" not in watched + _rest(ours)
     assert table.exists()
+
+
+@contextmanager
+def _hearing_ctrl_c() -> Iterator[None]:
+    """What is started now hears Ctrl-C, even if these tests run in the background of a shell and do not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _read_until(file: int, words: bytes) -> bytes:
