@@ -51,7 +51,7 @@ class Notes:
     refusal: str = ""
     """Why one of them stays, in the server's words."""
     node_gone: str | None = None
-    """The VM whose node was deleted by us, or looked for live and not found; a late creation brings another."""
+    """The VM whose node we deleted, or looked for live and did not find; a late creation brings another."""
 
 
 class Looker:
