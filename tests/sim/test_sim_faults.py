@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -52,7 +53,7 @@ class Scene:
     def client(self, target: bool = False) -> Client:
         """A manager's client, on which the weather is felt."""
         cluster = self.world.target if target else self.world.control
-        felt = lambda request: self.world.weather.of_request(self.manager.name, request)  # noqa: E731
+        felt = partial(self.world.weather.of_request, self.manager.name)
         line = Faulty(Line(cluster.host, self.manager), self.clock, felt, spawn=self.world.fate.spawn)
         return Client(line, self.clock)
 
@@ -201,7 +202,7 @@ def test_only_renewals_of_the_leader_are_lost() -> None:
         await scene.strike("renewals-lost")
         client, body = scene.client(), {"metadata": {"labels": {"a": "b"}}}
         lease = {"metadata": {"name": LEASE_KEY.name}, "spec": {}}
-        renew = lambda: client.create(LEASE, lease, namespace=LEASE_KEY.namespace)  # noqa: E731
+        renew = partial(client.create, LEASE, lease, namespace=LEASE_KEY.namespace)
         assert await scene.outcome(renew) == ConnectFailed.__name__
         assert await scene.outcome(lambda: client.patch(NAMESPACE, DEFAULT, body)) == ""
         assert await scene.until(renew, most=100) >= 45
@@ -229,7 +230,7 @@ class _Named:
 )
 def test_a_cloud_refuses_for_its_time(word: str, create: str, delete: str, seconds: float) -> None:
     async def act(scene: Scene) -> None:
-        choose = lambda verb, name: scene.world.weather.of_call("manager-1", verb, name)  # noqa: E731
+        choose = partial(scene.world.weather.of_call, "manager-1")
         driver: Any = RemoteDriver(_Cloud(), Process(scene.world.loop, "cloud"), scene.clock, choose)  # type: ignore[arg-type]
         await scene.strike(word)
         assert await scene.outcome(lambda: driver.create(_Named())) == create

@@ -12,6 +12,7 @@ Called by    ``world``, which puts it between the product's ``Fenced`` and ``pro
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from kubewright.base.clock import Clock
@@ -54,11 +55,11 @@ class RemoteDriver:
         await self._call("delete", request.name, lambda: self._driver.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
-        then = lambda: self._status_then(request)  # noqa: E731 -- as the other
+        then = partial(self._status_then, request)
         return await self._call("status", request.name, lambda: self._driver.status(request), then)
 
     async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
-        then = lambda: self._list_then(machine_class)  # noqa: E731 -- as the other
+        then = partial(self._list_then, machine_class)
         return await self._call("list", machine_class.name, lambda: self._driver.list(machine_class), then)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
