@@ -16,6 +16,8 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from kubewright.api.machine.names import Phase
+from kubewright.base.clock import SteadyClock
+from kubewright.base.witness import Witness
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.kube.cache import Cache
 from kubewright.machines.deployment import decide as deployment_decide
@@ -28,6 +30,7 @@ from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Repo
 from kubewright.machines.machineset import decide as set_decide
 from kubewright.machines.machineset import reconciler as set_reconciler
 from kubewright.machines.machineset.making import Making
+from kubewright.machines.machineset.members import Member
 from kubewright.machines.machineset.steps import LetGo
 from kubewright.rollout import planner
 from kubewright.runtime.leader import Elector
@@ -193,6 +196,18 @@ def _creation_never_ends(patch: Patch) -> None:
     patch.setattr(decide, "LIVING", (impatient, *decide.LIVING))
 
 
+def _new_ones_count_at_once(patch: Patch) -> None:
+    """A machine is available as soon as it runs, whatever its set asks for."""
+    true = Member.available_at
+    patch.setattr(Member, "available_at", lambda self, now, _patience: true(self, now, 0.0))
+
+
+def _wall_clock_ages(patch: Patch) -> None:
+    """How long a machine has been ready is read off a clock that people may set."""
+    patch.setattr(Witness, "since", lambda _self, _key, dated: dated)
+    patch.setattr(SteadyClock, "now", lambda self: self._clock.now())
+
+
 def _set_lets_go_early(patch: Patch) -> None:
     true = set_decide._retire
 
@@ -309,6 +324,9 @@ MUTATIONS = (
              stories=("delete",)),
     Mutation("the best machines die first", ("not_too_few",), _scales_down_the_living,
              stories=("roll-twice",)),
+    Mutation("new machines count at once", ("not_too_few",), _new_ones_count_at_once,
+             stories=("roll-carefully",)),
+    Mutation("ages on the wall clock", ("not_too_few",), _wall_clock_ages, stories=("roll-carefully",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure, stories=("create",)),

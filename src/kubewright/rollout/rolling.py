@@ -26,6 +26,8 @@ def rolling(fleet: Fleet, limits: Bounds) -> Plan:
     shrinks = shrink_old(fleet, limits)
     if not growth and not shrinks:
         shrinks = _obey_priorities(fleet, limits)
+    if not shrinks and any(group.size for group in fleet.old):
+        notes = (*notes, f"old ones stay: {_available(fleet)} available, floor {limits.floor}")
     intents: tuple[Intent, ...] = (*growth, *shrinks)
     return Plan(intents, goal=fleet.replicas, ceiling=limits.ceiling, notes=notes)
 

@@ -1,34 +1,19 @@
 """What began before our eyes, and what of it a step of the wall clock can move: nothing."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.base.clock import LoopClock, SteadyClock
+from kubewright.base.clock import SteadyClock
 from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.moments import Begun, Moments
+from kubewright.testing.hands import BEGIN, Hands
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen
 from kubewright.wire.gvk import Key
-
-BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-class Hands(LoopClock):
-    """A clock that the test turns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.passed = self.ahead = 0.0
-
-    def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=self.passed + self.ahead)
-
-    def monotonic(self) -> float:
-        return self.passed
 
 
 def header(uid: str = "u1", *, deleting: bool = False) -> Header:

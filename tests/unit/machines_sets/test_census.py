@@ -1,6 +1,7 @@
 """What sets and deployments know about all machines: complete, current, and cheap to ask for."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, cast
 
@@ -14,15 +15,26 @@ from kubewright.kube.changes import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
 from kubewright.machines.machineset.members import FEW, LOOK_SECONDS, Census, Member
+from kubewright.testing.hands import BEGIN, Hands
 from kubewright.wire.gvk import Key
 
 
-def machine(name: str, owner: str = "", *, version: int = 1, uid: str = "", phase: str = "") -> Machine:
+def machine(
+    name: str,
+    owner: str = "",
+    *,
+    version: int = 1,
+    uid: str = "",
+    phase: str = "",
+    since: datetime | None = None,
+) -> Machine:
     owners = (OwnerReference(kind="MachineSet", name=owner, uid=owner, controller=True),) if owner else ()
     meta = ObjectMeta(
         name=name, namespace="ns", uid=uid or name, resource_version=str(version), owner_references=owners
     )
-    return Machine(metadata=meta, status=MachineStatus(current_status=CurrentStatus(phase=phase)))
+    return Machine(
+        metadata=meta, status=MachineStatus(current_status=CurrentStatus(phase=phase, last_update_time=since))
+    )
 
 
 class Machines:
@@ -63,8 +75,13 @@ def machines() -> Machines:
 
 
 @pytest.fixture
-def census(machines: Machines) -> Census:
-    return Census(cast("Informer[Machine]", machines))
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def census(machines: Machines, hands: Hands) -> Census:
+    return Census(cast("Informer[Machine]", machines), hands)
 
 
 def names_of(members: Any) -> list[str]:
@@ -115,6 +132,21 @@ def test_the_more_machines_the_longer_news_wait_for_more(machines, census) -> No
     for number in range(FEW):
         machines.remove(f"m{number}")
     assert census.patience(0.0, "set") == 0.0
+
+
+@pytest.mark.parametrize("step", [0.0, 3600.0, -3600.0], ids=["right", "an hour ahead", "an hour behind"])
+def test_a_machine_that_became_ready_before_our_eyes_is_ready_since_then(
+    machines, census, hands, step
+) -> None:
+    census.time()
+    machines.put(machine("a", "set", phase=Phase.PENDING, since=BEGIN))
+    hands.passed, hands.ahead = 5.3, step
+    machines.put(machine("a", "set", version=2, phase=Phase.RUNNING, since=BEGIN + timedelta(seconds=5)))
+    (member,) = census.owned_by("set")
+    assert member.since == pytest.approx(BEGIN.timestamp() + 5.3)
+    assert not member.available_at(census.time(), 10)
+    hands.passed = 15.4
+    assert member.available_at(census.time(), 10)
 
 
 @pytest.mark.parametrize("seed", range(5))

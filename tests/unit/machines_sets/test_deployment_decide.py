@@ -82,7 +82,7 @@ class World:
     more: dict[str, Any] | None = None
 
     def seen(self) -> Seen:
-        return Seen(self.md, T0, self.sets, members=self.members or {}, **(self.more or {}))
+        return Seen(self.md, T0, T0.timestamp(), self.sets, members=self.members or {}, **(self.more or {}))
 
 
 def made(class_name: str, size: int, revision: int = 1, *, goal: int = 3, **meta: Any) -> MachineSet:

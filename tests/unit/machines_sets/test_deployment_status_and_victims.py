@@ -23,7 +23,7 @@ from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.deployment.observe import Seen
 from kubewright.machines.deployment.sets import new_set
-from kubewright.machines.deployment.status import News, deployment_status, next_look
+from kubewright.machines.deployment.status import News, deployment_status, next_look, progress_reported
 from kubewright.machines.deployment.victims import victims
 from kubewright.machines.machineset.members import Member
 from kubewright.rollout.model import Plan
@@ -66,7 +66,15 @@ def seen(
         metadata=structs.replace(found.metadata, name="ms", uid="set-uid", creation_timestamp=T0),
         status=MachineSetStatus(machine_set_condition=(condition,) if failure else ()),
     )
-    return Seen(md, at, more.pop("sets", (found,)), members={"set-uid": members}, **more)
+    return Seen(
+        md,
+        at,
+        more.pop("time", at.timestamp()),
+        more.pop("sets", (found,)),
+        members={"set-uid": members},
+        reported=more.pop("reported", progress_reported(md)),
+        **more,
+    )
 
 
 def said(status: MachineDeploymentStatus, kind: str) -> tuple[str, str, str] | None:

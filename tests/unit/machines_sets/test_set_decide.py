@@ -60,7 +60,7 @@ def members(*names_: str) -> tuple[Member, ...]:
 def seen(
     replicas: int = 3, *, found: tuple[Member, ...] = (), meta: dict[str, Any] | None = None, **more: Any
 ) -> Seen:
-    return Seen(machine_set(replicas, **(meta or {})), T0, found, **more)
+    return Seen(machine_set(replicas, **(meta or {})), T0, T0.timestamp(), found, **more)
 
 
 def told(step: Step) -> str:

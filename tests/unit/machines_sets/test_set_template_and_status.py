@@ -131,7 +131,7 @@ def test_availability(phase: Phase, patience: int, after: float, expect: bool) -
 
 
 def seen(*machines: Machine, min_ready: int = 0, status: MachineSetStatus | None = None, **more: Any) -> Seen:
-    return Seen(machine_set(min_ready, status), T0, tuple(member_of(m) for m in machines), **more)
+    return Seen(machine_set(min_ready, status), T0, T0.timestamp(), tuple(map(member_of, machines)), **more)
 
 
 def test_counts() -> None:

@@ -32,16 +32,23 @@ from kubewright.wire.gvk import Key
 
 @dataclass(frozen=True)
 class Seen:
-    """A deployment and everything below it. ``deployment`` has its defaults; ``written`` is as it stands."""
+    """A deployment and everything below it. ``deployment`` has its defaults; ``written`` is as it stands.
+
+    ``now`` is for dates. ``time`` is for ages, on the census' clock, which does not step: seconds since the
+    epoch.
+    ``reported`` is when progress was last reported, on the same clock; None when it never was.
+    """
 
     written: MachineDeployment
     now: datetime
+    time: float
     sets: tuple[MachineSet, ...] = ()
     strays: tuple[MachineSet, ...] = ()
     orphans: tuple[MachineSet, ...] = ()
     members: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
     doubted: Mapping[str, int] = field(default_factory=dict)
     """By uid of a set, how many machines it may have made that nobody has seen yet."""
+    reported: float | None = None
     selector_problem: str = ""
 
     @cached_property
@@ -59,10 +66,10 @@ class Seen:
     @cached_property
     def groups(self) -> dict[str, Group]:
         """The sets as the planner sees them, by name."""
-        time = self.now.timestamp()
+        clocks = (self.time, self.now.timestamp())
         return {
             each.metadata.name: group_of(
-                each, self.members_of(each), time, self.doubted.get(each.metadata.uid, 0)
+                each, self.members_of(each), clocks, self.doubted.get(each.metadata.uid, 0)
             )
             for each in self.sets
         }
@@ -140,7 +147,13 @@ class Seen:
         return next(each for each in self.sets if each.metadata.name == name)
 
 
-def observe(written: MachineDeployment, sets: Informer[MachineSet], census: Census, now: datetime) -> Seen:
+def observe(
+    written: MachineDeployment,
+    sets: Informer[MachineSet],
+    census: Census,
+    now: datetime,
+    reported: float | None = None,
+) -> Seen:
     """The picture of one deployment."""
     meta = written.metadata
     selector, problem = read_selector(written.spec.selector)
@@ -151,6 +164,7 @@ def observe(written: MachineDeployment, sets: Informer[MachineSet], census: Cens
     return Seen(
         written,
         now,
+        census.time(),
         sets=tuple(each for each in ours if meta.deleting or selector.matches(each.metadata.labels)),
         strays=tuple(
             each for each in ours if not meta.deleting and not selector.matches(each.metadata.labels)
@@ -160,20 +174,25 @@ def observe(written: MachineDeployment, sets: Informer[MachineSet], census: Cens
         ),
         members={each.metadata.uid: census.owned_by(each.metadata.uid) for each in ours},
         doubted={each.metadata.uid: census.doubted(each.metadata.uid) for each in ours},
+        reported=reported,
         selector_problem=problem,
     )
 
 
-def group_of(machine_set: MachineSet, members: tuple[Member, ...], now: float, doubted: int = 0) -> Group:
+def group_of(
+    machine_set: MachineSet, members: tuple[Member, ...], clocks: tuple[float, float], doubted: int = 0
+) -> Group:
     """A set and its machines as the planner sees them.
 
+    ``clocks`` is the time for ages and the time for dates (``Seen.time``, ``Seen.now``).
     ``doubted`` machines may exist, though nobody has seen them: they take up room, and serve nobody.
     """
     meta, patience = machine_set.metadata, machine_set.spec.min_ready_seconds
     line = [member for member in members if member.alive]
+    now, wall = clocks
     up = [member.available_at(now, patience) for member in line]
     if any(up) and not all(up):  # else all orders look the same, and this one is spared the sorting
-        up = [member.available_at(now, patience) for member in in_line(line, mcm_ranking(now))]
+        up = [member.available_at(now, patience) for member in in_line(line, mcm_ranking(wall))]
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,

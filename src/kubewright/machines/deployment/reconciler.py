@@ -20,6 +20,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.base.clock import Clock
+from kubewright.base.witness import Witness
 from kubewright.kube.changes import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
@@ -30,7 +31,7 @@ from kubewright.machines.deployment.decide import decide
 from kubewright.machines.deployment.doubts import Doubts
 from kubewright.machines.deployment.observe import Seen, observe
 from kubewright.machines.deployment.settings import DeploymentSettings
-from kubewright.machines.deployment.status import News, deployment_status, next_look
+from kubewright.machines.deployment.status import News, deployment_status, next_look, progress_reported
 from kubewright.machines.deployment.steps import LetGo
 from kubewright.machines.machineset.act import exactly
 from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member
@@ -74,7 +75,8 @@ class MachineDeployments:
         self.deployments.index(BY_UID, lambda deployment: (deployment.metadata.uid,))
         self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
         self.sets.index(WITHOUT_OWNER, lambda s: () if s.metadata.controller else (s.metadata.namespace,))
-        self.census = census or Census(informers.get(MACHINE))
+        self.census = census or Census(informers.get(MACHINE), clock)
+        self._witness = Witness(self.census.clock)
         self._client = client
         self._recorder = recorder
         self._clock = clock
@@ -96,6 +98,7 @@ class MachineDeployments:
         if seen is None:
             self._paces.pop(key, None)
             self._told.pop(key, None)
+            self._witness.forget(str(key))
             return Result.done()
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
@@ -111,7 +114,10 @@ class MachineDeployments:
 
     def _look(self, key: Key) -> Seen | None:
         deployment = self.deployments.get(key)
-        return observe(deployment, self.sets, self.census, self._clock.now()) if deployment else None
+        if deployment is None:
+            return None
+        reported = self._witness.since(str(key), progress_reported(deployment))
+        return observe(deployment, self.sets, self.census, self._clock.now(), reported)
 
     async def _report(self, key: Key, news: News) -> Result:
         """Write the status when it says something new, but not too often; answers when to look again."""

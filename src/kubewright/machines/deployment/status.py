@@ -1,8 +1,8 @@
 """The status of a MachineDeployment, from what was seen and how the pass went. Pure.
 
 Theory.      Numbers come from the machines, not from the sets' status. Progress is measured against
-             the status that was last written; the times that this needs stand in the condition
-             ``Progressing`` itself, so nothing is remembered between passes.
+             the status that was last written, and its deadline counts from when that was: as a rule
+             we saw it ourselves; a process that begins later reads the date in the condition.
 Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
 """
 
@@ -14,6 +14,7 @@ from msgspec import structs
 
 from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
 from kubewright.api.machine.v1alpha1 import (
+    MachineDeployment,
     MachineDeploymentCondition,
     MachineDeploymentStatus,
     MachineSet,
@@ -77,11 +78,12 @@ def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
 
 def next_look(seen: Seen) -> float | None:
     """Seconds until time alone changes the status: a machine ready for long enough, a deadline over."""
-    time = seen.now.timestamp()
-    waits = [until_available(seen.members_of(each), each.spec.min_ready_seconds, time) for each in seen.sets]
-    known = next((c for c in seen.written.status.conditions if c.type == ConditionType.PROGRESSING), None)
+    waits = [
+        until_available(seen.members_of(each), each.spec.min_ready_seconds, seen.time) for each in seen.sets
+    ]
     if not seen.written.spec.paused and not is_complete(seen.counts, seen.written.spec.replicas):
-        waits.append(seconds_left(_last_report(known), (time, seen.written.spec.progress_deadline_seconds)))
+        clock = (seen.time, seen.written.spec.progress_deadline_seconds)
+        waits.append(seconds_left(_last_report(seen), clock))
     return min((wait for wait in waits if wait is not None), default=None)
 
 
@@ -141,13 +143,13 @@ def _pause_word(known: MachineDeploymentCondition | None, seen: Seen) -> Word | 
 def _verdict(known: MachineDeploymentCondition, seen: Seen, counts: Counts) -> Word | None:
     spec, before = seen.written.spec, seen.written.status
     last = Counts(before.replicas, before.updated_replicas, before.ready_replicas, before.available_replicas)
-    clock = (seen.now.timestamp(), spec.progress_deadline_seconds)
+    clock = (seen.time, spec.progress_deadline_seconds)
     who = (
         f'MachineSet "{seen.current.metadata.name}"'
         if seen.current
         else f'Machine Deployment "{seen.written.metadata.name}"'
     )
-    match progress(last, counts, spec.replicas, _last_report(known), clock):
+    match progress(last, counts, spec.replicas, _last_report(seen), clock):
         case Progress.COMPLETE:
             return Word(TRUE, _COMPLETE, f"{who} has successfully progressed.")
         case Progress.PROGRESSING:
@@ -158,11 +160,19 @@ def _verdict(known: MachineDeploymentCondition, seen: Seen, counts: Counts) -> W
             return None
 
 
-def _last_report(known: MachineDeploymentCondition | None) -> Report | None:
-    if known is None:
-        return None
-    since = stamp(known.last_update_time or known.last_transition_time)
-    return Report(since or 0.0, complete=known.reason == _COMPLETE)
+def progress_reported(written: MachineDeployment) -> float | None:
+    """The date of the last report of progress, in seconds since the epoch; None when there was none."""
+    known = _progressing(written)
+    return stamp(known.last_update_time or known.last_transition_time) if known is not None else None
+
+
+def _progressing(written: MachineDeployment) -> MachineDeploymentCondition | None:
+    return next((c for c in written.status.conditions if c.type == ConditionType.PROGRESSING), None)
+
+
+def _last_report(seen: Seen) -> Report | None:
+    known = _progressing(seen.written)
+    return Report(seen.reported or 0.0, complete=known.reason == _COMPLETE) if known is not None else None
 
 
 def _copy_failure(conditions: Conditions, seen: Seen) -> None:

@@ -121,8 +121,8 @@ def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
 def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
     """Delete what is too many, what has failed, and what the autoscaler chose (mcm.md §6.4)."""
     too_many = max(0, -seen.missing)
-    surplus = [] if seen.pause else in_line(seen.alive, mcm_ranking(seen.time))[:too_many]
-    failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.time)]
+    surplus = [] if seen.pause else in_line(seen.alive, mcm_ranking(seen.wall))[:too_many]
+    failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.wall)]
     chosen = [member for member in seen.alive if _chosen(seen, member)]
     victims = list({member.uid: member for member in (*surplus, *chosen, *failed)}.values())
     wake = _next_expiry(seen)
@@ -172,10 +172,10 @@ def _chosen(seen: Seen, member: Member) -> bool:
 def _next_expiry(seen: Seen) -> float | None:
     """Seconds until the first preserved Failed machine may go."""
     ends = [
-        member.preserved_until - seen.time
+        member.preserved_until - seen.wall
         for member in seen.alive
         if member.phase is Phase.FAILED
         and member.preserved_until is not None
-        and member.preserved_until > seen.time
+        and member.preserved_until > seen.wall
     ]
     return min(ends, default=None)

@@ -5,6 +5,7 @@ Theory.      Most of what happens to a machine (an address, a heartbeat, a descr
              some fifteen facts; listeners are told only when a fact has changed, and a pass over
              five hundred machines decodes none of them. The machines of each owner stand in the
              order of their names, so a change costs the same for ten machines and for ten thousand.
+             How long a machine has been ready is counted from when we saw it become so (``base.witness``).
 Invariants.  The census never answers older facts than the cache has told. A machine that its type
              cannot read is still counted: not counting it would make another one.
 Called by    ``observe`` and ``reconciler`` of sets and deployments.
@@ -13,7 +14,7 @@ Called by    ``observe`` and ``reconciler`` of sets and deployments.
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
@@ -23,7 +24,8 @@ from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
-from kubewright.base.clock import parse_rfc3339
+from kubewright.base.clock import Clock, SteadyClock, parse_rfc3339
+from kubewright.base.witness import Witness
 from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
@@ -60,7 +62,7 @@ class Member:
 
     ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
     an annotation gives the machine a creation timeout of its own. ``since`` is when it became
-    ready, in seconds since the epoch. ``trouble`` is its line in ``status.failedMachines``.
+    ready, on the census' clock. ``trouble`` is its line in ``status.failedMachines``.
     """
 
     key: Key
@@ -141,14 +143,20 @@ def _place(member: Member) -> tuple[str, str]:
 class Census:
     """The members of all machines in a cache, each read once per version."""
 
-    def __init__(self, machines: Informer[Machine]) -> None:
+    def __init__(self, machines: Informer[Machine], clock: Clock) -> None:
+        self.clock = SteadyClock(clock)
         self._machines = machines
+        self._witness = Witness(self.clock)
         self._read: dict[Key, Member] = {}
         self._rolls: dict[str, _Roll] = {}
         self._listeners: list[Listener] = []
         self._doubts: dict[str, Mapping[str, float]] = {}
         machines.index(WITHOUT_OWNER, lambda m: () if m.metadata.controller else (m.metadata.namespace,))
         machines.subscribe(self._changed)
+
+    def time(self) -> float:
+        """Now, in seconds since the epoch, on the clock that ages are measured with: it does not step."""
+        return self.clock.now().timestamp()
 
     def listen(self, listener: Listener) -> None:
         """Tell ``listener`` whenever a fact about a machine changes."""
@@ -200,6 +208,8 @@ class Census:
         """Note the newest version of a member, under its name and under its owner's."""
         if before is not None and (after is None or after.owner_uid != before.owner_uid):
             self._strike(before)
+        if before is not None and (after is None or after.uid != before.uid):
+            self._witness.forget(before.uid)
         if after is None:
             if before is not None:
                 del self._read[before.key]
@@ -222,7 +232,9 @@ class Census:
             machine = None
         if machine is None or machine.metadata.uid != header.uid:
             return Member(header.key, header.uid, header.owner_uid, header.labels, header.deleting)
-        return member_of(machine, header.labels)
+        member = member_of(machine, header.labels)
+        since = self._witness.since(member.uid, member.since)
+        return member if since == member.since else replace(member, since=since)
 
 
 def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Member:

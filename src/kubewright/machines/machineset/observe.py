@@ -71,10 +71,15 @@ class Memory:
 
 @dataclass(frozen=True)
 class Seen:
-    """A set and its machines. ``strays`` are ours but not matched, ``orphans`` matched but nobody's."""
+    """A set and its machines. ``strays`` are ours but not matched, ``orphans`` matched but nobody's.
+
+    ``now`` is for dates. ``time`` is for ages, on the census' clock, which does not step: seconds since the
+    epoch.
+    """
 
     machine_set: MachineSet
     now: datetime
+    time: float
     members: tuple[Member, ...] = ()
     strays: tuple[Member, ...] = ()
     orphans: tuple[Member, ...] = ()
@@ -84,8 +89,8 @@ class Seen:
     pause: Pause | None = None
 
     @property
-    def time(self) -> float:
-        """Now, in seconds since the epoch."""
+    def wall(self) -> float:
+        """``now`` in seconds since the epoch, to compare with dates that people or others wrote."""
         return self.now.timestamp()
 
     @cached_property
@@ -153,6 +158,7 @@ def observe(
     return Seen(
         machine_set,
         now,
+        census.time(),
         members=tuple(members),
         strays=tuple(strays),
         orphans=tuple(

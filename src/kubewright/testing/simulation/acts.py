@@ -22,6 +22,11 @@ Part = Callable[[Person], Awaitable[None]]
 End = Callable[[Person], bool]
 
 RECREATE = {"type": "Recreate"}
+CAREFUL = {
+    "minReadySeconds": 5,
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+}
+"""Never fewer than wished for, and only a machine that has proved itself counts."""
 TIER = "example.com/tier"
 """A label that stories give to templates and nodes."""
 

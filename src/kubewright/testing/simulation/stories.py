@@ -29,6 +29,7 @@ STORIES: tuple[Story, ...] = (
     Story("scale-down", acts.scale(1), settled(1), before=pool(4)),
     Story("zero-and-back", acts.scale_to_zero_and_back, settled(2), before=pool(2)),
     Story("roll", acts.roll, settled(3, "large"), before=pool(3)),
+    Story("roll-carefully", acts.roll, settled(3, "large"), before=pool(3, **acts.CAREFUL)),
     Story("roll-twice", acts.roll_twice, settled(3, "huge"), before=pool(3)),
     Story("roll-and-scale", acts.roll_and_scale, settled(3, "large"), before=pool(2)),
     Story("roll-back", acts.roll_back, settled(2, "small"), before=acts.rolled),

@@ -13,6 +13,9 @@ from kubewright.testing.simulation.journal import Object
 
 T = TypeVar("T")
 
+DATE_SECONDS = 1.0
+"""Dates in objects are of whole seconds: who reads one may believe that it was so much earlier."""
+
 LONG = 64
 """A history of so many entries is looked through for those that nobody believes any more."""
 
@@ -82,6 +85,10 @@ class Crew:
     runnings: History[int] = field(default_factory=History)
     fallen: deque[float] = field(default_factory=lambda: deque(maxlen=LONG))
     """When machines stopped running that nobody had deleted."""
+    patience: float = 0.0
+    """For how long a machine must have been ready to be available, in seconds."""
+    young: dict[str, float] = field(default_factory=dict)
+    """Machines that run, and until when they are not available yet, by uid; the oldest is the first."""
 
     def count(self, alive: bool, running: bool, by: int) -> None:
         """A machine comes (``by`` 1) or goes (-1)."""
@@ -93,6 +100,18 @@ class Crew:
         """The counts are right again: remember them."""
         self.totals.put(self.total, now)
         self.runnings.put(self.running, now)
+
+    def grew(self, uid: str, ready: float) -> None:
+        """A machine runs from now on; its node has been ready since then."""
+        if self.patience:
+            self.young[uid] = ready + self.patience - DATE_SECONDS
+
+    def unavailable(self, now: float) -> int:
+        """How many run, and have not been ready for long enough."""
+        grown = [uid for uid, until in self.young.items() if until <= now]
+        for uid in grown:
+            del self.young[uid]
+        return len(self.young)
 
     def fell_since(self, moment: float) -> int:
         """How many machines stopped running since then."""
@@ -154,6 +173,10 @@ class Fleet:
     def running(self) -> int:
         """Of those, the ones that run."""
         return sum(crew.running for crew in self.crews.values())
+
+    def available(self, now: float) -> int:
+        """Of those, the ones that have been ready for long enough."""
+        return self.running - sum(crew.unavailable(now) for crew in self.crews.values())
 
 
 def wish_of(deployment: Object) -> Wish:

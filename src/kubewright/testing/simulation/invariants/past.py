@@ -19,6 +19,7 @@ from kubewright.testing.simulation.invariants.facts import (
     controller_of,
     deleting,
     ended,
+    node_name,
     running,
     well,
 )
@@ -157,6 +158,10 @@ class Past:
         for place in (before, after):
             if place is not None:
                 self._note(self._crew(place[0]))
+        if before and before[2]:
+            self._crew(before[0]).young.pop(uid, None)
+        if machine is not None and after and after[2]:
+            self._crew(after[0]).grew(uid, self.ready.get(node_name(machine), self.now()))
         if after is None:
             self._places.pop(uid, None)
         else:
@@ -183,6 +188,7 @@ class Past:
         crew.key, crew.there = step.key, step.new is not None
         crew.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         crew.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
+        crew.patience = float(found["spec"].get("minReadySeconds", 0))
         crew.size = int(found["spec"].get("replicas", 0)) if crew.there else 0
         crew.sizes.put(crew.size, self.now())
         if crew.there and crew.deployment:

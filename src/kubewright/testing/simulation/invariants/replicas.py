@@ -74,9 +74,8 @@ def not_too_few(step: Step, past: Past) -> str:
     told = min(past.since(), crew.sizes.changed_at)
     least = min((wish.least for wish in fleet.believable(told)), default=0)
     fallen = sum(each.fell_since(told) for each in fleet.crews.values())
-    if fleet.running + fallen >= least:
-        return ""
-    return f"{fleet.key} keeps {fleet.running} of at least {least} available"
+    kept = fleet.available(past.now())
+    return f"{fleet.key} keeps {kept} of at least {least} available" if kept + fallen < least else ""
 
 
 SET_COUNTS: Mapping[str, Peak] = {

@@ -1,0 +1,51 @@
+"""Since when something is so, for one who looks now and then: no step of a wall clock makes it older."""
+
+import pytest
+
+from kubewright.base.clock import SteadyClock
+from kubewright.base.witness import Witness
+from kubewright.testing.hands import BEGIN, Hands
+
+T0 = BEGIN.timestamp()
+
+HOUR = 3600.0
+
+Look = tuple[float, float | None]
+"""Seconds that have passed, and the date that is seen then, in seconds from the beginning."""
+
+
+@pytest.mark.parametrize(
+    ("looks", "expect"),
+    [
+        pytest.param([(5, 2)], 2, id="what was there at the first look is as old as its date"),
+        pytest.param([(5, HOUR)], 5, id="but a date in the future is somebody's wrong clock"),
+        pytest.param([(5, 2), (9, 2)], 2, id="the same date is the same fact"),
+        pytest.param([(5, 2), (9, 8)], 9, id="a date that changes before our eyes is of now"),
+        pytest.param([(5, 2), (9, -HOUR)], 9, id="whatever it says"),
+        pytest.param([(5, 2), (7, None)], None, id="no date, no age"),
+        pytest.param(
+            [(5, 2), (7, None), (9, 2)], 2, id="one that comes back is as if seen for the first time"
+        ),
+    ],
+)
+@pytest.mark.parametrize("step", [0.0, HOUR, -HOUR], ids=["right", "an hour ahead", "an hour behind"])
+def test_since(looks: list[Look], expect: float | None, step: float) -> None:
+    hands = Hands()
+    steady = SteadyClock(hands)
+    steady.now()
+    witness = Witness(steady)
+    found: float | None = None
+    for passed, dated in looks:
+        hands.passed, hands.ahead = passed, step
+        found = witness.since("key", T0 + dated if dated is not None else None)
+    assert found == (T0 + expect if expect is not None else None)
+
+
+def test_what_is_forgotten_is_seen_for_the_first_time() -> None:
+    hands = Hands()
+    witness = Witness(SteadyClock(hands))
+    witness.since("key", T0 - 9)
+    hands.passed = 5.0
+    witness.forget("key")
+    assert witness.since("key", T0 + 2) == T0 + 2
+    assert witness.since("other", T0 + 3) == T0 + 3
