@@ -23,6 +23,26 @@ RUNS = [
         "delete-while-draining", 24, "at:1:clock-leap,at:4.03:kubelet-stops",
         id="a kubelet that fell silent in the future is not waited for until then",
     ),
+    pytest.param(
+        "roll-carefully", 1, "at:10:clock-leap",
+        id="an hour that was not makes no machine available",
+    ),
+    pytest.param(
+        "roll-carefully", 120, "at:0.17:kill,at:0.61:clock-ahead",
+        id="who begins with a wrong clock learns what time it is from the server",
+    ),
+    pytest.param(
+        "roll-carefully", 757, "at:2.6:kill,await:112:clock-leap,watch:2:expire",
+        id="also when it steps between the first answer and the first question",
+    ),
+    pytest.param(
+        "roll-carefully", 511, "at:0.89:node-deleted",
+        id="a machine whose node comes back has to prove itself again",
+    ),
+    pytest.param(
+        "roll-carefully", 825, "at:0:storm-lose-answer,call:9:lost,write:3:kubelet-stops",
+        id="a young machine in an old set is no broken one",
+    ),
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ Called by    everyone, through the ``clock`` argument of a constructor.
 
 import asyncio
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from uuid import UUID
@@ -72,21 +73,28 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
-class SteadyClock:
-    """A clock whose wall does not step: the wall time of the first question, and what passed since.
+Anchor = tuple[datetime, float]
+"""A time, and when that was on the monotonic clock."""
 
-    For differences within one process. It is off by the steps that it ignores, so it is written nowhere.
+
+class SteadyClock:
+    """A clock whose wall does not step: the time at the first question, and what passed since.
+
+    For ages: how long ago was what others, or we, have put a date on? ``known`` answers a time of theirs and
+    the monotonic moment of it, or None: then our wall clock says what time it is. Steps that follow are
+    ignored, so this time is written nowhere.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, known: Callable[[], Anchor | None] = lambda: None) -> None:
         self.random: random.Random = clock.random
         self._clock = clock
-        self._anchor: tuple[datetime, float] | None = None
+        self._known = known
+        self._anchor: Anchor | None = None
 
     def now(self) -> datetime:
         at = self._clock.monotonic()
         if self._anchor is None:
-            self._anchor = (self._clock.now(), at)
+            self._anchor = self._known() or (self._clock.now(), at)
         return self._anchor[0] + timedelta(seconds=at - self._anchor[1])
 
     def monotonic(self) -> float:

@@ -18,20 +18,16 @@ class Witness:
 
     def __init__(self, clock: SteadyClock) -> None:
         self._clock = clock
-        self._seen: dict[str, tuple[float, float]] = {}
+        self._seen: dict[str, tuple[float | None, float]] = {}
 
     def since(self, key: str, dated: float | None) -> float | None:
         """Since when ``key`` is what it is since ``dated``; None while it is not. Asking is looking."""
-        if dated is None:
-            self._seen.pop(key, None)
-            return None
         known = self._seen.get(key)
-        if known is not None and known[0] == dated:
-            return known[1]
-        now = self._clock.now().timestamp()
-        began = min(dated, now) if known is None else now
-        self._seen[key] = (dated, began)
-        return began
+        if known is None or known[0] != dated:
+            now = self._clock.now().timestamp()
+            known = (dated, now if known is not None or dated is None else min(dated, now))
+            self._seen[key] = known
+        return known[1] if dated is not None else None
 
     def forget(self, key: str) -> None:
         """It is gone for good."""

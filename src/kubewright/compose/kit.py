@@ -124,7 +124,7 @@ def _fenced(control: Client, target: Client, entitled: Entitled) -> tuple[Client
 
 def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit, options: Options) -> list[Controller]:
     found: list[Controller] = []
-    census = Census(parts.control_caches.get(MACHINE), parts.clock)
+    census = Census(parts.control_caches.get(MACHINE), parts.control.steady())
     if "machinedeployment" in chosen:
         found.append(deployment.wire(parts, census=census))
     if "machineset" in chosen:

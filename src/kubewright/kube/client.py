@@ -15,19 +15,23 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from kubewright.api.kinds import Kind
-from kubewright.base.clock import Clock
+from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
 from kubewright.kube.answers import failure, read_page, read_status
 from kubewright.kube.errors import Silent, TransportError
 from kubewright.kube.health import Health
 from kubewright.kube.retries import pause
+from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
 from kubewright.wire.errors import ApiError, Gone, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -59,8 +63,13 @@ class Client:
         self.clock = clock
         self.name = name
         self.health = Health()
+        self.skew = Skew()
         self._headers = {"accept": JSON, "user-agent": user_agent}
         self._listeners: list[Callable[[Written], None]] = []
+
+    def steady(self) -> SteadyClock:
+        """A clock for ages of what this server dates: it begins with the server's time, and does not step."""
+        return SteadyClock(self.clock, lambda: self.skew.anchor)
 
     def on_write(self, listener: Callable[[Written], None]) -> None:
         """Tell ``listener`` of each acknowledged write, before the writer goes on. It must not raise."""
@@ -233,6 +242,12 @@ class Client:
                     raise
             await clock.sleep(wait)
 
+    def heard(self, response: Response, began: float) -> None:
+        """Learn what time it is on the other side from the answer to a question of the moment ``began``."""
+        now, date = self.clock.monotonic(), response.headers.get("date", "")
+        if self.skew.heard(date, self.clock.now(), now, now - began):
+            log.warning("our clock is not the server's", server=self.name, ahead=round(self.skew.ahead, 1))
+
     def request(
         self, method: str, path: str, body: bytes = b"", *, query: Query = (), content_type: str = JSON
     ) -> Request:
@@ -256,6 +271,7 @@ class Client:
             self.health.failed(now, now - began)
             raise
         self.health.answered()
+        self.heard(response, began)
         return response
 
     def _written(self, kind: Kind[T], body: bytes, subresource: str) -> T:

@@ -125,7 +125,9 @@ class Feed:
         limit = () if state.whole else (("limit", str(LIST_PAGE)),)
         token = (("continue", state.token),) if state.token else ()
         request = self._client.request("GET", self._path, query=(*self._scope.query, *limit, *token))
+        began = self._client.clock.monotonic()
         response = await self._client.transport.request(request, timeout=REQUEST_SECONDS)
+        self._client.heard(response, began)
         if response.status >= 400:
             raise failure(response)
         page = read_page(response.body)

@@ -21,11 +21,11 @@ class Group:
     """One MachineSet as the planners see it.
 
     ``size`` is what it is told to have. ``line`` holds its living members, first to die first;
-    True stands for available. ``leaving`` members are being deleted. ``goal`` and ``ceiling`` are
-    the fleet's replicas and replicas plus surge when the group was last scaled (the annotations
-    ``desired-replicas`` and ``max-replicas``). ``settled`` says that the group's controller has
-    seen its last change; ``held``, that it may not make members. A group that is being deleted
-    has size 0.
+    True stands for available. ``young`` members of it only need time to be so; ``leaving``
+    members are being deleted. ``goal`` and ``ceiling`` are the fleet's replicas and replicas plus
+    surge when the group was last scaled (the annotations ``desired-replicas`` and
+    ``max-replicas``). ``settled`` says that the group's controller has seen its last change;
+    ``held``, that it may not make members. A group that is being deleted has size 0.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Group:
     size: int = 0
     line: tuple[bool, ...] = ()
     leaving: int = 0
+    young: int = 0
     goal: int | None = None
     ceiling: int | None = None
     revision: int = 0

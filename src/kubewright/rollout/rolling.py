@@ -9,7 +9,7 @@ Theory.      Two numbers rule. *Room* is what the ceiling leaves above every mem
 Invariants.  A plan never lets more members exist than the ceiling, unless they did already. It
              never takes an available member when that would leave fewer than the floor, with one
              exception: people put a priority on an available machine so that it dies before a
-             broken one, and nothing else can move. Then their word counts more than the floor.
+             broken one, and neither anything else nor time can move. Then their word counts more.
 Source       mcm.md §7.6-7.7 and capi.md §7.9, which agree; where MCM counts only what exists and
              so grows twice into the same room, this takes Cluster API's larger of size and count.
 """
@@ -72,7 +72,7 @@ def _obey_priorities(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
     current = fleet.current
     if current is None or current.available < current.size or current.size >= fleet.replicas:
         return ()
-    if any(group.leaving or group.alive > group.size for group in fleet.groups):
+    if any(group.leaving or group.young or group.alive > group.size for group in fleet.groups):
         return ()
     for group in fleet.old:
         if (broken := min(_spare(fleet, limits), group.size - group.available)) > 0:

@@ -93,6 +93,14 @@ async def test_every_verb_reaches_the_server_as_it_was_said(client, server) -> N
     assert listing.param("fieldSelector") == "x!=y"
 
 
+async def test_a_client_learns_what_time_it_is_on_the_other_side(client) -> None:
+    await client.list(THING, "n")
+    assert client.skew.anchor is not None
+    assert abs(client.skew.anchor[0] - datetime.now(UTC)) < timedelta(
+        seconds=30
+    )  # the server has a real clock
+
+
 FAULTS = {
     "410 in the status": faults.GONE,
     "410 in the body": faults.GONE_IN_STREAM,

@@ -225,7 +225,7 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     client = Client(transport, clock)
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
-    census = Census(informers.get(MACHINE), clock)
+    census = Census(informers.get(MACHINE), client.steady())
     sets = MachineSets(client, informers, recorder, clock, census=census)
     deployments = MachineDeployments(client, informers, recorder, clock, census=census)
     found = [set_controller(sets, clock), deployment_controller(deployments, clock)]

@@ -10,6 +10,7 @@ import pytest
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, CurrentStatus, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.clock import SteadyClock
 from kubewright.kube import header as headers
 from kubewright.kube.changes import Change
 from kubewright.kube.informer import Informer
@@ -81,7 +82,7 @@ def hands() -> Hands:
 
 @pytest.fixture
 def census(machines: Machines, hands: Hands) -> Census:
-    return Census(cast("Informer[Machine]", machines), hands)
+    return Census(cast("Informer[Machine]", machines), SteadyClock(hands))
 
 
 def names_of(members: Any) -> list[str]:

@@ -1,6 +1,6 @@
 """RollingUpdate, one step at a time: MCM's rules (mcm.md §7.6-7.7) and Cluster API's (capi.md §7.9)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import pytest
@@ -72,6 +72,8 @@ CASES = [
          group(NEW, 1, up=0), (member_line(OLD, 3, "+-+"),), {}),
     Case("unless nothing else can move: then the priority is obeyed", 3, 1, 0, group(NEW, 1),
          (member_line(OLD, 3, "+-+"),), {OLD: 2}),
+    Case("what only needs time moves by itself", 3, 1, 0, group(NEW, 1),
+         (replace(member_line(OLD, 3, "+-+"), young=1),), {}),
 ]  # fmt: skip
 
 

@@ -199,6 +199,7 @@ def group_of(
         size=0 if meta.deleting else machine_set.spec.replicas,
         line=tuple(up),
         leaving=len(members) - len(line) + doubted,
+        young=sum(member.up for member in line) - sum(up),
         goal=_number(meta.annotations, names.DESIRED_REPLICAS_ANNOTATION),
         ceiling=_number(meta.annotations, names.MAX_REPLICAS_ANNOTATION),
         revision=revision_of(meta.annotations).number,

@@ -75,7 +75,7 @@ class MachineDeployments:
         self.deployments.index(BY_UID, lambda deployment: (deployment.metadata.uid,))
         self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
         self.sets.index(WITHOUT_OWNER, lambda s: () if s.metadata.controller else (s.metadata.namespace,))
-        self.census = census or Census(informers.get(MACHINE), clock)
+        self.census = census or Census(informers.get(MACHINE), client.steady())
         self._witness = Witness(self.census.clock)
         self._client = client
         self._recorder = recorder

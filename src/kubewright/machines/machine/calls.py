@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
@@ -83,9 +83,14 @@ class VmCalls:
         self._driver = driver
         self._clock = clock
         self._on_done = on_done
-        self.started = clock.now()
+        self._started = clock.monotonic()
         self._seen: dict[str, VmSeen] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def started(self) -> datetime:
+        """Since when the calls are ours."""
+        return self._clock.now() - timedelta(seconds=self._clock.monotonic() - self._started)
 
     def seen(self, uid: str) -> VmSeen:
         """How it stands with the VM of the machine with this uid."""
@@ -114,7 +119,7 @@ class VmCalls:
 
         Our time begins now, not when this object was made: until we led, another process made calls.
         """
-        self.started = self._clock.now()
+        self._started = self._clock.monotonic()
         try:
             await asyncio.Event().wait()
         finally:

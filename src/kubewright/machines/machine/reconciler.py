@@ -10,7 +10,6 @@ import structlog
 from kubewright.api.core import Node, VolumeAttachment
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.base.clock import SteadyClock
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor
 from kubewright.machines.machine.caches import Caches
@@ -93,7 +92,7 @@ def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
         (),
         lambda: [((), float(bool(caches.blind(parts.clock.monotonic(), blind_from))))],
     )
-    steady = SteadyClock(parts.clock)
+    steady = parts.control.steady()
     moments = Moments(steady)
     caches.machines.subscribe(lambda change: moments.hear(change, live=caches.machines.synced))
     calls = VmCalls(parts.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))

@@ -24,7 +24,7 @@ from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
-from kubewright.base.clock import Clock, SteadyClock, parse_rfc3339
+from kubewright.base.clock import SteadyClock, parse_rfc3339
 from kubewright.base.witness import Witness
 from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
@@ -41,6 +41,8 @@ STAGE = {
     Phase.RUNNING: 6,
 }
 """The phase's place in the order of death; phases that are not listed rank 0 (mcm.md §6.5)."""
+
+UP = (Phase.RUNNING, Phase.AVAILABLE)
 
 LOOK_SECONDS = 30e-6
 """For each machine of a set, how long news of one of them wait for more: a look reads them all, in some
@@ -62,7 +64,7 @@ class Member:
 
     ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
     an annotation gives the machine a creation timeout of its own. ``since`` is when it became
-    ready, on the census' clock. ``trouble`` is its line in ``status.failedMachines``.
+    ready, on the census' clock; None while it is not. ``trouble`` is its line in ``status.failedMachines``.
     """
 
     key: Key
@@ -100,9 +102,14 @@ class Member:
     def ready(self) -> bool:
         return self.phase is Phase.RUNNING
 
+    @property
+    def up(self) -> bool:
+        """Alive, and all that it should be; without a node that is as much as its VM can say."""
+        return self.alive and self.phase in UP
+
     def available_at(self, now: float, min_ready: float) -> bool:
         """Up, and for as long as its set asks for; one that is going away is not."""
-        if not self.alive or self.phase not in (Phase.RUNNING, Phase.AVAILABLE):
+        if not self.up:
             return False
         return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
 
@@ -143,8 +150,8 @@ def _place(member: Member) -> tuple[str, str]:
 class Census:
     """The members of all machines in a cache, each read once per version."""
 
-    def __init__(self, machines: Informer[Machine], clock: Clock) -> None:
-        self.clock = SteadyClock(clock)
+    def __init__(self, machines: Informer[Machine], clock: SteadyClock) -> None:
+        self.clock = clock
         self._machines = machines
         self._witness = Witness(self.clock)
         self._read: dict[Key, Member] = {}
@@ -302,7 +309,12 @@ def _phase(text: str) -> Phase:
 
 
 def _ready_since(machine: Machine) -> float | None:
-    """Since when the node is Ready; without a node, since the phase last changed, or the machine is there."""
+    """Since when the node is Ready; without a node, since the phase last changed, or the machine is there.
+
+    None while the machine is not up: one that comes back has to prove itself again.
+    """
+    if machine.status.current_status.phase not in UP:
+        return None
     for condition in machine.status.conditions:
         is_ready = condition.type == NodeConditionType.READY and condition.status == "True"
         if is_ready and (since := stamp(condition.last_transition_time)) is not None:

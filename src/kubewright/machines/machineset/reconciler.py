@@ -75,7 +75,7 @@ class MachineSets:
         self.sets.index(BY_UID, lambda machine_set: (machine_set.metadata.uid,))
         self.deployments: Informer[MachineDeployment] = informers.get(MACHINE_DEPLOYMENT)
         machines = informers.get(MACHINE)
-        self.census = census or Census(machines, clock)
+        self.census = census or Census(machines, client.steady())
         self._client = client
         self._recorder = recorder
         self._clock = clock

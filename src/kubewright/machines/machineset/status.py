@@ -64,10 +64,7 @@ def until_available(members: tuple[Member, ...], patience: float, now: float) ->
     waits = [
         member.since + patience - now
         for member in members
-        if member.since is not None
-        and member.phase in (Phase.RUNNING, Phase.AVAILABLE)
-        and member.alive
-        and member.since + patience > now
+        if member.up and member.since is not None and member.since + patience > now
     ]
     return min(waits, default=None)
 

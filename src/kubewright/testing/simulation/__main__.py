@@ -4,6 +4,7 @@
 --crashes                every crash point of every story, in every way that there is
 --scale 20000            so many machines made, rolled and deleted on virtual time
 --story roll --seed 7    one run with its trace; with the other options as a failure's replay says
+--story roll --seeds 300  only worlds of this story; as well with --crashes
 
 Exit status: 0 when nothing was violated, 1 when something was, 2 for what cannot be asked, 130 for Ctrl-C.
 """
@@ -26,7 +27,7 @@ from kubewright.testing.simulation.run import simulate
 from kubewright.testing.simulation.scale import run_scale
 from kubewright.testing.simulation.schedule import CALM, parse
 from kubewright.testing.simulation.search import FLAGS, flag
-from kubewright.testing.simulation.stories import BY_NAME
+from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
 from kubewright.testing.simulation.world import Plot
 
 INTERRUPTED = 130
@@ -39,12 +40,13 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     try:
-        if asked.story:
-            return _one(asked)
         if asked.scale:
             return _scale(asked.scale, asked.seed)
+        stories = (_story(asked.story),) if asked.story else STORIES
         if asked.crashes or asked.seeds > 0:
-            return _many(asked)
+            return _many(asked, stories)
+        if asked.story:
+            return _one(asked, *stories)
         parser.error("say what to run: --seeds, --crashes, --scale or --story")
     except (InvalidInput, OSError) as error:
         say(str(error))
@@ -54,14 +56,14 @@ def main(arguments: Sequence[str]) -> int:
         return INTERRUPTED
 
 
-def _many(asked: argparse.Namespace) -> int:
+def _many(asked: argparse.Namespace, stories: tuple[Story, ...]) -> int:
     if asked.json and not asked.json.parent.is_dir():
         raise InvalidInput(f"--json {asked.json}: there is no folder {asked.json.parent}")
     clock, progress = SystemClock(), Progress(sys.stderr)
     began = clock.now()
     with Farm(asked.jobs) as farm:
         campaign = Campaign(farm, say, progress)
-        last_words = _try_all(campaign, asked)
+        last_words = _try_all(campaign, asked, stories)
     progress.clear()
     effort = Effort((clock.now() - began).total_seconds(), farm.jobs)
     say("\n".join(campaign.table.lines(effort)))
@@ -72,13 +74,13 @@ def _many(asked: argparse.Namespace) -> int:
     return INTERRUPTED if last_words == INTERRUPTION else int(bool(last_words) or not campaign.table.good)
 
 
-def _try_all(campaign: Campaign, asked: argparse.Namespace) -> str:
+def _try_all(campaign: Campaign, asked: argparse.Namespace, stories: tuple[Story, ...]) -> str:
     """Answers why not all was tried; nothing when it was."""
     try:
-        calms = campaign.undisturbed(asked.seed) if asked.crashes else []
+        calms = campaign.undisturbed(asked.seed, stories) if asked.crashes else []
         crashes = list(crash_tries(calms, every=asked.every))
         seeds = range(asked.seed, asked.seed + asked.seeds)
-        for _ in campaign.run(chain(crashes, seed_tries(seeds)), len(crashes) + len(seeds)):
+        for _ in campaign.run(chain(crashes, seed_tries(seeds, stories)), len(crashes) + len(seeds)):
             pass
     except Barren as error:
         return str(error)
@@ -87,13 +89,16 @@ def _try_all(campaign: Campaign, asked: argparse.Namespace) -> str:
     return ""
 
 
-def _one(asked: argparse.Namespace) -> int:
-    if asked.story not in BY_NAME:
-        raise InvalidInput(f"no story {asked.story!r}; there are {', '.join(BY_NAME)}")
-    story = BY_NAME[asked.story]
+def _story(name: str) -> Story:
+    if name not in BY_NAME:
+        raise InvalidInput(f"no story {name!r}; there are {', '.join(BY_NAME)}")
+    return BY_NAME[name]
+
+
+def _one(asked: argparse.Namespace, story: Story) -> int:
     schedule = parse(asked.faults) if asked.faults else CALM
     plot = Plot(asked.seed, schedule, **{name: getattr(asked, name) for name in FLAGS})
-    outcome = simulate(story, plot, quiet=asked.quiet)
+    outcome = simulate(story, plot, quiet=asked.quiet, plans=asked.plans)
     if plot.kill_after and not schedule.faults:
         outcome = judged(outcome, undisturbed(story, asked.seed).picture)
     say("\n".join(outcome.lines))
@@ -122,10 +127,11 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--json", type=Path, help="write the table into this file too")
     many.add_argument("--scale", type=int, default=0, help="so many machines on virtual time")
     one = parser.add_argument_group("one world")
-    one.add_argument("--story", default="", help="its story")
+    one.add_argument("--story", default="", help="its story; of many worlds, the only one")
     one.add_argument("--seed", type=int, default=0, help="its seed; of many worlds, the first one")
     one.add_argument("--faults", default="", help="what goes wrong, as a replay says")
     one.add_argument("--quiet", type=float, default=0.0, help="after its end nobody may write for so long")
+    one.add_argument("--plans", action="store_true", help="tell what was decided, and why")
     for name, meaning in FLAGS.items():
         kind = {"action": "store_true"} if getattr(Plot(), name) is False else {"type": int, "default": 0}
         one.add_argument(flag(name), help=meaning, **kind)

@@ -14,6 +14,8 @@ Called by    ``world``. Faults are wrapped around a ``Line`` by ``testing.faults
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import replace
+from email.utils import format_datetime
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import REQUEST_SECONDS
@@ -141,7 +143,12 @@ class Host:
             if response.stream is not None:
                 await response.stream.aclose()
             return
-        answer.set_result(response)
+        answer.set_result(self._dated(response))
+
+    def _dated(self, response: Response) -> Response:
+        """As every HTTP server answers: with its own time."""
+        date = format_datetime(self.clock.now(), usegmt=True)
+        return replace(response, headers={**response.headers, "date": date})
 
     def _leg(self) -> float:
         return self.clock.random.uniform(*LEG_SECONDS)

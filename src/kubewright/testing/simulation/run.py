@@ -123,7 +123,8 @@ class _Run:
             await self._tell()
             await self._rest()
         except (Late, Standstill, Circle) as error:
-            self.violations.append(f"{type(error).__name__}: {error}")
+            if not self._over():  # else it was given up, and not late
+                self.violations.append(f"{type(error).__name__}: {error}")
         self._count()
         if quiet and not self.violations:
             await self._be_quiet(quiet)

@@ -1,0 +1,62 @@
+"""By how much our wall clock differs from a server's: every HTTP answer says what time it is there. Pure.
+
+Theory.      Dates in objects are the server's (when it was made, when it was deleted) or those of others that
+             keep time with it. Who compares them with a wall clock that is wrong takes a new machine for
+             an old one, or never finds it old enough. The ``Date`` of an answer tells what the time
+             was on the other side at some moment between question and answer, in whole seconds.
+             Lists are heard too, before anybody learns of what is in them.
+Invariants.  A difference that rounding and the way of the answer can explain is none. Else the server's
+             clock is taken to read the earliest that it can: so nothing seems older than it is.
+Source       RFC 9110 §6.6.1; Go's net/http and aiohttp send it with each answer.
+Called by    ``client``; ``base.clock.SteadyClock`` begins with what is known here.
+"""
+
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from kubewright.base.clock import Anchor
+
+TOOK_MOST = 10.0
+"""An answer that took longer than so many seconds says too little."""
+
+AGAIN = 60.0
+"""Seconds from one measurement to the next."""
+
+WORTH_SAYING = 5.0
+"""Seconds by which a clock must be wrong for people to be told."""
+
+
+class Skew:
+    """Of one server. ``ahead`` is by how many seconds our clock is ahead of it; negative when behind.
+
+    ``anchor`` is what time it was there when we last heard, and the monotonic moment of that.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.anchor: Anchor | None = None
+        self._due = 0.0
+        self._said = False
+
+    def heard(self, date: str, now: datetime, at: float, took: float) -> bool:
+        """An answer came at ``now``, ``took`` seconds after its question. Whether people should be told.
+
+        Args:
+            date: the answer's ``Date``; empty when it has none.
+            now: our wall clock.
+            at: our monotonic clock.
+            took: seconds from the question to the answer.
+        """
+        if at < self._due or took > TOOK_MOST or not date:
+            return False
+        try:
+            ahead = now - parsedate_to_datetime(date)
+        except (ValueError, TypeError):  # no date, or one without a zone
+            return False
+        self._due = at + AGAIN
+        explained = timedelta(0) <= ahead <= timedelta(seconds=1.0 + took)
+        self.ahead = 0.0 if explained else ahead.total_seconds()
+        self.anchor = (now - timedelta(seconds=self.ahead), at)
+        wrong = abs(self.ahead) >= WORTH_SAYING
+        say, self._said = wrong and not self._said, wrong
+        return say
