@@ -149,6 +149,24 @@ CREATION = [
         Phase.FAILED,
     ),
     Case(
+        "one whose node is well is not given up, though its VM may not be whole",
+        seen(machine("", age=minutes(21)), node(READY), vm=refused(Code.Internal, minutes(1))),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        wake=minutes(2),
+    ),
+    Case(
+        "nor while the cloud is working on it",
+        seen(machine("", age=minutes(21)), node(READY), vm=VmSeen(verb=Verb.ENSURE, began=NOW - minutes(3))),
+        [],
+    ),
+    Case(
+        "but one whose node is unwell is",
+        seen(machine("", age=minutes(21)), node(SILENT), vm=refused(Code.Internal, minutes(1))),
+        [],
+        Phase.FAILED,
+    ),
+    Case(
         "a problem that appears during a call does not hide its answer",
         seen(machine(vm=False), vm=ENSURED, problem='MachineClass "small" not found', can_call=False),
         ["Record"],

@@ -4,8 +4,9 @@ Theory.      A machine needs its VM ensured when it has none on record, or when 
              failed. ``Call(ENSURE)`` finds or makes it; the answer waits in ``seen.vm`` until it
              is recorded. Failures are reported as ``CrashLoopBackOff`` and retried after the time
              that the error's class asks for, or at once when class or secret changed; past the
-             creation timeout the machine is ``Failed``, and its set replaces it. One that has no
-             set goes on trying.
+             creation timeout the machine is ``Failed``, and its set replaces it; not so where its node
+             is well: pods may run there, so its VM's completion is tried again until it is known.
+             A Failed machine that has no set goes on trying.
 Invariants.  Nothing is asked of a cloud before our finalizer stands and everything is valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
@@ -93,7 +94,7 @@ def joined_too_late(seen: Seen) -> Report:
 def _while_running(seen: Seen, now: datetime) -> Plan:
     """A call that never answers must not keep its machine from being replaced."""
     wake, because = _until_late(seen, now), "the cloud is working on its VM"
-    if wake is not None or seen.phase is Phase.FAILED:
+    if not _is_late(seen, now) or seen.phase is Phase.FAILED:
         return Plan(wake=wake, because=because)
     report = joined_too_late(seen)
     return Plan(report=report, because=because, warning=("MachineFailed", report.description))
@@ -105,7 +106,7 @@ def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
     )  # fmt: skip
     report = _failed(seen, now, error.code, text)
     late, wait = _until_late(seen, now), (seen.vm.ended or now) + _pause(seen, error) - now
-    giving_up = late is None and seen.phase is not Phase.FAILED
+    giving_up = _is_late(seen, now) and seen.phase is not Phase.FAILED
     if (wait <= timedelta(0) or seen.vm.inputs != seen.inputs) and not giving_up:
         return Plan((Call(Verb.ENSURE),), report, wake=late, because="it tries again")
     return Plan(
@@ -124,12 +125,18 @@ def _pause(seen: Seen, error: DriverError) -> timedelta:
 
 
 def _failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
-    phase = Phase.FAILED if _until_late(seen, now) is None else Phase.CRASH_LOOP_BACK_OFF
+    phase = Phase.FAILED if _is_late(seen, now) else Phase.CRASH_LOOP_BACK_OFF
     return Report(phase, OperationType.CREATE, OperationState.FAILED, text, code.name)
 
 
 def _wants_vm(seen: Seen) -> bool:
     return not seen.recorded or seen.phase in UNSETTLED
+
+
+def _is_late(seen: Seen, now: datetime) -> bool:
+    """The creation deadline is over, and no node has come of it."""
+    well = seen.node is not None and seen.health.healthy
+    return not well and now > seen.creation_deadline
 
 
 def _until_late(seen: Seen, now: datetime) -> timedelta | None:
