@@ -63,6 +63,14 @@ FOUND = {
         "delete-while-creating",
         Plot(6039, parse("call:5:very-late,write:21:target-outage"), apart=True),
     ),
+    "who is well is not given up because nobody answers whether its VM is complete": (
+        "roll-carefully",
+        Plot(400272, parse("at:1.1:freeze,call:7:fail-after,write:11:outage"), elect=True, apart=True),
+    ),
+    "nor while somebody is being asked": (
+        "roll-carefully",
+        Plot(401028, parse("api:6:error,call:10:lost,write:36:partition")),
+    ),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",
         Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:blind,call:2:hang"), apart=True),

@@ -50,11 +50,6 @@ class History(Generic[T]):
         """The value that stands."""
         return self._entries[-1][1] if self._entries else None
 
-    @property
-    def changed_at(self) -> float:
-        """Since when it stands."""
-        return self._entries[-1][0] if self._entries else 0.0
-
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -78,6 +73,8 @@ class Crew:
     """Whether the set itself exists."""
     size: int = 0
     sizes: History[int] = field(default_factory=History)
+    told: float = 0.0
+    """When its size was last said: the moment before which nobody believed in anything any more."""
     total: int = 0
     alive: int = 0
     running: int = 0
@@ -137,6 +134,8 @@ class Fleet:
     leaving: bool = False
     crews: dict[str, Crew] = field(default_factory=dict)
     wishes: list[Wish] = field(default_factory=list)
+    lost: deque[tuple[float, Crew]] = field(default_factory=lambda: deque(maxlen=LONG))
+    """Sets that are no longer its own, and since when."""
     ended: list[float | None] = field(default_factory=list)
     """When each wish but the last was out of force; None: it is not yet."""
 
@@ -158,6 +157,10 @@ class Fleet:
             wish for wish, end in zip(self.wishes, self.ended, strict=False) if end is None or end >= since
         ]
         return [*past, *self.wishes[-1:]]
+
+    def crews_since(self, since: float) -> list[Crew]:
+        """The sets that somebody may still take for its own."""
+        return [*self.crews.values(), *(crew for at, crew in self.lost if at >= since)]
 
     @property
     def size(self) -> int:

@@ -183,17 +183,21 @@ class Past:
         found = step.new or step.old
         assert found is not None
         crew, owner = self._crew(found["metadata"]["uid"]), controller_of(found)
-        if crew.deployment in self.fleets:
-            self.fleets[crew.deployment].crews.pop(crew.uid, None)
+        before = self.fleets.get(crew.deployment)
+        if before is not None:
+            before.crews.pop(crew.uid, None)
         crew.key, crew.there = step.key, step.new is not None
         crew.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         crew.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
         crew.patience = float(found["spec"].get("minReadySeconds", 0))
         crew.size = int(found["spec"].get("replicas", 0)) if crew.there else 0
-        crew.sizes.put(crew.size, self.now())
+        if crew.sizes.put(crew.size, self.now()):
+            crew.told = self.since()
         if crew.there and crew.deployment:
             fleet = self._fleet(crew.deployment)
             fleet.crews[crew.uid] = crew
+        if before is not None and crew.uid not in before.crews:
+            before.lost.append((self.now(), crew))
         if crew.deployment:
             self._fleet(crew.deployment).settle(self.now())
         if not crew.there and not crew.total:

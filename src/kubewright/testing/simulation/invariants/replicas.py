@@ -59,8 +59,8 @@ def sizes_fit_the_wish(step: Step, past: Past) -> str:
 def not_too_few(step: Step, past: Past) -> str:
     """No running machine is deleted that takes its deployment below what must be available.
 
-    What counts is when this set was told its size. Machines that fell ill since then count as available,
-    and a wish that was raised since then came too late: an order to delete is not taken back.
+    What counts is what could be known when this set was told its size. Machines that fell ill since then
+    count as available, and a wish that was raised since then came too late: no order is taken back.
     """
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None:
         return ""
@@ -71,7 +71,7 @@ def not_too_few(step: Step, past: Past) -> str:
     fleet = past.fleet_of(crew)
     if crew is None or fleet is None or fleet.leaving or step.old["metadata"]["name"] in past.forgiven:
         return ""
-    told = min(past.since(), crew.sizes.changed_at)
+    told = min(past.since(), crew.told)
     least = min((wish.least for wish in fleet.believable(told)), default=0)
     fallen = sum(each.fell_since(told) for each in fleet.crews.values())
     kept = fleet.available(past.now())
@@ -104,7 +104,7 @@ def a_true_total(step: Step, past: Past) -> str:
         return ""
     fleet, since = past.fleets[step.key], past.since()
     for name, told in _news(step, (*DEPLOYMENT_COUNTS, "updatedReplicas")):
-        crews = _current(fleet, since) if name == "updatedReplicas" else list(fleet.crews.values())
+        crews = _current(fleet, since) if name == "updatedReplicas" else fleet.crews_since(since)
         count = SET_COUNTS[DEPLOYMENT_COUNTS.get(name, "replicas")]
         if told > (there := sum(count(crew, since) for crew in crews)):
             return f"{step.key} tells of {told} {name}, and there are {there}"
@@ -167,7 +167,7 @@ def _made(step: Step, past: Past) -> Object | None:
 def _current(fleet: Fleet, since: float) -> list[Crew]:
     """The sets that somebody may take for the one of the present template."""
     classes = {wish.machine_class for wish in fleet.believable(since)}
-    return [crew for crew in fleet.crews.values() if crew.machine_class in classes]
+    return [crew for crew in fleet.crews_since(since) if crew.machine_class in classes]
 
 
 def _news(step: ApiStep, known: Iterable[str]) -> list[tuple[str, int]]:
