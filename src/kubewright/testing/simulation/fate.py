@@ -11,9 +11,11 @@ Called by    ``run``, when the story begins.
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from kubewright.api.machine import names
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import NODES
+from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.outages import OUTAGES, Blow
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.world import World
@@ -27,6 +29,7 @@ STEP_SECONDS = 90.0
 LEAP_SECONDS = 3600.0
 LEAP_LASTS_SECONDS = 300.0
 TIDY_SECONDS = 70.0
+TIDY_LATE_SECONDS = 900.0
 NO_CAPACITY_SECONDS = 40.0
 CLOUD_DOWN_SECONDS = 30.0
 LAGGING_SECONDS = 20.0
@@ -55,12 +58,28 @@ def begin(world: World, person: Person) -> None:
 
     if writes:
         world.tally.on_write.append(after_write)
+    if world.plot.stale:
+        Process(world.loop, "cloud controller").spawn(_tidy(world, person, world.clock("tidy")))
 
 
 async def _strike(world: World, clock: SimClock, befall: Callable[[str], None]) -> None:
     for moment, word in world.plot.schedule.moments():
         await clock.sleep(max(0.0, world.began + moment - clock.monotonic()))
         befall(word)
+
+
+async def _tidy(world: World, person: Person, clock: SimClock) -> None:
+    """What a cloud's own controller manager does, only much later: Nodes go whose VM does not exist.
+
+    Nobody else can know of a Node that no list has shown while it had a machine. Ours must have said of it
+    that it has none.
+    """
+    while True:
+        await clock.sleep(TIDY_LATE_SECONDS)
+        there = {vm.node_name for vm in world.journal.vms.values()}
+        for name, node in tuple(world.journal.objects[NODES].items()):
+            if name not in there and names.NOT_MANAGED_ANNOTATION in node["metadata"].get("annotations", {}):
+                await person.delete_node(name)
 
 
 async def _kill(world: World, _person: Person, _clock: SimClock) -> None:
