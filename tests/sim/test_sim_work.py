@@ -16,7 +16,7 @@ from kubewright.wire.http import Request, Response
 WRITES = {
     "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 30, "roll": 52, "roll-twice": 98,
     "roll-and-scale": 47, "roll-back": 36, "recreate": 46, "pause-and-resume": 81, "relabel": 35,
-    "relabel-nodes": 7, "two-pools": 48, "autoscaler": 12, "heal": 21, "vanish": 20, "delete": 15,
+    "roll-carefully": 65, "relabel-nodes": 7, "two-pools": 48, "autoscaler": 12, "heal": 21, "vanish": 20, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
 }  # fmt: skip
