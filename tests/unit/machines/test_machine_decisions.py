@@ -150,10 +150,16 @@ CREATION = [
     ),
     Case(
         "one whose node is well is not given up, though its VM may not be whole",
-        seen(machine("", age=minutes(21)), node(READY), vm=refused(Code.Internal, minutes(1))),
+        seen(machine("", age=minutes(21)), node(READY), vm=refused(Code.Internal, timedelta(seconds=2))),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
-        wake=minutes(2),
+        wake=timedelta(seconds=3),
+    ),
+    Case(
+        "and the cloud is asked again soon, whatever it had refused: there is a VM",
+        seen(machine(""), node(READY), vm=refused(Code.ResourceExhausted, timedelta(seconds=6))),
+        ["Call"],
+        Phase.CRASH_LOOP_BACK_OFF,
     ),
     Case(
         "nor while the cloud is working on it",

@@ -118,9 +118,11 @@ def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
 
 
 def _pause(seen: Seen, error: DriverError) -> timedelta:
-    if error.code is Code.ResourceExhausted and not seen.vm.initializing:
+    """How long to wait after a refusal. Where there is a VM, whatever kept it from being made is over."""
+    made = seen.vm.initializing or _is_well(seen)
+    if error.code is Code.ResourceExhausted and not made:
         return seen.settings.resource_exhausted_retry
-    retry = error.retry if isinstance(error.retry, After) and not seen.vm.initializing else SHORT
+    retry = error.retry if isinstance(error.retry, After) and not made else SHORT
     return timedelta(seconds=retry.seconds)
 
 
@@ -135,8 +137,11 @@ def _wants_vm(seen: Seen) -> bool:
 
 def _is_late(seen: Seen, now: datetime) -> bool:
     """The creation deadline is over, and no node has come of it."""
-    well = seen.node is not None and seen.health.healthy
-    return not well and now > seen.creation_deadline
+    return now > seen.creation_deadline and not _is_well(seen)
+
+
+def _is_well(seen: Seen) -> bool:
+    return seen.node is not None and seen.health.healthy
 
 
 def _until_late(seen: Seen, now: datetime) -> timedelta | None:
