@@ -71,6 +71,10 @@ FOUND = {
         "roll-carefully",
         Plot(401028, parse("api:6:error,call:10:lost,write:36:partition")),
     ),
+    "a node that no list has shown is drained too": (
+        "delete-while-draining",
+        Plot(0, kill_after=3, stale=20),
+    ),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",
         Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:blind,call:2:hang"), apart=True),

@@ -50,6 +50,8 @@ class Notes:
     """What came of asking its pods to leave."""
     refusal: str = ""
     """Why one of them stays, in the server's words."""
+    node_unseen: str | None = None
+    """The VM whose node was looked for live before its end, and not found."""
     node_gone: str | None = None
     """The VM whose node we deleted, or looked for live and did not find; a late creation brings another."""
 
@@ -74,8 +76,8 @@ class Looker:
         """
         node, vm = self._caches.node_of(machine), self._calls.seen(machine.metadata.uid)
         dying = machine.metadata.deleting and names.FINALIZER in machine.metadata.finalizers
-        if dying and node is None and vm.settled(Verb.DELETE):
-            node = await self._late_node(machine)
+        if dying and node is None:
+            node = await self._live_node(machine, vm)
         seen = self._seen(machine, node, vm, busy)
         drains_now = dying and node is not None and node.spec.unschedulable and vm.verb is not Verb.DELETE
         return await self._with_pods(seen, node) if drains_now and node else seen
@@ -159,17 +161,33 @@ class Looker:
         claims = sum(1 for uid, claim in self._claims.items() if claim == group and uid != own)
         return self._caches.replacing(group) + claims
 
-    async def _late_node(self, machine: Machine) -> Node | None:
-        """The node, asked for live once: a kubelet's last word may be on its way to our cache."""
-        name, notes = names.node_name(machine.metadata.labels), self.notes(machine)
-        if not name or notes.node_gone == machine.spec.provider_id:
+    async def _live_node(self, machine: Machine, vm: VmSeen) -> Node | None:
+        """The node, asked for live once before its VM goes, since it may have joined and nobody told us;
+        and once after, since a kubelet's last word may be on its way to our cache.
+        """
+        name, of, notes = (
+            names.node_name(machine.metadata.labels),
+            machine.spec.provider_id,
+            self.notes(machine),
+        )
+        gone = vm.settled(Verb.DELETE)
+        known = notes.node_gone if gone else notes.node_unseen
+        if not name or known == of or not (gone or self._may_be_drained(vm)):
             return None
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", name))
             if belongs(node, machine):
                 return node
-        notes.node_gone = machine.spec.provider_id
+        if gone:
+            notes.node_gone = of
+        else:
+            notes.node_unseen = of
         return None
+
+    def _may_be_drained(self, vm: VmSeen) -> bool:
+        """Not when its end has begun, nor while nodes cannot be seen: then deletions go on without them."""
+        longest = self._settings.unreachable_after.total_seconds()
+        return vm.verb is not Verb.DELETE and not self._caches.blind(self._moments.monotonic(), longest)
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
         pods = await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}")
