@@ -4,9 +4,12 @@ Called by    ``past`` and the rules.
 """
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any
 
 from kubewright.api.machine import names
+from kubewright.base.clock import parse_rfc3339
+from kubewright.testing.simulation.clock import BEGIN
 from kubewright.testing.simulation.journal import ApiStep, Object, VmStep
 
 NOBODY: Mapping[str, Any] = {"uid": "", "name": ""}
@@ -65,6 +68,13 @@ def well(node: Object) -> bool:
     """Whether a Node is Ready."""
     conditions = node.get("status", {}).get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def ready_date(node: Object) -> float:
+    """When a Node's Ready condition last changed, by its own date, in seconds since the world began."""
+    conditions = node.get("status", {}).get("conditions", ())
+    dates = (each.get("lastTransitionTime") for each in conditions if each["type"] == "Ready")
+    return next(((parse_rfc3339(date) - BEGIN).total_seconds() for date in dates if date), inf)
 
 
 def ended(pod: Object) -> bool:

@@ -13,9 +13,6 @@ from kubewright.testing.simulation.journal import Object
 
 T = TypeVar("T")
 
-DATE_SECONDS = 1.0
-"""Dates in objects are of whole seconds: who reads one may believe that it was so much earlier."""
-
 LONG = 64
 """A history of so many entries is looked through for those that nobody believes any more."""
 
@@ -99,9 +96,9 @@ class Crew:
         self.runnings.put(self.running, now)
 
     def grew(self, uid: str, ready: float) -> None:
-        """A machine runs from now on; its node has been ready since then."""
+        """A machine runs from now on; its node has been ready since then, it says."""
         if self.patience:
-            self.young[uid] = ready + self.patience - DATE_SECONDS
+            self.young[uid] = ready + self.patience
 
     def unavailable(self, now: float) -> int:
         """How many run, and have not been ready for long enough."""

@@ -20,6 +20,7 @@ from kubewright.testing.simulation.invariants.facts import (
     deleting,
     ended,
     node_name,
+    ready_date,
     running,
     well,
 )
@@ -161,11 +162,16 @@ class Past:
         if before and before[2]:
             self._crew(before[0]).young.pop(uid, None)
         if machine is not None and after and after[2]:
-            self._crew(after[0]).grew(uid, self.ready.get(node_name(machine), self.now()))
+            self._crew(after[0]).grew(uid, self._ready_since(node_name(machine)))
         if after is None:
             self._places.pop(uid, None)
         else:
             self._places[uid] = after
+
+    def _ready_since(self, name: str) -> float:
+        """Since when a node is Ready in its own words: its kubelet may have been unable to say so at once."""
+        shown, node = self.ready.get(name, self.now()), self.journal.objects[NODES].get(name)
+        return min(shown, ready_date(node)) if node is not None else shown
 
     def _note(self, crew: Crew) -> None:
         crew.note(self.now())
