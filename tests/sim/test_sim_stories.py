@@ -71,6 +71,14 @@ FOUND = {
         "roll-carefully",
         Plot(401028, parse("api:6:error,call:10:lost,write:36:partition")),
     ),
+    "who reads a date of an hour that was not does not wait for it": (
+        "vanish",
+        Plot(
+            4826,
+            parse("at:5.21:renewals-lost,at:7.95:vm-vanishes,await:210:clock-leap,write:19:outage"),
+            elect=True,
+        ),
+    ),
     "a node that no list has shown is drained too": (
         "delete-while-draining",
         Plot(0, kill_after=3, stale=20),

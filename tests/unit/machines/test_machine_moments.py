@@ -59,16 +59,30 @@ def test_what_is_heard(changes: list[Any], live: bool, field: str, known: bool) 
 def test_a_phase_is_as_old_as_its_first_sight() -> None:
     hands = Hands()
     moments = Moments(SteadyClock(hands))
-    moments.now()
+    hands.passed = (NOW - BEGIN).total_seconds()
     assert moments.of(machine("Running"), node(READY)).turned is None, "it began before us"
-    hands.passed, hands.ahead = 30, 3600
+    hands.passed, hands.ahead = hands.passed + 30, 3600
     begun = moments.of(machine("Unknown"), node(SILENT))
-    assert begun.turned == begun.shown == BEGIN + timedelta(seconds=30)
-    hands.passed = 60
+    assert begun.turned == begun.shown == NOW + timedelta(seconds=30)
+    hands.passed += 60
     assert moments.of(machine("Unknown"), node(SILENT)).turned == begun.turned
 
 
 HOUR = timedelta(hours=1)
+
+
+def test_a_date_in_the_future_counts_as_now() -> None:
+    """A manager whose clock was an hour ahead wrote it; else nobody would be ill for the next hour."""
+    hands = Hands()
+    moments = Moments(SteadyClock(hands))
+    moments.now()
+    hands.passed = (NOW - BEGIN).total_seconds() + 5
+    begun = moments.of(machine("Unknown", since=-HOUR), node(SILENT))
+    assert begun.turned == NOW + timedelta(seconds=5)
+    hands.passed += 60
+    assert moments.of(machine("Unknown", since=-HOUR), node(SILENT)).turned == begun.turned
+
+
 STEPPED = [
     Case(
         "a machine that we saw come is not too late because its date is of another clock",

@@ -5,7 +5,8 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              right as long as nobody sets it: a step of an hour would fail every machine that is being
              made and end every drain. But most of what matters begins before our eyes: a machine is
              made, is deleted, falls ill, and we hear of it at once. Of that we keep the moment on our
-             own monotonic clock; what had begun before us is as old as its dates say.
+             own monotonic clock; what had begun before us is as old as its dates say. A date in the
+             future is somebody's wrong clock, and counts as now.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
 Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 """
@@ -59,13 +60,20 @@ class Moments:
         begun = self._begun.setdefault(machine.metadata.uid, Begun())
         phase = machine.status.current_status.phase
         if begun.phase != phase:
-            begun.turned = begun.born if begun.phase is None else self._clock.now()
+            begun.turned = self._begins(begun.phase is None, begun.born, reported(machine))
             begun.phase = phase
         state = _state(node)
         if begun.state != state:
-            begun.shown = None if begun.state is None else self._clock.now()
+            begun.shown = self._begins(begun.state is None, None, _dated(node))
             begun.state = state
         return replace(begun)
+
+    def _begins(self, first: bool, known: datetime | None, dated: datetime | None) -> datetime | None:
+        """Since when something is so; None: since its date. ``first``: it was so when we first looked."""
+        now = self._clock.now()
+        if first and (known is not None or dated is None or dated <= now):
+            return known
+        return now
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
@@ -82,6 +90,19 @@ class Moments:
             self._begun[new.uid] = Begun(born=self._clock.now())
         elif new.deleting and not old.deleting:
             self._begun.setdefault(new.uid, Begun()).deleted = self._clock.now()
+
+
+def reported(machine: Machine) -> datetime | None:
+    """The date of the last report, which is that of its phase."""
+    status = machine.status
+    return status.current_status.last_update_time or status.last_operation.last_update_time
+
+
+def _dated(node: Node | None) -> datetime | None:
+    """The last date of a node's state."""
+    conditions = node.status.conditions if node is not None else ()
+    dates = (each.last_transition_time for each in conditions if each.type in GRAVE)
+    return max((date for date in dates if date is not None), default=None)
 
 
 def _state(node: Node | None) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ from kubewright.api.machine.names import OperationState, Phase, TerminatingReaso
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.calls import NOTHING, VmSeen
-from kubewright.machines.machine.moments import Begun
+from kubewright.machines.machine.moments import Begun, reported
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.health import Health
@@ -106,9 +106,7 @@ class Seen:
     @property
     def turned(self) -> datetime:
         """Since when the machine is in its phase."""
-        status = self.machine.status
-        written = status.current_status.last_update_time or status.last_operation.last_update_time
-        return self.begun.turned or written or self.now
+        return self.begun.turned or reported(self.machine) or self.now
 
     def due(self, since: datetime, limit: timedelta) -> datetime:
         """When something has lasted too long. What nobody could see does not count: the clock begins anew."""
