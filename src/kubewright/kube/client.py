@@ -246,7 +246,8 @@ class Client:
         """Learn what time it is on the other side from the answer to a question of the moment ``began``."""
         now, date = self.clock.monotonic(), response.headers.get("date", "")
         if self.skew.heard(date, self.clock.now(), now, now - began):
-            log.warning("our clock is not the server's", server=self.name, ahead=round(self.skew.ahead, 1))
+            told = "our clock is not the server's: one of them needs NTP; ages are measured with the server's"
+            log.warning(told, server=self.name, seconds_ahead=round(self.skew.ahead, 1))
 
     def request(
         self, method: str, path: str, body: bytes = b"", *, query: Query = (), content_type: str = JSON

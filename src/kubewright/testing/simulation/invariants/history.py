@@ -82,7 +82,7 @@ class Crew:
     patience: float = 0.0
     """For how long a machine must have been ready to be available, in seconds."""
     young: dict[str, float] = field(default_factory=dict)
-    """Machines that run, and until when they are not available yet, by uid; the oldest is the first."""
+    """Machines that run, and until when they are not available yet, by uid."""
 
     def count(self, alive: bool, running: bool, by: int) -> None:
         """A machine comes (``by`` 1) or goes (-1)."""
