@@ -5,8 +5,10 @@ Theory.      One small port serves every machine API. A driver sees values, neve
              name together with ``owner_uid`` is the idempotency key: a driver tags what it
              makes with both and finds it again by them.
 Contract.    create      Idempotent by name: if a VM of that name and owner exists, answer it.
-                         Return when the cloud has accepted it; do not wait for the boot.
-             initialize  After creation, for what the cloud's create cannot express. Optional.
+                         Return when the cloud has accepted it; do not wait for the boot. The VM
+                         has a provider id and a node name, or it is not believed.
+             initialize  After creation, for what the cloud's create cannot express. Optional;
+                         ``NotFound`` means that there is nothing to initialize, and is skipped.
              delete      Idempotent; a missing VM is success or ``NotFound``. Return only when
                          the VM can no longer run anything, else its kubelet may register again.
                          Another owner's VM of the same name stays.

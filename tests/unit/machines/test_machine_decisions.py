@@ -133,7 +133,7 @@ CREATION = [
         seen(machine(vm=False, age=minutes(21)), vm=VmSeen(verb=Verb.ENSURE, began=NOW - minutes(3))),
         [],
         Phase.FAILED,
-        "failed to join the cluster in 20m0s minutes.",
+        "failed to join the cluster in 20m0s.",
         None,
     ),
     Case(
@@ -146,6 +146,27 @@ CREATION = [
         "but one that nobody replaces goes on trying",
         seen(machine("Failed", vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(9))),
         ["Call"],
+        Phase.FAILED,
+    ),
+    Case(
+        "nor does one that nobody replaces become less than Failed when a process has just begun",
+        seen(
+            machine("Failed", vm=False, age=minutes(21)),
+            vm=refused(Code.Internal, timedelta(0)),
+            awake=NOW - timedelta(seconds=5),
+        ),
+        [],
+        Phase.FAILED,
+    ),
+    Case(
+        "nor when its class is missing then",
+        seen(
+            machine("Failed", vm=False, age=minutes(21)),
+            problem='MachineClass "small" not found',
+            can_call=False,
+            awake=NOW - timedelta(seconds=5),
+        ),
+        [],
         Phase.FAILED,
     ),
     Case(
@@ -243,7 +264,7 @@ JOINING = [
         seen(machine("Pending", age=minutes(21))),
         [],
         Phase.FAILED,
-        "failed to join the cluster in 20m0s minutes.",
+        "failed to join the cluster in 20m0s.",
     ),
     Case(
         "a used token is dropped",
@@ -286,7 +307,7 @@ HEALTH = [
         seen(machine("Unknown", since=minutes(11)), node(SILENT)),
         [],
         Phase.FAILED,
-        "health checks failing since last 10m0s minutes.",
+        "health checks failing since last 10m0s.",
     ),
     Case(
         "while others are replaced it waits its turn",

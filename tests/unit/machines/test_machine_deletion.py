@@ -164,6 +164,15 @@ DELETION = [
         [],
         Phase.TERMINATING,
         "aborting without retry. machine code: ",
+        minutes(3),
+    ),
+    Case(
+        "a deletion that is refused is asked for again after ten minutes",
+        seen(DYING, vm=called(Verb.DELETE, error=DriverError.of(Code.PermissionDenied, "no"))),
+        [],
+        Phase.TERMINATING,
+        "Aborting operation",
+        minutes(10),
     ),
     Case(
         "a first no is not believed while a creation may still show: a deletion by name would find it",

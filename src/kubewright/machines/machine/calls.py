@@ -166,7 +166,11 @@ class VmCalls:
                 return await self._delete(request, before)
 
     async def _ensure(self, request: MachineRequest, before: VmSeen) -> VmSeen:
-        """Find, else make, then initialize (mcm.md §3.4, §4.4). Making is idempotent by name and owner."""
+        """Find, else make, then initialize (mcm.md §3.4, §4.4). Making is idempotent by name and owner.
+
+        An initialization that finds no VM is skipped (seed 004, InitializeMachine); when there is none, the
+        creation timeout says so. A VM without its names is not believed: it could never be found again.
+        """
         found, whole = await self._find(request)
         if found is None:
             try:
@@ -176,27 +180,35 @@ class VmCalls:
                 return replace(before, error=failure, initializing=False, doubt=doubt)
         if not whole:
             try:
-                found = await self._driver.initialize(request)
-            except Unimplemented:
+                found = _filled(await self._driver.initialize(request), found)
+            except (NotFound, Unimplemented):
                 pass
             except DriverError as failure:
-                return VmSeen(instance=found, error=failure, initializing=True, doubt=before.doubt)
-        return VmSeen(instance=found, doubt=before.doubt)
+                return replace(self._believed(found, before), error=failure, initializing=True)
+        return self._believed(found, before)
+
+    def _believed(self, found: Instance, before: VmSeen) -> VmSeen:
+        """A VM as it may be recorded. One that lacks a name exists all the same, which is a doubt."""
+        if not (lacks := _lacks(found)):
+            return VmSeen(instance=found, doubt=before.doubt)
+        error = DriverError.of(Code.Internal, f"the driver answered with a VM without {lacks}")
+        return replace(before, error=error, initializing=False, doubt=self._clock.now())
 
     async def _find(self, request: MachineRequest) -> tuple[Instance | None, bool]:
         """The VM and whether it is initialized. One on record is believed in where nobody can see it.
 
         It is never made a second time; without a node's name on record there is only an error to tell.
         """
+        known = Instance(request.provider_id, request.node_name)
         try:
-            return await self._driver.status(request), True
+            return _filled(await self._driver.status(request), known), True
         except Uninitialized as half:
-            return Instance(half.provider_id, half.node_name), False
+            return _filled(Instance(half.provider_id, half.node_name), known), False
         except (NotFound, Unimplemented):
             if not request.provider_id:
                 return None, False
             if request.node_name:
-                return Instance(request.provider_id, request.node_name), True
+                return known, True
             text = f"VM {request.provider_id} is on record, and the cloud does not know it"
             raise DriverError.of(Code.Internal, text) from None
 
@@ -209,9 +221,25 @@ class VmCalls:
             return VmSeen(absent=True, deleted=before.deleted, doubt=before.doubt)
         except Unimplemented:  # then only another deletion can tell
             return replace(before, error=None, absent=False, deleted=False)
-        return VmSeen(instance=found, doubt=before.doubt)
+        return VmSeen(instance=None if _lacks(found) else found, doubt=before.doubt)
 
     async def _delete(self, request: MachineRequest, before: VmSeen) -> VmSeen:
         with suppress(NotFound):
             await self._driver.delete(request)
         return VmSeen(absent=True, deleted=True, doubt=before.doubt)
+
+
+def _filled(answer: Instance, known: Instance) -> Instance:
+    """A driver's answer, with the names that it left out as they were known before."""
+    return replace(
+        answer,
+        provider_id=answer.provider_id or known.provider_id,
+        node_name=answer.node_name or known.node_name,
+    )
+
+
+def _lacks(found: Instance) -> str:
+    """Which name a VM has not got, without which it cannot be found again; empty if none."""
+    if not found.provider_id:
+        return "a provider id"
+    return "" if found.node_name else "a node name"

@@ -6,7 +6,7 @@ Theory.      A machine needs its VM ensured when it has none on record, or when 
              that the error's class asks for, or at once when class or secret changed; past the
              creation timeout the machine is ``Failed``, and its set replaces it; not so where its node
              is well: pods may run there, so its VM's completion is tried again until it is known.
-             A Failed machine that has no set goes on trying.
+             A Failed machine that has no set goes on trying, and stays Failed until a node of it is well.
 Invariants.  Nothing is asked of a cloud before our finalizer stands and everything is valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
@@ -87,7 +87,7 @@ def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
 def joined_too_late(seen: Seen) -> Report:
     """What a machine says that did not come up within its creation timeout."""
     limit = format_duration(seen.creation_timeout)
-    text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit} minutes."
+    text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit}."
     return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text)
 
 
@@ -127,7 +127,8 @@ def _pause(seen: Seen, error: DriverError) -> timedelta:
 
 
 def _failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
-    phase = Phase.FAILED if _is_late(seen, now) else Phase.CRASH_LOOP_BACK_OFF
+    given_up = seen.phase is Phase.FAILED or _is_late(seen, now)
+    phase = Phase.FAILED if given_up else Phase.CRASH_LOOP_BACK_OFF
     return Report(phase, OperationType.CREATE, OperationState.FAILED, text, code.name)
 
 

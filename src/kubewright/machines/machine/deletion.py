@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
-from kubewright.driver.errors import LONG, SHORT
+from kubewright.driver.errors import LONG, MEDIUM, SHORT
 from kubewright.machines.machine.creation import record_vm
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import (
@@ -209,9 +209,9 @@ def _without_class(seen: Seen) -> Plan | None:
 
 
 def _again(seen: Seen, now: datetime, call: Call, report: Report) -> Plan:
-    """Repeat a failed call when it is time, or when class or secret changed."""
-    error = seen.vm.error
-    pause = SHORT if error is not None and error.retry == SHORT else LONG
+    """Repeat a failed call when it is time, or when class or secret changed (mcm.md §3.4)."""
+    error, late = seen.vm.error, MEDIUM if seen.vm.verb is Verb.LOOK else LONG
+    pause = SHORT if error is not None and error.retry == SHORT else late
     wait = (seen.vm.ended or now) + timedelta(seconds=pause.seconds) - now
     if wait <= timedelta(0) or seen.vm.inputs != seen.inputs:
         return Plan((call,), report, because="it tries again")

@@ -144,7 +144,7 @@ def _unwell(seen: Seen, now: datetime) -> Verdict:
             f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced',
         )
     text = (
-        f"Machine {name} health checks failing since last {format_duration(seen.health_timeout)} minutes. "
+        f"Machine {name} health checks failing since last {format_duration(seen.health_timeout)}. "
         f"Updating machine phase to Failed. Node Conditions: {seen.health.because}"
     )
     return Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, text), None, text
