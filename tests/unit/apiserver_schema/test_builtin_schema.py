@@ -64,23 +64,23 @@ def test_descriptions_are_about_fields_that_exist() -> None:
 
 
 MERGE_KEYS = [
-    ("core.v1.Pod", "spec.containers", "name", {"merge"}),
-    ("core.v1.Pod", "spec.containers.ports", "containerPort", {"merge"}),
-    ("core.v1.Pod", "spec.volumes", "name", {"merge", "retainKeys"}),
-    ("core.v1.Pod", "spec.tolerations", None, set()),
-    ("core.v1.Pod", "metadata.ownerReferences", "uid", {"merge"}),
-    ("core.v1.Pod", "metadata.finalizers", None, {"merge"}),
-    ("core.v1.Pod", "metadata.labels", None, set()),
-    ("core.v1.Node", "status.conditions", "type", {"merge"}),
-    ("core.v1.Node", "spec.taints", None, set()),
-    ("apps.v1.Deployment", "spec.strategy", None, {"retainKeys"}),
-    ("apps.v1.Deployment", "spec.template.spec.containers.env", "name", {"merge"}),
-    ("core.v1.Pod", "no.such.path", None, set()),
+    ("core.v1.Pod", "spec.containers", "name", ("merge",)),
+    ("core.v1.Pod", "spec.containers.ports", "containerPort", ("merge",)),
+    ("core.v1.Pod", "spec.volumes", "name", ("merge", "retainKeys")),
+    ("core.v1.Pod", "spec.tolerations", None, ()),
+    ("core.v1.Pod", "metadata.ownerReferences", "uid", ("merge",)),
+    ("core.v1.Pod", "metadata.finalizers", None, ("merge",)),
+    ("core.v1.Pod", "metadata.labels", None, ()),
+    ("core.v1.Node", "status.conditions", "type", ("merge",)),
+    ("core.v1.Node", "spec.taints", None, ()),
+    ("apps.v1.Deployment", "spec.strategy", None, ("retainKeys",)),
+    ("apps.v1.Deployment", "spec.template.spec.containers.env", "name", ("merge",)),
+    ("core.v1.Pod", "no.such.path", None, ()),
 ]
 
 
 @pytest.mark.parametrize(("name", "path", "key", "strategies"), MERGE_KEYS, ids=str)
-def test_patch_keys(name: str, path: str, key: str | None, strategies: set[str]) -> None:
+def test_patch_keys(name: str, path: str, key: str | None, strategies: tuple[str, ...]) -> None:
     assert BuiltinSchema(name).merge_keys(tuple(path.split("."))) == (key, frozenset(strategies))
 
 
