@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
+from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.testing.world import Sight, World
 
@@ -89,6 +89,19 @@ async def test_a_machine_that_is_deleted_by_hand_is_replaced(new_world: NewWorld
             lambda s: s.settled(2) and victim.metadata.name not in s.names, "the victim is replaced"
         )
         assert victim.spec.provider_id not in {machine.spec.provider_id for machine in after.machines}
+
+
+async def test_a_machine_is_replaced_when_its_node_is_annotated(new_world: NewWorld) -> None:
+    """For people who reach nodes and no machines (seed 004, FAQ)."""
+    async with new_world() as world:
+        await world.deploy("workers", 2)
+        before = await world.settled(2)
+        stays, goes = before.machines[0].metadata.name, before.machines[1].metadata.name
+        await world.note_node(stays, {names.TRIGGER_DELETION_ANNOTATION: "false"})
+        await world.note_node(goes, {names.TRIGGER_DELETION_ANNOTATION: "true"})
+        after = await world.until(lambda s: s.settled(2) and goes not in s.names, "it is replaced")
+        assert stays in after.names
+        assert EventReason.DELETION_TRIGGERED in {event.reason for event in await world.events(goes)}
 
 
 async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWorld) -> None:

@@ -19,6 +19,7 @@ WRITES = {
     "roll-carefully": 65, "relabel-nodes": 7, "two-pools": 48, "autoscaler": 12, "heal": 21, "vanish": 20, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
+    "trigger-deletion": 16,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""

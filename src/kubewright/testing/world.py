@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Node
+from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Event, Node
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
@@ -149,6 +149,15 @@ class World:
         spec = {"nodeName": node, "containers": [{"name": "main", "image": "app"}], **changes}
         body = {"metadata": {"name": name, "namespace": "default", **meta}, "spec": spec}
         await self.target.create(POD, body)
+
+    async def note_node(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Annotate a node; None takes an annotation off."""
+        await self.target.patch(NODE, Key("", name), {"metadata": {"annotations": dict(annotations)}})
+
+    async def events(self, about: str) -> list[Event]:
+        """All events of this namespace on objects of that name."""
+        found = await self.client.list(EVENT, self.namespace)
+        return [event for event in found if event.involved_object.name == about]
 
     async def warnings(self) -> set[str]:
         """The reasons of all warning events in this namespace."""

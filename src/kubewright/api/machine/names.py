@@ -35,6 +35,7 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 PRIORITY_ANNOTATION = "machinepriority.machine.sapcloud.io"
 DEFAULT_PRIORITY = 3
 TRIGGER_DELETION_ANNOTATION = "node.machine.sapcloud.io/trigger-deletion-by-mcm"
+"""On a MachineDeployment: whom the autoscaler chose (``victims``). On a Node: ``deletion_triggered``."""
 MARKED_FOR_DELETION_TIME_ANNOTATION = "machine.sapcloud.io/marked-for-deletion-time"
 LAST_SCALER_CHANGE_ANNOTATION = "machine.sapcloud.io/last-deployment-replica-change-by-scaler-time"
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
@@ -191,7 +192,7 @@ class ConditionReason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of events on MachineSets and MachineDeployments (mcm.md §2.6); those on classes are ours."""
+    """Reasons of events on MachineSets and MachineDeployments (mcm.md §2.6); those on others are ours."""
 
     SUCCESSFUL_CREATE = "SuccessfulCreate"
     FAILED_CREATE = "FailedCreate"
@@ -207,6 +208,7 @@ class EventReason(StrEnum):
     UNFROZE_MACHINE_SET = "UnfrozeMachineSet"
     ORPHAN_DELETED = "OrphanDeleted"
     FAILED_ORPHAN_DELETE = "FailedOrphanDelete"
+    DELETION_TRIGGERED = "DeletionTriggered"
 
 
 MACHINE_SET_COMPONENT = "machineset-controller"
@@ -224,6 +226,11 @@ def node_name(labels: Mapping[str, str]) -> str:
 def force_deletion(labels: Mapping[str, str]) -> bool:
     """Somebody asks to delete the machine whatever its pods do: any spelling of true counts."""
     return labels.get(FORCE_DELETION_LABEL, "").lower() in ("1", "t", "true")
+
+
+def deletion_triggered(annotations: Mapping[str, str]) -> bool:
+    """A Node's annotations ask to delete its machine: ``"true"`` and nothing else (seed 004, FAQ)."""
+    return annotations.get(TRIGGER_DELETION_ANNOTATION) == "true"
 
 
 def frozen(labels: Mapping[str, str]) -> bool:

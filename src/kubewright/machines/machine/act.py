@@ -15,6 +15,7 @@ from typing import Any, assert_never
 
 from kubewright.api.core import NODE, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import After, KubewrightError, Retry
@@ -28,6 +29,7 @@ from kubewright.machines.machine.steps import (
     Adorn,
     Call,
     Cordon,
+    DeleteMachine,
     DeleteNode,
     Drain,
     DropToken,
@@ -92,6 +94,10 @@ class Actor:
                 labels = {names.NODE_LABEL: found.node_name}
                 known = {"metadata": {"labels": labels}, "spec": {"providerID": found.provider_id}}
                 return await self._patch(meta, known)
+            case DeleteMachine(because):
+                with suppress(NotFound):
+                    await self._control.delete(MACHINE, Key(meta.namespace, meta.name), uid=meta.uid)
+                    self._recorder.event(machine, EventReason.DELETION_TRIGGERED, because)
             case DropToken():
                 await self._requests.drop_token(machine)
             case Release():

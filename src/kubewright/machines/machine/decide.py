@@ -17,9 +17,11 @@ from kubewright.machines.machine.deletion import DELETING, Deciding
 from kubewright.machines.machine.health import follow_node, hold_still
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Plan
+from kubewright.machines.machine.triggered import delete_when_triggered
 
 LIVING: tuple[Deciding, ...] = (
-    adorn, record_vm, hold_still, refuse_invalid, ensure_vm, refuse_usurped, follow_node,
+    adorn, record_vm, hold_still, delete_when_triggered, refuse_invalid, ensure_vm, refuse_usurped,
+    follow_node,
 )  # fmt: skip
 
 

@@ -50,6 +50,13 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteMachine:
+    """Delete the Machine object, as a person would; ``because`` is the sentence of the event."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class SyncNode:
     """Bring labels, annotations and taints of the Node in line with the machine's template."""
 
@@ -107,7 +114,7 @@ class Release:
 
 
 NodeStep = SyncNode | Cordon | MarkTerminating | Drain | ReleaseVolumes | DeleteNode
-MachineStep = Adorn | Call | Record | DropToken | Release
+MachineStep = Adorn | Call | Record | DeleteMachine | DropToken | Release
 Step = MachineStep | NodeStep
 
 

@@ -193,6 +193,13 @@ async def delete_one(person: Person) -> None:
     await person.delete_machine(person.victim)
 
 
+async def trigger_deletion(person: Person) -> None:
+    """A person who reaches nodes and no machines wants one replaced."""
+    person.victim = person.vms[0].name
+    person.deleted.add(person.victim)
+    await person.note_node(person.vms[0].node_name, {names.TRIGGER_DELETION_ANNOTATION: "true"})
+
+
 async def delete_but_keep_sets(person: Person) -> None:
     await person.delete("pool", propagation="Orphan")
 

@@ -167,6 +167,12 @@ class Person:
         self.deleted.add(f"{NODES}/{name}")
         await self._patiently(f"deletes node {name}", lambda: self.world.nodes.delete(NODE, Key("", name)))
 
+    async def note_node(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Annotate a node; None takes an annotation off."""
+        body = {"metadata": {"annotations": dict(annotations)}}
+        told = f"annotates node {name}: {orjson.dumps(annotations).decode()}"
+        await self._patiently(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
+
     async def run_pod(self, name: str, node: str, *, seconds: int) -> None:
         """A pod on a node, that takes so long to end when it is asked to."""
         body = {
