@@ -4,5 +4,6 @@
 ``errors``     the root of our errors; each says how it wants to be retried
 ``durations``  Go duration strings, read and written
 ``names``      stable hashes and the random-looking suffixes of object names
+``locks``      a file that one process holds while it lives
 ``limits``     every bound of the system in one table
 """

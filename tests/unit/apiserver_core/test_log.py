@@ -1,12 +1,13 @@
 """The log on disk: what is kept, who may open it, and what is refused."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from kubewright.apiserver.store import Change, Record
-from kubewright.apiserver.store.log import FORMAT, SqliteLog
+from kubewright.apiserver.store.log import FORMAT, SqliteLog, peek
 from kubewright.base.errors import InvalidInput
 
 
@@ -72,3 +73,32 @@ def test_secrets_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
     assert set(modes.values()) == {"0o600"}, modes
     log.close()
+
+
+def test_an_open_file_may_be_read_by_others_and_shows_what_is_committed(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.commit([Change(record("a", 1, b'{"v":1}')), Change(record("b", 2))])
+    with closing(sqlite3.connect(tmp_path / "objects.db", timeout=0)) as reader:
+        reading = reader.execute("SELECT key FROM objects ORDER BY key")
+        assert next(reading) == ("a",)
+        log.commit([Change(record("a", 3, b'{"v":2}'), record("a", 1))])  # a reader is in nobody's way
+        log.checkpoint()
+    assert peek(tmp_path, ["things"]) == [("things", "a", 3, b'{"v":2}'), ("things", "b", 2, b"{}")]
+    assert peek(tmp_path, ["others"]) == []
+    log.close()
+    assert len(peek(tmp_path, ["things", "others"])) == 2
+
+
+def test_what_cannot_be_looked_into_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no data file"):
+        peek(tmp_path, ["things"])
+    (tmp_path / "objects.db").write_bytes(b"no database " * 1_000)
+    with pytest.raises(InvalidInput, match="cannot read"):
+        peek(tmp_path, ["things"])
+
+
+def test_a_file_that_was_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    (tmp_path / "objects.db").chmod(0o644)
+    SqliteLog(tmp_path).close()
+    assert (tmp_path / "objects.db").stat().st_mode & 0o777 == 0o600

@@ -1,6 +1,8 @@
 """The simulated cloud as an API: latency, misfortune, operators, and what outlives a caller."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -302,6 +304,17 @@ async def test_one_process_at_a_time_has_the_file(tmp_path: Any) -> None:
         make(Settings(LoopClock(), tmp_path))
     await sim.close()
     await make(Settings(LoopClock(), tmp_path)).close()
+
+
+async def test_its_file_is_for_its_owner_only_who_may_read_it_meanwhile(tmp_path: Any) -> None:
+    (tmp_path / "cloud.db").touch(0o644)
+    sim = make(Settings(LoopClock(), tmp_path))
+    await sim.create(machine("m1"))
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    assert set(modes.values()) == {"0o600"}, modes
+    with closing(sqlite3.connect(tmp_path / "cloud.db", timeout=0)) as reader:
+        assert reader.execute("SELECT count(*) FROM vms").fetchone() == (1,)
+    await sim.close()
 
 
 async def test_a_file_that_is_none_is_refused(tmp_path: Any) -> None:

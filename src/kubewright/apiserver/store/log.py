@@ -3,22 +3,33 @@
 Theory.      The file holds the current objects and the version counter, nothing else; history
              lives in memory, so after a restart old watches get 410 and list again. A batch of
              writes is one transaction, and ``commit`` returns after it is on the disk.
-Invariants.  One process, one connection, on the event loop's thread: a thread hop costs more than
-             the write (python-libs.md §5.5), and SQLite's WAL-reset defect needs two connections.
-             The folder is locked for as long as the log is open. The format is numbered; a number
-             we do not know is refused, never guessed at.
+Invariants.  One process, one connection that writes, on the event loop's thread: a thread hop costs
+             more than the write (python-libs.md §5.5), and SQLite's WAL-reset defect needs two
+             connections that write or checkpoint. The folder is locked for as long as the log is
+             open; others may read the file meanwhile (``sqlite3``, ``peek``), and a reader never
+             makes a commit wait. The format is numbered; a number we do not know is refused, never
+             guessed at.
+Called by    ``store``; ``peek`` by those who look at a data folder without serving it.
 """
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
 from kubewright.apiserver.store.records import Change
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import LOG_PAGES
+from kubewright.base.locks import FileLock, Held
+
+DATA_FILE = "objects.db"
+LOCK_FILE = "lock"
+"""Names in the folder."""
+
+BUSY_SECONDS = 1.0
+"""How long a commit waits for another writer of the file; there should be none."""
 
 FORMAT = 1
 """Number of the data format that this code writes, and the only one it reads."""
@@ -80,7 +91,7 @@ class SqliteLog:
     def __init__(self, folder: Path) -> None:
         self._lock = _locked(folder)
         try:
-            self._db = _opened(folder / "objects.db")
+            self._db = _opened(folder / DATA_FILE)
         except BaseException:
             self._lock.close()
             raise
@@ -122,47 +133,47 @@ class SqliteLog:
             raise InvalidInput(f"the data file is damaged: {error}") from None
 
 
+def peek(folder: Path, resources: Sequence[str]) -> list[Row]:
+    """The objects of some collections as last committed, whoever has the folder; nothing is changed.
+
+    Raises:
+        InvalidInput: there is no data file, it is damaged, or its format is unknown.
+    """
+    path = folder / DATA_FILE
+    if not path.is_file():
+        raise InvalidInput(f"there is no data file {path}")
+    wanted = ", ".join("?" * len(resources))
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
+            _check_format(db, path)
+            select = f"SELECT resource, key, version, data FROM objects WHERE resource IN ({wanted})"
+            return db.execute(select, tuple(resources)).fetchall()
+    except sqlite3.Error as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+
+
 def _row(change: Change) -> Row:
     new = change.new
     return new.resource, new.key, new.version, new.data
 
 
-class _Lock:
-    """An advisory lock on a file, with the holder's process id in it for the message."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        """Let go; a second time does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _locked(folder: Path) -> _Lock:
+def _locked(folder: Path) -> FileLock:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return FileLock(folder / LOCK_FILE)
+    except Held as held:
+        raise InvalidInput(
+            f"the data folder {folder} is in use by another kubewright (process {held.pid or 'unknown'})"
+        ) from None
     except OSError as error:
         raise InvalidInput(f"cannot use {folder} as a data folder: {error.strerror}") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
-        os.close(descriptor)
-        raise InvalidInput(
-            f"the data folder {folder} is in use by another kubewright (process {holder})"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return _Lock(descriptor)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # Secrets live here
-        db = sqlite3.connect(path, isolation_level=None, cached_statements=16)
+        path.chmod(0o600)  # SQLite gives its other files the same mode
+        db = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, cached_statements=16)
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot open {path}: {reason}") from None
@@ -178,11 +189,15 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    for setting in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+    for setting in ("journal_mode=WAL", "synchronous=FULL"):
         db.execute(f"PRAGMA {setting}").fetchone()
     db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     db.executescript(_SCHEMA)
     db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?), ('version', 0)", (FORMAT,))
+    _check_format(db, path)
+
+
+def _check_format(db: sqlite3.Connection, path: Path) -> None:
     (found,) = db.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
     if found != FORMAT:
         raise InvalidInput(f"{path} has data format {found}; this kubewright reads format {FORMAT} only")

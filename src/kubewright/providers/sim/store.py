@@ -5,11 +5,13 @@ Theory.      The cloud works in memory; this is its journal. Changes of one turn
              commits. Specs are kept once and referred to by number, as in memory.
 Invariants.  What ``saved`` has returned for survives kill -9 (write-ahead log, synchronous=NORMAL).
              A power loss may take the last moments with it: to the controllers that is a VM that
-             vanished, which they heal. One process at a time: the file is locked while open.
+             vanished, which they heal. One process at a time writes: ``cloud.lock`` beside the file is
+             held while it is open. Others may read it meanwhile (``sqlite3``); only its owner may.
 Called by    ``cloud``.
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 import msgspec
 
 from kubewright.base.errors import InvalidInput
+from kubewright.base.locks import FileLock, Held
 from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.sim.spec import SimSpec, read_spec, write_spec
 from kubewright.providers.sim.vm import Vm
@@ -25,6 +28,9 @@ from kubewright.providers.sim.volumes import Volume
 
 FORMAT = 1
 """Version of the file's layout; a file of another version is refused."""
+BUSY_SECONDS = 1.0
+"""How long a commit waits for another writer of the file; there should be none."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS specs (id INTEGER PRIMARY KEY, spec BLOB NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS vms (
@@ -39,7 +45,10 @@ class Store:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._file = None if path is None else _open(path)
+        self._lock = None if path is None else _locked(path)
+        self._file: sqlite3.Connection | None = None
+        if path is not None:
+            self._file = self._opened(path)
         self._specs: dict[bytes, int] = {}
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._flush: asyncio.Future[None] | None = None
@@ -98,6 +107,15 @@ class Store:
             self._commit()
             self._file.close()
             self._file = None
+        if self._lock is not None:
+            self._lock.close()
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        try:
+            return _open(path)
+        except BaseException:
+            self.close()
+            raise
 
     def _later(self, statement: str, values: tuple[Any, ...]) -> None:
         if self._file is not None:
@@ -136,16 +154,32 @@ class Store:
             yield number, read_spec(data)
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    """Open and lock the file.
+def _locked(path: Path) -> FileLock:
+    """Hold the file's lock.
 
     Raises:
-        InvalidInput: another process has it, it is no such file, or it is of another version.
+        InvalidInput: another process has it, or the folder cannot be used.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = sqlite3.connect(path, timeout=0, isolation_level=None)
-        file.execute("PRAGMA locking_mode = EXCLUSIVE")
+        return FileLock(path.with_suffix(".lock"))
+    except Held as held:
+        reason = f"database is locked by process {held.pid or 'unknown'}"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise InvalidInput(f"the simulated cloud cannot use {path}: {reason}")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file, which is for its owner only, as all of the data folder.
+
+    Raises:
+        InvalidInput: it is no such file, or it is of another version.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        path.chmod(0o600)  # SQLite gives its other files the same mode
+        file = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None)
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA synchronous = NORMAL")
         version = file.execute("PRAGMA user_version").fetchone()[0]
