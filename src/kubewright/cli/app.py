@@ -9,6 +9,7 @@ import typer
 
 from kubewright import __version__
 from kubewright.base.errors import KubewrightError
+from kubewright.cli.words import DATA_DIR, DataDir, path_of
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C in a command that was not finished, as shells have it."""
@@ -39,6 +40,7 @@ ControlCluster = Annotated[
         help="The control cluster, where machines are declared; "
         "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
         metavar="PATH",
+        parser=path_of("--kubeconfig"),
     ),
 ]
 
@@ -51,7 +53,11 @@ BlindAfter = Annotated[
 
 TargetCluster = Annotated[
     Path | None,
-    typer.Option(help="The cluster that nodes join; default: the control cluster.", metavar="PATH"),
+    typer.Option(
+        help="The cluster that nodes join; default: the control cluster.",
+        metavar="PATH",
+        parser=path_of("--target-kubeconfig"),
+    ),
 ]
 OrphanPeriod = Annotated[
     str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
@@ -60,15 +66,23 @@ OrphanPeriod = Annotated[
 
 @app.command()
 def up(
-    data_dir: Annotated[Path, typer.Option(help="Where everything is kept.", metavar="DIR")] = Path(
-        ".kubewright"
-    ),
+    data_dir: DataDir = DATA_DIR,
     port: Annotated[
-        int, typer.Option(help="Port on loopback; 0 picks a free one.", metavar="N", min=0, max=65535)
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Port on loopback; 0 picks a free one. Default: the one of the last start.",
+            metavar="N",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(help="Where to write the kubeconfig; default: DIR/kubeconfig.", metavar="PATH"),
+        typer.Option(
+            help="Where to write the kubeconfig; default: DIR/kubeconfig.",
+            metavar="PATH",
+            parser=path_of("--kubeconfig"),
+        ),
     ] = None,
     log_level: Verbosity = "warning",
 ) -> None:

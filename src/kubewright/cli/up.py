@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, Place
@@ -15,13 +16,24 @@ def up(place: Place) -> None:
 
     Raises:
         InvalidInput: another process has the folder, the port is taken, or the folder cannot be used.
+        FolderGone: the folder was deleted while it was served.
     """
+    _there_is_room_for(place.kubeconfig_path, place.data_dir)
 
     async def work(stop: asyncio.Event) -> None:
         async with Embedded(place, Options(), SystemClock()) as world:
             await world.serve(stop, lambda: print(greeting(world.kubeconfig), flush=True))
 
     run_until_signal(work)
+
+
+def _there_is_room_for(kubeconfig: Path, data_dir: Path) -> None:
+    """Refuse a kubeconfig in a folder that does not exist: more likely it was mistyped than wished for."""
+    if kubeconfig.parent != data_dir and not kubeconfig.parent.is_dir():
+        raise InvalidInput(
+            f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}; make it first, "
+            "or choose another file"
+        )
 
 
 def greeting(kubeconfig: Path) -> str:

@@ -7,6 +7,8 @@ Files        ``options``    what a person may choose, checked
              ``selection``  which controllers run: names, ``*`` and ``-name`` (pure)
              ``kit``        clients and options -> controllers and a manager
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
+             ``folder``     the data folder: private, and whether it is still there
+             ``address``    the port that stays with the data
              ``cluster``    ``run``: the controllers against real API servers
 Called by    ``cli`` and ``testing``.
 """

@@ -4,8 +4,9 @@ Theory.      The server is called in process by our own controllers and over TLS
              Starting is: server up, door open, kubeconfig written, CRDs and classes there; then the
              manager runs until it is told to stop. Everything is in the data folder, so stopping
              and starting again continues with the same machines and the same VMs.
-Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. What was
-             changed by a person (the classes, the CRDs' conditions) is left alone on a restart.
+Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. The port stays
+             with the data. What was changed by a person (the classes, the CRDs' conditions) is left
+             alone on a restart. A folder that is deleted under us ends us, within seconds.
 Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no door).
 """
 
@@ -23,25 +24,31 @@ from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
-from kubewright.apiserver.http.listener import Listener
+from kubewright.apiserver.http.listener import Listener, PortTaken
 from kubewright.apiserver.server import ApiServer
+from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.folder import private_folder
+from kubewright.compose import address
+from kubewright.compose.folder import Presence, private_folder
 from kubewright.compose.kit import Kit, close, machine_kit
 from kubewright.compose.options import Election, Options, Place
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
-from kubewright.providers.sim import manifests
+from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager, Settings
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
+
+SERVER_FOLDER = "server"
+PKI_FOLDER = "pki"
+"""Where the API server keeps its files, and its keys, in the data folder."""
 
 IDENTITY = "kubewright-up"
 """Who holds the Lease here."""
@@ -61,7 +68,7 @@ class Embedded:
         self.clock = clock
         self.place = place
         self.server = ApiServer(
-            clock, path=None if place is None else private_folder(place.data_dir) / "server"
+            clock, path=None if place is None else private_folder(place.data_dir) / SERVER_FOLDER
         )
         self.metrics = Metrics()
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -104,12 +111,17 @@ class Embedded:
         await self._stack.aclose()
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
-        """Run everything until ``stop`` is set; ``ready`` is called once, when all controllers work."""
+        """Run everything until ``stop`` is set; ``ready`` is called once, when all controllers work.
+
+        Raises:
+            FolderGone: the data folder was deleted under us.
+        """
         try:
             async with asyncio.TaskGroup() as group:
-                working = group.create_task(self._until_working(ready))
+                beside = [group.create_task(self._until_working(ready)), group.create_task(self._guard())]
                 await self.manager.run(stop)
-                working.cancel()
+                for task in beside:
+                    task.cancel()
         except BaseExceptionGroup as errors:
             raise single(errors) from None
 
@@ -118,19 +130,44 @@ class Embedded:
             await self.manager.working.wait()
         ready()
 
+    async def _guard(self) -> None:
+        """End with an error when a file that everything is kept in goes away; SQLite would not notice."""
+        if self.place is None:
+            return
+        server = self.place.data_dir / SERVER_FOLDER
+        files = (server / LOCK_FILE, server / DATA_FILE, self.place.data_dir / CLOUD_FILE)
+        await Presence(files).watch(self.clock)
+
     async def _open_door(self) -> None:
         if self.place is None:
             return
-        keys = pki.in_folder(self.place.data_dir / "pki", self.clock)
-        authenticator = Authenticator(self.clock, verify=self.server.user_of_token)
-        listener = Listener(
-            self.server.handle, self.clock, keys, port=self.place.port, authenticator=authenticator
-        )
-        await listener.start()
+        keys = pki.in_folder(self.place.data_dir / PKI_FOLDER, self.clock)
+        listener = await self._listening(self.place, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
         content = kubeconfig.render(self.url, keys.authority, keys.admin)
         kubeconfig.write(self.place.kubeconfig_path, content)
+        where = str(self.place.kubeconfig_path.absolute())
+        address.remember(
+            self.place.data_dir, address.Address(listener.port, self.url, where, self.clock.now())
+        )
+
+    async def _listening(self, place: Place, keys: pki.Pki) -> Listener:
+        """The listener at the port that was asked for; else at the last start's; else at a free one."""
+        kept = address.recall(place.data_dir) if place.port is None else None
+        port = kept.port if kept is not None else place.port or 0
+        authenticator = Authenticator(self.clock, verify=self.server.user_of_token)
+        listener = Listener(self.server.handle, self.clock, keys, port=port, authenticator=authenticator)
+        try:
+            await listener.start()
+        except PortTaken:
+            if kept is None:
+                raise
+            raise InvalidInput(
+                f"port {port}, where {place.data_dir} was served so far, is taken by another program; end "
+                "that one, or let --port 0 pick another, which copies of the kubeconfig will not know"
+            ) from None
+        return listener
 
     def _load_driver(self) -> Driver:
         folder = None if self.place is None else self.place.data_dir

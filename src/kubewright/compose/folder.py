@@ -1,8 +1,23 @@
-"""A folder that belongs to its owner alone. Called by ``embedded`` and ``cluster``."""
+"""A folder that belongs to its owner alone, and whether it is still there.
 
+Called by ``embedded`` and ``cluster``.
+"""
+
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
-from kubewright.base.errors import InvalidInput
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the files of a running server: so much acknowledged work is lost at most."""
+
+
+class FolderGone(KubewrightError):
+    """The data folder, or a file in it, was deleted or moved away under a running server."""
+
+    retry: Retry = OnChange()
 
 
 def private_folder(path: Path) -> Path:
@@ -16,3 +31,36 @@ def private_folder(path: Path) -> Path:
     except OSError as error:
         raise InvalidInput(f"cannot use {path} as a data folder: {error.strerror}") from None
     return path
+
+
+class Presence:
+    """Files that must stay where they are, as they are now; what is missing already is not watched."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._seen = {path: path.stat() for path in paths if path.exists()}
+
+    def missing(self) -> Path | None:
+        """The first file that is another one now, or none."""
+        return next((path for path, seen in self._seen.items() if not _same(path, seen)), None)
+
+    async def watch(self, clock: Clock) -> None:
+        """Look every ``LOOK_SECONDS`` until cancelled.
+
+        Raises:
+            FolderGone: a file is missing.
+        """
+        while (missing := self.missing()) is None:
+            await clock.sleep(LOOK_SECONDS)
+        raise FolderGone(
+            f"{missing} was deleted or moved away while it was in use; stopped, because what is written "
+            "from now on would be lost. Put the folder back, or start anew without it"
+        )
+
+
+def _same(path: Path, seen: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), seen)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # a file that cannot be looked at just now is not gone

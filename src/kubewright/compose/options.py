@@ -57,12 +57,13 @@ class Place:
     """Where an embedded Kubewright keeps its things.
 
     ``data_dir``    the folder of everything: database, certificates, the simulated cloud
-    ``port``        of the API server on loopback; 0 picks a free one
+    ``port``        of the API server on loopback; 0 picks a free one; None: the one of the last start,
+                    a free one at the first
     ``kubeconfig``  where to write it; None: in the data folder
     """
 
     data_dir: Path
-    port: int = 0
+    port: int | None = None
     kubeconfig: Path | None = None
 
     @property

@@ -23,6 +23,18 @@ def typed(*words: str) -> int:
     [
         pytest.param(["frobnicate"], 2, "No such command", id="an unknown command"),
         pytest.param(["up", "--port", "70000"], 2, "--port", id="a port that is none"),
+        pytest.param(
+            ["up", "--data-dir", ""], 1, "--data-dir is empty", id="a folder from an unset variable"
+        ),
+        pytest.param(
+            ["up", "--kubeconfig", ""], 1, "--kubeconfig is empty", id="a file from an unset variable"
+        ),
+        pytest.param(
+            ["up", "--kubeconfig", "/no/such/config"],
+            1,
+            "there is no folder /no/such; make it first",
+            id="a file in a folder that is not there",
+        ),
         pytest.param(["run", "--health-port", "70000"], 2, "--health-port", id="another"),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(

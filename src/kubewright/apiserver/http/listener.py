@@ -47,6 +47,10 @@ LINGER_SECONDS = 2.0
 """How long the rest of a body that we refused is read, so that its sender sees the refusal."""
 
 
+class PortTaken(InvalidInput):
+    """Another program listens there."""
+
+
 class Listener:
     """Serves ``handler`` over HTTPS between ``start`` and ``close``.
 
@@ -99,7 +103,7 @@ class Listener:
         """Listen.
 
         Raises:
-            InvalidInput: the address is taken, not ours, or not allowed to us.
+            InvalidInput: the address is taken (``PortTaken``), not ours, or not allowed to us.
         """
         self._web = web.Server(
             self._exchange.serve,
@@ -124,7 +128,8 @@ class Listener:
                 ssl_shutdown_timeout=FAREWELL_SECONDS,
             )
         except OSError as error:
-            raise InvalidInput(_why_not(error, self.host, self.port)) from None
+            refused = PortTaken if error.errno == errno.EADDRINUSE else InvalidInput
+            raise refused(_why_not(error, self.host, self.port)) from None
         self.port = int(self._socket.sockets[0].getsockname()[1])
         log.debug("listening", url=self.url)
 
