@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import structs
+
 from kubewright.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodSpec, Taint
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
@@ -72,9 +74,18 @@ def machine(
     status = MachineStatus(
         conditions=(READY,) if phase in ("Running", "Unknown") else (),
         last_operation=operation or LastOperation(),
-        current_status=CurrentStatus(phase=phase, last_update_time=NOW - since),
+        current_status=CurrentStatus(
+            phase=phase, last_update_time=NOW - since, timeout_active=phase == Phase.PENDING
+        ),
     )
     return Machine(metadata=meta, spec=known, status=status)
+
+
+def being_made(*, vm: bool = True) -> Machine:
+    """A machine that is Pending since before its driver answered; ``vm``: by now its VM is on record."""
+    of = machine(Phase.PENDING, vm=vm)
+    current = structs.replace(of.status.current_status, timeout_active=False)
+    return structs.replace(of, status=structs.replace(of.status, current_status=current))
 
 
 def node(*conditions: NodeCondition, cordoned: bool = False, taints: tuple[Taint, ...] = ()) -> Node:

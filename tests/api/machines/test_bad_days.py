@@ -8,7 +8,7 @@ from kubewright.api.core import EVENT
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.providers.sim.names import BEHAVIOURS
-from kubewright.testing.world import World, embedded_world, impatient
+from kubewright.testing.world import World, embedded_world, impatient, in_phase
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,12 @@ DAYS = {
     "invalid": refused("InvalidArgument"),
     "throttle": refused("Unavailable"),
     "lost": refused("Unavailable"),
-    "hang": Day(Phase.FAILED, "failed to join the cluster in 2m0s.", warning="MachineFailed"),
+    "hang": Day(
+        Phase.FAILED,
+        "was not created in 2m0s: the driver has not answered since ",
+        "DeadlineExceeded",
+        "MachineFailed",
+    ),
     "partial": Day(Phase.CRASH_LOOP_BACK_OFF, "Initialize VM Instance", "Uninitialized", "FailedCreateVM"),
     "flaky": JOINED,
     "stuck": JOINED,
@@ -88,6 +93,18 @@ async def test_every_bad_day_shows_as_it_should_and_ends_clean() -> None:
         for name in DAYS:
             await world.unmake(f"{name}-1")
         await gone(world)
+
+
+async def test_a_creation_that_hangs_says_so_within_seconds() -> None:
+    async with embedded_world(impatient()) as world:
+        await world.make("hang-1")
+        sight = await world.until(in_phase(Phase.PENDING), "it says that it is being made", seconds=5)
+        operation = sight.machines[0].status.last_operation
+        assert (operation.type, operation.state) == ("Create", "Processing")
+        assert operation.description.startswith(
+            "Creating machine on cloud provider. The driver has not answered since 2"
+        )
+        await world.unmake("hang-1")
 
 
 async def test_bad_days_that_pass_end_well() -> None:

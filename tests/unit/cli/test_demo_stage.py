@@ -5,8 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.meta import ObjectMeta
 from kubewright.cli.demo.stage import Stage
-from kubewright.cli.demo.view import Row, View
+from kubewright.cli.demo.view import Row, View, view
 
 ROW = Row("workers-84f8c-bx558", "sim-small", "Running", "workers-84f8c-bx558", "sim:///sim-1/vm-000001")
 ONE = View((ROW,), ready_nodes=1, nodes=1, vms=1)
@@ -59,3 +61,7 @@ def test_a_reader_who_left_ends_the_story_not_the_process(monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.stdout", Closed())
     with pytest.raises(BrokenPipeError):
         Stage(1).open("One comes up", "kubectl")
+
+
+def test_a_machine_that_says_nothing_yet_is_shown_as_kubectl_shows_it_when_that_lasts() -> None:
+    assert [row.state for row in view([Machine(metadata=ObjectMeta(name="m1"))], [], 0).rows] == ["Pending"]

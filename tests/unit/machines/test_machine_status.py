@@ -77,6 +77,20 @@ def test_the_same_phase_keeps_its_clock() -> None:
     assert machine_status(seen(status), report, NOW).current_status.last_update_time == began
 
 
+@pytest.mark.parametrize("joining", [True, False], ids=["its node is waited for", "its VM is being made"])
+def test_a_pending_machine_says_whether_its_vm_is_made(joining: bool) -> None:
+    report = Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, "made", joining=joining)
+    assert machine_status(seen(MachineStatus()), report, NOW).current_status.timeout_active is joining
+
+
+def test_a_machine_that_is_pending_already_begins_to_wait_for_its_node() -> None:
+    began = NOW - timedelta(minutes=5)
+    status = MachineStatus(current_status=CurrentStatus(phase="Pending", last_update_time=began))
+    report = Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, "made", joining=True)
+    current = machine_status(seen(status), report, NOW).current_status
+    assert (current.timeout_active, current.last_update_time) == (True, began)
+
+
 def test_the_end_of_a_preservation_is_not_ours_to_drop() -> None:
     status = MachineStatus(current_status=CurrentStatus(phase="Running", preserve_expiry_time=NOW))
     report = Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, "silent")

@@ -19,7 +19,7 @@ from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import Sighting, not_managed, scheme, weigh, why_kept, why_spared
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.machines.orphans.wiring import suspicious
-from kubewright.testing.scenes import NOW, machine, minutes
+from kubewright.testing.scenes import NOW, being_made, machine, minutes
 from kubewright.wire.gvk import Key
 
 STRAY = Instance("sim:///here/vm-9", "m1", machine_name="m1", owner_uid="u0")
@@ -62,6 +62,11 @@ OTHER = machine("Running")  # m1 of uid u1, on sim:///here/vm-1
             Sighting(STRAY, namesake=machine("", vm=False)),
             "still being made",
             id="its namesake has no phase yet",
+        ),
+        pytest.param(
+            Sighting(STRAY, namesake=being_made(vm=False)),
+            "still being made",
+            id="its namesake is being made, which takes its time",
         ),
         pytest.param(
             Sighting(STRAY, namesake=machine("CrashLoopBackOff", vm=False)),

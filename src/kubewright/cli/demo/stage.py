@@ -8,12 +8,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kubewright.cli.demo.view import CREATING, TERMINATING, View
+from kubewright.cli.demo.view import PENDING, TERMINATING, View
 
 WIDE = 76
 """Columns of a terminal that has room for the class and the node of each machine."""
 
-_COLOURS = {"Running": "green", "Pending": "yellow", CREATING: "cyan", "Unknown": "magenta", "Failed": "red",
+_COLOURS = {"Running": "green", PENDING: "yellow", "Unknown": "magenta", "Failed": "red",
             TERMINATING: "dim"}  # fmt: skip
 
 

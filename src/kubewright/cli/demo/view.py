@@ -9,8 +9,8 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 
-TERMINATING = "Terminating"
-CREATING = "Creating"
+TERMINATING = Phase.TERMINATING.value
+PENDING = Phase.PENDING.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ def view(machines: Sequence[Machine], nodes: Sequence[Node], vms: int) -> View:
 
 
 def state(machine: Machine) -> str:
-    """The phase, or what it will be once it is written down."""
+    """The phase, or what kubectl shows if this lasts: a state that passes quickly is not written down."""
     if machine.metadata.deleting:
         return TERMINATING
-    return machine.status.current_status.phase or CREATING
+    return machine.status.current_status.phase or PENDING
 
 
 def _ready(node: Node) -> bool:

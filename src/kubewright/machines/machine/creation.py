@@ -6,25 +6,30 @@ Theory.      A machine needs its VM ensured when it has none on record, or when 
              that the error's class asks for, or at once when class or secret changed; past the
              creation timeout the machine is ``Failed``, and its set replaces it; not so where its node
              is well: pods may run there, so its VM's completion is tried again until it is known.
+             A call that lasts makes the machine Pending, with the time since which the driver has not
+             answered; ``timeoutActive`` stays false until the VM is known to be whole.
              A Failed machine that has no set goes on trying, and stays Failed until a node of it is well.
 Invariants.  Nothing is asked of a cloud before our finalizer stands and everything is valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.errors import After
 from kubewright.driver.errors import SHORT, Code, DriverError
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Adorn, Call, Plan, Record, Report, Verb
 
-UNSETTLED = (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
-"""Phases in which the VM is not known to be complete."""
+CREATING = "Creating machine on cloud provider"
+"""How the description of a machine begins whose VM is being made (mcm.md §4.4)."""
 
 
 def adorn(seen: Seen, _now: datetime) -> Plan | None:
@@ -77,27 +82,53 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
 
 def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
     """A VM whose node would take over another's Node object never joins as itself: another must be made."""
-    if seen.phase not in UNSETTLED or not seen.usurped:
+    if not unsettled(seen.machine) or not seen.usurped:
         return None
     report = Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, "VM using old node obj")
     because = "another VM's node has the name that its own will want"
     return Plan(report=report, because=because, warning=("MachineFailed", because))
 
 
+def unsettled(machine: Machine) -> bool:
+    """Whether the VM is not known to be whole: no phase, a failed attempt, or an attempt that lasts."""
+    current = machine.status.current_status
+    being_made = current.phase == Phase.PENDING and not current.timeout_active
+    return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
+
+
 def joined_too_late(seen: Seen) -> Report:
-    """What a machine says that did not come up within its creation timeout."""
+    """What a machine says whose VM exists, and whose node did not come up within its creation timeout."""
     limit = format_duration(seen.creation_timeout)
     text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit}."
     return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text)
 
 
 def _while_running(seen: Seen, now: datetime) -> Plan:
-    """A call that never answers must not keep its machine from being replaced."""
-    wake, because = _until_late(seen, now), "the cloud is working on its VM"
-    if not _is_late(seen, now) or seen.phase is Phase.FAILED:
-        return Plan(wake=wake, because=because)
-    report = joined_too_late(seen)
-    return Plan(report=report, because=because, warning=("MachineFailed", report.description))
+    """A call that never answers must not keep its machine from being replaced; one that lasts is told of."""
+    because = "the cloud is working on its VM"
+    if _is_late(seen, now) and seen.phase is not Phase.FAILED:
+        report = joined_too_late(seen) if seen.machine.spec.provider_id else _made_too_late(seen, now)
+        return Plan(report=report, because=because, warning=("MachineFailed", report.description))
+    plan = Plan(wake=_until_late(seen, now), because=because)
+    if seen.phase not in (Phase.NONE, Phase.PENDING) or _is_well(seen):
+        return plan  # it says what the last attempt failed with, or will be Running in a moment
+    wait = seen.until_worth_reporting(since=seen.vm.began, after=seen.settings.report_creation_after)
+    if wait > timedelta(0):
+        return replace(plan, wake=plan.sooner(wait))
+    text = f"{CREATING}. The driver has not answered since {_asked(seen, now)}"
+    return replace(plan, report=Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, text))
+
+
+def _made_too_late(seen: Seen, now: datetime) -> Report:
+    """What a machine says of whose VM the driver never spoke within its creation timeout."""
+    limit, name = format_duration(seen.creation_timeout), seen.machine.metadata.name
+    text = f"Machine {name} was not created in {limit}: the driver has not answered since {_asked(seen, now)}"
+    code = Code.DeadlineExceeded.name
+    return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text, code)
+
+
+def _asked(seen: Seen, now: datetime) -> str:
+    return rfc3339(seen.vm.began or now)
 
 
 def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
@@ -133,7 +164,7 @@ def _failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
 
 
 def _wants_vm(seen: Seen) -> bool:
-    return not seen.recorded or seen.phase in UNSETTLED
+    return not seen.recorded or unsettled(seen.machine)
 
 
 def _is_late(seen: Seen, now: datetime) -> bool:

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
-from kubewright.machines.machine.creation import joined_too_late
+from kubewright.machines.machine.creation import joined_too_late, unsettled
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import DropToken, Plan, Report, Step, SyncNode
 from kubewright.nodes import marks
@@ -122,11 +122,13 @@ def _joining(seen: Seen, now: datetime) -> Verdict:
         return joined_too_late(seen), None, "it has not joined in time"
     left = seen.creation_deadline - now + timedelta(milliseconds=1)
     because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
-    if seen.phase is Phase.PENDING:
+    if seen.phase is Phase.PENDING and not unsettled(seen.machine):
         return None, left, because
-    if (wait := seen.until_worth_reporting(since=seen.vm.ended)) > timedelta(0):
+    wait = seen.until_worth_reporting(since=seen.vm.ended)
+    if wait > timedelta(0):
         return None, min(wait, left), because
-    return Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, PENDING_TEXT), left, because
+    state = OperationState.PROCESSING
+    return Report(Phase.PENDING, OperationType.CREATE, state, PENDING_TEXT, joining=True), left, because
 
 
 def _unwell(seen: Seen, now: datetime) -> Verdict:

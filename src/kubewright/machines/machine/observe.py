@@ -146,10 +146,15 @@ class Seen:
             else TerminatingReason.SCALE_DOWN
         )
 
-    def until_worth_reporting(self, since: datetime | None) -> timedelta:
-        """How long a passing state still need not be written down; zero or less: write it."""
+    def until_worth_reporting(self, since: datetime | None, after: timedelta | None = None) -> timedelta:
+        """How long a passing state still need not be written down; zero or less: write it.
+
+        Args:
+            since: when the state began; None: long ago.
+            after: for how long it need not while there is time; None: as the settings say.
+        """
         age = self.now - (since or datetime(1970, 1, 1, tzinfo=UTC))
-        return (REPORT_AT_LATEST if self.busy else self.settings.report_after) - age
+        return (REPORT_AT_LATEST if self.busy else after or self.settings.report_after) - age
 
 
 def effective(own: str | None, default: timedelta) -> timedelta:

@@ -28,6 +28,10 @@ class MachineSettings:
     report_after: timedelta = timedelta(seconds=1)
     """Pending and Terminating are written only when they last: most do not, and each costs a write."""
 
+    report_creation_after: timedelta = timedelta(seconds=3)
+    """How long a driver may work on a VM before its machine says so. Most clouds accept one within two
+    seconds, and then it costs no write; who watches wonders after a few."""
+
     confirm_absent: timedelta = timedelta(seconds=10)
     """How long a VM whose creation nobody answered must stay unseen before we believe that there is none."""
 

@@ -78,8 +78,14 @@ def _step(description: str) -> str:
 
 
 def _current(current: CurrentStatus, report: Report, now: datetime) -> CurrentStatus:
-    if report.phase is None or report.phase == current.phase:
+    if report.phase is None:
         return current
+    if report.phase == current.phase:
+        return structs.replace(current, timeout_active=report.joining) if _pending(report) else current
     return structs.replace(
-        current, phase=report.phase.value, last_update_time=now, timeout_active=report.phase is Phase.PENDING
+        current, phase=report.phase.value, last_update_time=now, timeout_active=report.joining
     )
+
+
+def _pending(report: Report) -> bool:
+    return report.phase is Phase.PENDING

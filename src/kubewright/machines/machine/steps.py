@@ -120,13 +120,17 @@ Step = MachineStep | NodeStep
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the status shall say. ``phase`` None keeps the phase."""
+    """What the status shall say. ``phase`` None keeps the phase.
+
+    ``joining``: of a Pending machine, its VM is whole and its node is waited for (``timeoutActive``).
+    """
 
     phase: Phase | None
     type: OperationType
     state: OperationState
     description: str
     error_code: str = ""
+    joining: bool = False
 
 
 @dataclass(frozen=True, slots=True)

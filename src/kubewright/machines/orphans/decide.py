@@ -17,7 +17,7 @@ from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance
-from kubewright.machines.machine.creation import UNSETTLED
+from kubewright.machines.machine.creation import unsettled
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def why_spared(vm: Instance, namesake: Machine | None) -> str:
         return "its machine exists"
     if namesake.spec.provider_id == vm.provider_id:
         return "a machine has it on record"
-    if namesake.status.current_status.phase in UNSETTLED:
+    if unsettled(namesake):
         return "a machine of its name is still being made"
     return ""
 

@@ -110,7 +110,7 @@ class CurrentStatus(Value, frozen=True, kw_only=True):
     phase: Annotated[
         str, doc("The machine's phase: Pending, Running, Unknown, Failed, Terminating and so on.")
     ] = ""
-    timeout_active: Annotated[bool, doc("Whether the creation timeout is running.")] = False
+    timeout_active: Annotated[bool, doc("Whether the VM exists and its node is waited for.")] = False
     last_update_time: Annotated[
         Time | None, doc("When the phase last changed; the health and in-place timeouts count from here.")
     ] = None
