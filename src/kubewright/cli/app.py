@@ -31,7 +31,20 @@ Verbosity = Annotated[
 HealthPort = Annotated[
     int | None,
     typer.Option(
-        help="Serve /healthz, /readyz and /metrics on this loopback port.", metavar="N", min=0, max=65535
+        "--health-port",
+        "--port",
+        help="Serve /healthz, /readyz and /metrics on this port.",
+        metavar="N",
+        min=0,
+        max=65535,
+    ),
+]
+HealthHost = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="The address to serve them on; default: 127.0.0.1, in a pod all.",
+        metavar="IP",
     ),
 ]
 ControlCluster = Annotated[
@@ -130,6 +143,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     machine_safety_apiserver_statuscheck_timeout: BlindAfter = "30s",
     leader_elect: Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")] = True,
     health_port: HealthPort = None,
+    address: HealthHost = None,
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
@@ -146,8 +160,10 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
         driver_options=tuple(driver_option or ()),
         orphan_period=machine_safety_orphan_vms_period,
         unreachable_after=machine_safety_apiserver_statuscheck_timeout,
+        health_host=address,
+        health_port=health_port,
     )
-    command(words, leader_elect=leader_elect, health_port=health_port)
+    command(words, leader_elect=leader_elect)
 
 
 @app.command()

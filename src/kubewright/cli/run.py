@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
@@ -12,9 +13,12 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
+from kubewright.kube import config
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.wire.naming import dns_label
+
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,11 @@ class RunWords:
     driver_options: tuple[str, ...]
     orphan_period: str
     unreachable_after: str
+    health_host: str | None
+    health_port: int | None
 
 
-def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None:
+def run(words: RunWords, *, leader_elect: bool) -> None:
     """Run until SIGINT or SIGTERM.
 
     Raises:
@@ -51,7 +57,8 @@ def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None
             )
         ),
         orphans=OrphanSettings(period=duration("--machine-safety-orphan-vms-period", words.orphan_period)),
-        health_port=health_port,
+        health_host=listening_on(words.health_host),
+        health_port=words.health_port,
     )
     election = Election(enabled=leader_elect, namespace=words.namespace or "default")
     clusters = Clusters(words.kubeconfig, words.target_kubeconfig)
@@ -60,6 +67,20 @@ def run(words: RunWords, *, leader_elect: bool, health_port: int | None) -> None
         await run_on(clusters, options, election, SystemClock(), stop)
 
     run_until_signal(work)
+
+
+def listening_on(host: str | None) -> str:
+    """Where to serve health: where we are told to; in a pod, whose kubelet asks from outside, everywhere.
+
+    Raises:
+        InvalidInput: it is no IP address.
+    """
+    if host is None:
+        return "" if config.in_pod() else LOOPBACK
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        raise InvalidInput(f"--address {host!r} is no IP address") from None
 
 
 def pairs(words: Iterable[str]) -> dict[str, str]:

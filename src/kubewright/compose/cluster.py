@@ -118,7 +118,7 @@ async def run_with(
             settings=Settings(tune_gc=tune_gc),
         )
         if options.health_port is not None:
-            kit.services.append(_health(manager, kit, options.health_port).run)
+            kit.services.append(_health(manager, kit, options).run)
         await manager.run(stop)
     finally:
         await close(driver)
@@ -143,6 +143,7 @@ def _elector(control: Client, kit: Kit, election: Election) -> Elector | None:
     return Elector(control, control.clock, lease, identity=who, timings=timings, recorder=kit.recorder)
 
 
-def _health(manager: Manager, kit: Kit, port: int) -> HealthServer:
+def _health(manager: Manager, kit: Kit, options: Options) -> HealthServer:
     ready = {"manager": manager.not_ready}
-    return HealthServer(port=port, ready=ready, metrics=kit.metrics, status=manager.status)
+    host, port = options.health_host, options.health_port or 0
+    return HealthServer(host=host, port=port, ready=ready, metrics=kit.metrics, status=manager.status)

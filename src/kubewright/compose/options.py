@@ -20,7 +20,8 @@ class Options:
     ``driver_options``  the driver's own words
     ``machine``         time-outs of machines; ``orphans``: when VMs without one are looked for
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
-    ``health_port``     where /healthz, /readyz and /metrics are served on loopback; None: nowhere
+    ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
+    ``health_port``     and on which port; None: nowhere
     """
 
     driver: str = "sim"
@@ -30,6 +31,7 @@ class Options:
     machine: MachineSettings = field(default_factory=MachineSettings)
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     grace: float = 40.0
+    health_host: str = "127.0.0.1"
     health_port: int | None = None
 
     def __post_init__(self) -> None:

@@ -60,7 +60,12 @@ def load(
 
 def runs_in_cluster() -> bool:
     """Whether this process runs in a pod with a service account."""
-    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").is_file()
+    return in_pod() and (SERVICE_ACCOUNT / "token").is_file()
+
+
+def in_pod() -> bool:
+    """Whether this process runs in a pod, with or without a service account."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
 def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) -> Transport:

@@ -4,7 +4,8 @@ Paths.       ``/healthz``  200 ``OK`` while the process works, 500 ``Unhealthy``
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
 Source       mcm.md §10.4 for ``/healthz``.
-Invariants.  Listens on loopback unless told otherwise; there is no authentication and nothing secret.
+Invariants.  Listens on loopback unless told otherwise (no host: on all addresses, IPv4 and IPv6); there is
+             no authentication and nothing secret.
 Called by    ``manager``, as a service that runs from the first moment to the last.
 """
 
@@ -26,7 +27,7 @@ Check = Callable[[], str]
 
 
 class HealthServer:
-    """Serves until cancelled. ``port`` 0 takes a free one; ``self.port`` tells which."""
+    """Serves until cancelled. No ``host`` means all; with ``port`` 0, ``self.port`` tells which it is."""
 
     def __init__(
         self,
@@ -63,10 +64,10 @@ class HealthServer:
 
     async def _listen(self, runner: web.AppRunner) -> None:
         try:
-            await web.TCPSite(runner, self.host, self.port).start()
+            await web.TCPSite(runner, self.host or None, self.port).start()
         except OSError as error:
             reason = error.strerror or str(error)
-            raise InvalidInput(f"cannot serve health on {self.host}:{self.port}: {reason}") from None
+            raise InvalidInput(f"cannot serve health on {self.host or '*'}:{self.port}: {reason}") from None
         self.port = int(runner.addresses[0][1])
         log.debug("health endpoints", host=self.host, port=self.port)
 

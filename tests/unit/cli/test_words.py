@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.cli import main
-from kubewright.cli.run import pairs
+from kubewright.cli.run import listening_on, pairs
 from kubewright.cli.up import greeting
 
 
@@ -36,6 +36,7 @@ def typed(*words: str) -> int:
             id="a file in a folder that is not there",
         ),
         pytest.param(["run", "--health-port", "70000"], 2, "--health-port", id="another"),
+        pytest.param(["run", "--address", "here"], 1, "--address 'here' is no IP address", id="an address"),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(
             ["run", "--kubeconfig", "/no/such"], 1, "there is no kubeconfig at", id="a missing file"
@@ -90,3 +91,19 @@ def test_the_greeting_can_be_pasted_into_a_shell() -> None:
 
 def test_words_of_a_driver_become_a_mapping() -> None:
     assert pairs(["zone=a", "url=x=y"]) == {"zone": "a", "url": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("told", "pod", "host"),
+    [
+        pytest.param(None, "", "127.0.0.1", id="on a laptop only the laptop asks"),
+        pytest.param(None, "10.0.0.1", "", id="in a pod the kubelet asks from outside"),
+        pytest.param("127.0.0.1", "10.0.0.1", "127.0.0.1", id="unless told otherwise"),
+        pytest.param("::", "", "::", id="also in IPv6"),
+    ],
+)
+def test_where_health_is_served(
+    told: str | None, pod: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", pod)
+    assert listening_on(told) == host

@@ -116,6 +116,16 @@ async def test_a_taken_port_is_one_plain_sentence():
             await HealthServer(port=taken.getsockname()[1]).run()
 
 
+@pytest.mark.looptime(False)
+async def test_without_a_host_every_address_answers():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with serving(host="", port=port) as session:
+        assert await page(session, "/healthz") == (200, "OK")
+        assert await page(session, f"http://127.0.0.2:{port}/healthz") == (200, "OK")
+
+
 async def page(session, path):
     async with session.get(path) as response:
         return response.status, await response.text()
