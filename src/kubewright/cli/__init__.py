@@ -4,7 +4,7 @@ Theory.      A command turns words into ``compose.options`` values and hands ove
              get wrong ends in one plain sentence on stderr and a non-zero status; a traceback is
              for us, in the log, when the mistake is ours.
 Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
-Files        ``app`` (the commands), ``up``, ``run``, ``demo/``, ``signals``
+Files        ``app`` (the commands), ``up``, ``run`` with ``run_words``, ``demo/``, ``signals``
 """
 
 from kubewright.cli.app import main

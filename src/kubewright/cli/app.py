@@ -9,6 +9,7 @@ import typer
 
 from kubewright import __version__
 from kubewright.base.errors import KubewrightError
+from kubewright.cli import run_words
 from kubewright.cli.words import DATA_DIR, DataDir, path_of
 
 INTERRUPTED = 130
@@ -26,54 +27,6 @@ app = typer.Typer(
 
 Verbosity = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
-]
-
-HealthPort = Annotated[
-    int | None,
-    typer.Option(
-        "--health-port",
-        "--port",
-        help="Serve /healthz, /readyz and /metrics on this port.",
-        metavar="N",
-        min=0,
-        max=65535,
-    ),
-]
-HealthHost = Annotated[
-    str | None,
-    typer.Option(
-        "--address",
-        help="The address to serve them on; default: 127.0.0.1, in a pod all.",
-        metavar="IP",
-    ),
-]
-ControlCluster = Annotated[
-    Path | None,
-    typer.Option(
-        help="The control cluster, where machines are declared; "
-        "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
-        metavar="PATH",
-        parser=path_of("--kubeconfig"),
-    ),
-]
-
-BlindAfter = Annotated[
-    str,
-    typer.Option(
-        help="After so long without sight of a cluster nothing but deletions goes on.", metavar="DURATION"
-    ),
-]
-
-TargetCluster = Annotated[
-    Path | None,
-    typer.Option(
-        help="The cluster that nodes join; default: the control cluster.",
-        metavar="PATH",
-        parser=path_of("--target-kubeconfig"),
-    ),
-]
-OrphanPeriod = Annotated[
-    str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
 ]
 
 
@@ -122,48 +75,27 @@ def demo(log_level: Verbosity = "error") -> None:
 
 @app.command()
 def run(  # noqa: PLR0913 -- each is a switch of the command line
+    context: typer.Context,
     *,
-    kubeconfig: ControlCluster = None,
-    target_kubeconfig: TargetCluster = None,
-    namespace: Annotated[
-        str, typer.Option(help="Only machines in this namespace; default: all.", metavar="NS")
-    ] = "",
-    controllers: Annotated[
-        str,
-        typer.Option(help="Comma-separated: names, '*' for all, '-name' to leave one out.", metavar="LIST"),
-    ] = "*",
-    driver: Annotated[
-        str, typer.Option(help="The cloud, by the name of an installed driver.", metavar="NAME")
-    ] = "sim",
-    driver_option: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
-    ] = None,
-    machine_safety_orphan_vms_period: OrphanPeriod = "30m",
-    machine_safety_apiserver_statuscheck_timeout: BlindAfter = "30s",
-    leader_elect: Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")] = True,
-    health_port: HealthPort = None,
-    address: HealthHost = None,
+    kubeconfig: run_words.Kubeconfig = None,
+    target_kubeconfig: run_words.TargetKubeconfig = None,
+    namespace: run_words.Namespace = "",
+    controllers: run_words.Controllers = "*",
+    driver: run_words.DriverName = "sim",
+    driver_option: run_words.DriverOption = None,
+    machine_safety_orphan_vms_period: run_words.OrphanPeriod = "30m",
+    machine_safety_apiserver_statuscheck_timeout: run_words.BlindAfter = "30s",
+    leader_elect: run_words.LeaderElect = True,
+    health_port: run_words.HealthPort = None,
+    address: run_words.HealthAddress = None,
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
-    from kubewright.cli.run import RunWords
     from kubewright.cli.run import run as command
 
     _logging(log_level)
-    words = RunWords(
-        kubeconfig=kubeconfig,
-        target_kubeconfig=target_kubeconfig,
-        namespace=namespace,
-        controllers=controllers,
-        driver=driver,
-        driver_options=tuple(driver_option or ()),
-        orphan_period=machine_safety_orphan_vms_period,
-        unreachable_after=machine_safety_apiserver_statuscheck_timeout,
-        health_host=address,
-        health_port=health_port,
-    )
-    command(words, leader_elect=leader_elect)
+    typed = {name: word for name, word in context.params.items() if name != "log_level"}
+    command(run_words.RunWords(**typed))
 
 
 @app.command()

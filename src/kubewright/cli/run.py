@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
-from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
+from kubewright.cli.run_words import RunWords
 from kubewright.cli.signals import run_until_signal
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
@@ -21,23 +20,7 @@ from kubewright.wire.naming import dns_label
 LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class RunWords:
-    """What was typed."""
-
-    kubeconfig: Path | None
-    target_kubeconfig: Path | None
-    namespace: str
-    controllers: str
-    driver: str
-    driver_options: tuple[str, ...]
-    orphan_period: str
-    unreachable_after: str
-    health_host: str | None
-    health_port: int | None
-
-
-def run(words: RunWords, *, leader_elect: bool) -> None:
+def run(words: RunWords) -> None:
     """Run until SIGINT or SIGTERM.
 
     Raises:
@@ -48,19 +31,17 @@ def run(words: RunWords, *, leader_elect: bool) -> None:
         raise InvalidInput(f"--namespace {words.namespace!r}: {troubles[0]}")
     options = Options(
         driver=words.driver,
-        driver_options=pairs(words.driver_options),
+        driver_options=pairs(words.driver_option or ()),
         namespace=words.namespace,
         controllers=tuple(words.controllers.split(",")),
         machine=MachineSettings(
-            unreachable_after=duration(
-                "--machine-safety-apiserver-statuscheck-timeout", words.unreachable_after
-            )
+            unreachable_after=duration(words, "machine_safety_apiserver_statuscheck_timeout")
         ),
-        orphans=OrphanSettings(period=duration("--machine-safety-orphan-vms-period", words.orphan_period)),
-        health_host=listening_on(words.health_host),
+        orphans=OrphanSettings(period=duration(words, "machine_safety_orphan_vms_period")),
+        health_host=listening_on(words.address),
         health_port=words.health_port,
     )
-    election = Election(enabled=leader_elect, namespace=words.namespace or "default")
+    election = Election(enabled=words.leader_elect, namespace=words.namespace or "default")
     clusters = Clusters(words.kubeconfig, words.target_kubeconfig)
 
     async def work(stop: asyncio.Event) -> None:
@@ -100,13 +81,13 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def duration(switch: str, text: str) -> timedelta:
-    """A switch's duration, as Go writes them.
+def duration(words: RunWords, name: str) -> timedelta:
+    """The duration that a switch was given, as Go writes them.
 
     Raises:
         InvalidInput: it is none.
     """
     try:
-        return parse_duration(text)
+        return parse_duration(getattr(words, name))
     except ValueError as error:
-        raise InvalidInput(f"{switch}: {error}") from None
+        raise InvalidInput(f"--{name.replace('_', '-')}: {error}") from None

@@ -1,0 +1,87 @@
+"""The words of ``kubewright run``: each switch with its help, and what was typed as one value.
+
+Names        are those of machine-controller-manager and of Kubernetes' own programs where they have the
+             switch (mcm.md §10.1).
+Called by    ``app``, which must stay quick to import; understood by ``run``.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kubewright.cli.words import path_of
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="The control cluster, where machines are declared; "
+        "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
+        metavar="PATH",
+        parser=path_of("--kubeconfig"),
+    ),
+]
+TargetKubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="The cluster that nodes join; default: the control cluster.",
+        metavar="PATH",
+        parser=path_of("--target-kubeconfig"),
+    ),
+]
+Namespace = Annotated[str, typer.Option(help="Only machines in this namespace; default: all.", metavar="NS")]
+Controllers = Annotated[
+    str, typer.Option(help="Comma-separated: names, '*' for all, '-name' to leave one out.", metavar="LIST")
+]
+DriverName = Annotated[
+    str, typer.Option(help="The cloud, by the name of an installed driver.", metavar="NAME")
+]
+DriverOption = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
+]
+OrphanPeriod = Annotated[
+    str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
+]
+BlindAfter = Annotated[
+    str,
+    typer.Option(
+        help="After so long without sight of a cluster nothing but deletions goes on.", metavar="DURATION"
+    ),
+]
+LeaderElect = Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")]
+HealthPort = Annotated[
+    int | None,
+    typer.Option(
+        "--health-port",
+        "--port",
+        help="Serve /healthz, /readyz and /metrics on this port.",
+        metavar="N",
+        min=0,
+        max=65535,
+    ),
+]
+HealthAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address", help="The address to serve them on; default: 127.0.0.1, in a pod all.", metavar="IP"
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWords:
+    """What was typed; each field is a parameter of the command."""
+
+    kubeconfig: Path | None
+    target_kubeconfig: Path | None
+    namespace: str
+    controllers: str
+    driver: str
+    driver_option: list[str] | None
+    machine_safety_orphan_vms_period: str
+    machine_safety_apiserver_statuscheck_timeout: str
+    leader_elect: bool
+    health_port: int | None
+    address: str | None
