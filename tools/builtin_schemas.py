@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-VERSION = "36.3"
+from kubewright.wire.release import KUBERNETES
+
+VERSION = KUBERNETES.removeprefix("v1.")
 MODULES: Mapping[str, str] = {
     "kubernetes": f"k8s.io/kubernetes@v1.{VERSION}",
     "api": f"k8s.io/api@v0.{VERSION}",

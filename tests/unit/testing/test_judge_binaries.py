@@ -1,5 +1,6 @@
 """Finding a Kubernetes on the machine: three places, never mixed, never too old."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kubewright.testing.judge.binaries import (
     in_folder,
     recent,
 )
+from kubewright.wire.release import KUBERNETES
 
 
 def install(folder: Path, version: str = "v1.35.1", programs: tuple[str, ...] = PROGRAMS) -> Path:
@@ -22,6 +24,12 @@ def install(folder: Path, version: str = "v1.35.1", programs: tuple[str, ...] = 
         path.write_text(f"#!/bin/sh\necho Kubernetes {version}\n")
         path.chmod(0o755)
     return folder
+
+
+def test_the_judge_is_built_from_the_release_that_we_say_we_speak() -> None:
+    pinned = (Path(__file__).parents[3] / "tools" / "kube" / "go.mod").read_text()
+    assert re.findall(r"k8s\.io/kubernetes (\S+)", pinned) == [KUBERNETES]
+    assert VERSION == KUBERNETES
 
 
 @pytest.fixture

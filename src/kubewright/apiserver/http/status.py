@@ -14,9 +14,7 @@ import orjson
 
 from kubewright import __version__
 from kubewright.wire.http import Response
-
-KUBERNETES = (1, 34)
-"""The Kubernetes version whose API we speak, as ``kubectl version`` shows it."""
+from kubewright.wire.release import KUBERNETES
 
 CLIENTS = 100
 """Different programs that are counted apart."""
@@ -88,11 +86,11 @@ def answer(path: str, counts: Counts, refusal: Callable[[], str]) -> Response | 
 
 def version() -> dict[str, str]:
     """The answer of ``/version``."""
-    major, minor = KUBERNETES
+    major, minor, _patch = KUBERNETES.removeprefix("v").split(".")
     return {
-        "major": f"{major}",
-        "minor": f"{minor}",
-        "gitVersion": f"v{major}.{minor}.0+kubewright-{__version__}",
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"{KUBERNETES}+kubewright-{__version__}",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

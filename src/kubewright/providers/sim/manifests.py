@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubewright.providers.sim.vm import SCHEME
+from kubewright.wire.release import KUBERNETES
 
 NAMESPACE = "default"
 SECRET_NAME = "sim-secret"
@@ -51,7 +52,7 @@ def machine_class(
     pace: float = 1.0,
     cpu: str = "2",
     memory: str = "4Gi",
-    kubelet_version: str = "v1.34.0",
+    kubelet_version: str = KUBERNETES,
     more: Mapping[str, Any] | None = None,
 ) -> Object:
     """A MachineClass of the simulated cloud; ``more`` adds to or replaces its providerSpec's fields."""

@@ -1,6 +1,6 @@
 """What a hollow kubelet writes: its Node, its conditions, its Lease. Pure.
 
-Source    the shapes are those that kubelets of Kubernetes 1.34 send; ``kubectl get nodes -o wide``
+Source    the shapes are those that kubelets of Kubernetes 1.34 and later send; ``kubectl get nodes -o wide``
           and ``kubectl describe node`` find every field that they print.
 """
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from kubewright.driver.errors import Code, InvalidArgument
+from kubewright.wire.release import KUBERNETES
 
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
@@ -98,7 +99,7 @@ class SimSpec(_Part, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     taints: tuple[TaintSpec, ...] = ()
-    kubelet_version: Annotated[str, Meta(min_length=1)] = "v1.34.0"
+    kubelet_version: Annotated[str, Meta(min_length=1)] = KUBERNETES
     architecture: Literal["amd64", "arm64"] = "amd64"
     faults: tuple[Fault, ...] = ()
     fate: Fate = Fate()

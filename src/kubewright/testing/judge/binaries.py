@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
+from kubewright.wire.release import KUBERNETES
 
-VERSION = "v1.36.3"
-"""The Kubernetes release that ``make kube`` builds; pinned in tools/kube/go.mod as well."""
+VERSION = KUBERNETES
+"""The release that ``make kube`` builds; pinned in tools/kube/go.mod as well."""
 
 OLDEST = (1, 34)
 """The oldest release we accept as a judge: the oldest that is still supported upstream."""
