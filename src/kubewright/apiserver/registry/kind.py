@@ -118,6 +118,8 @@ class ServedKind:
     ``stored_as``     the resource under whose place the objects are stored when it is another one, and
                   ``to_stored``/``from_stored`` between the shapes: events.k8s.io Events are core
                   Events written differently. All versions of one CRD share a place without this.
+    ``by_kubelet``    subresources that a kubelet would answer: here there is none to ask, and the
+                      refusal says so. Discovery does not show them.
     ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
     """
 
@@ -134,6 +136,7 @@ class ServedKind:
     has_status: bool = False
     scale: Scale | None = None
     subresources: frozenset[str] = frozenset()
+    by_kubelet: frozenset[str] = frozenset()
     strategic: bool = False
     custom: bool = False
     strict_names: str = "dns-subdomain"

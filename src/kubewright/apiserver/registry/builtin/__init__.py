@@ -4,23 +4,19 @@ Map.    kinds       the table: names, scope, subresources
         columns     what ``kubectl get`` prints; ``cells`` and ``pod_cells`` compute it
         prepare     what the server fills in on create and update
         check       rules beyond the schema: immutable fields, cross-field rules
+        advice      what a person should hear about an object that is accepted all the same
         selectable  the values that field selectors may ask for
         events      core Events and events.k8s.io Events: the same objects in two shapes
 """
 
-from kubewright.apiserver.registry import custom
-from kubewright.apiserver.registry.builtin import check, columns, events, prepare, selectable
+from kubewright.apiserver.registry.builtin import advice, check, columns, events, prepare, selectable
 from kubewright.apiserver.registry.builtin.kinds import Row, rows
-from kubewright.apiserver.registry.kind import Catalog, Object, Scale, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.wire.gvk import Resource
 
 _ALL_VERBS = frozenset(("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"))
 _SCALE = Scale("spec.replicas", "status.replicas", "status.selector")
-
-
-def _no_words(_new: Object, _old: Object | None) -> list[str]:
-    return []
 
 
 def builtin_catalog() -> Catalog:
@@ -47,12 +43,13 @@ def served(row: Row) -> ServedKind:
         has_status=row.status,
         scale=_SCALE if row.scale else None,
         subresources=frozenset(row.subresources),
+        by_kubelet=frozenset(row.by_kubelet),
         strategic=True,
         strict_names=row.names,
         has_generation=row.generation,
         prepare=prepare.of(row.definition),
         check=check.of(row.definition),
-        warn=custom.news if row.kind == "CustomResourceDefinition" else _no_words,
+        warn=advice.of(row.definition),
         fields=selectable.of(row.definition),
         grace_seconds=prepare.grace_seconds if row.kind == "Pod" else None,
         **mirrored,

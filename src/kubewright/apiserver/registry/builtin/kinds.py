@@ -23,6 +23,7 @@ class Row:
     scale: bool = False
     generation: bool = False
     subresources: tuple[str, ...] = ()
+    by_kubelet: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
     names: str = "dns-subdomain"
@@ -53,7 +54,8 @@ ROWS: tuple[Row, ...] = (
     Row("core.v1.PersistentVolume", "persistentvolumes", ("pv",), namespaced=False, status=True),
     Row(
         "core.v1.Pod", "pods", ("po",), status=True, generation=True,
-        subresources=("binding", "eviction"), categories=_ALL,
+        subresources=("binding", "eviction", "log"), categories=_ALL,
+        by_kubelet=("attach", "ephemeralcontainers", "exec", "portforward"),
     ),
     Row("core.v1.Secret", "secrets"),
     Row("core.v1.ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",)),
