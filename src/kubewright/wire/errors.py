@@ -138,7 +138,7 @@ def to_status(error: ApiError) -> dict[str, Any]:
         "status": "Failure",
         "message": error.message,
         "reason": error.reason,
-        **({"details": details} if details else {}),
+        "details": details,  # always: kubectl looks into it without asking whether it is there
         "code": error.code,
     }
 

@@ -1,4 +1,5 @@
-"""Whatever a client sends, it is the client's answer that comes back: never a 500, never an exception."""
+"""Whatever a client sends, it is the client's answer that comes back: never a 500, never an exception,
+and never a refusal without ``details``, into which clients look without asking whether they are there."""
 
 import json
 from typing import Any
@@ -33,6 +34,9 @@ PATHS = st.sampled_from(
         f"{BASE}/pods/a/status",
         f"{BASE}/pods/a/eviction",
         f"{BASE}/pods/a/binding",
+        f"{BASE}/pods/a/log",
+        f"{BASE}/pods/a/ephemeralcontainers",
+        f"{BASE}/pods/a/nothing",
         f"{BASE}/serviceaccounts/default/token",
         f"{BASE}/events",
         "/apis/apps/v1/namespaces/default/deployments",
@@ -172,6 +176,8 @@ async def test_no_request_makes_an_internal_error(requests: list[Request]) -> No
         for request in requests:
             answer = await server.handle(request)
             assert answer.status != 500, f"{request}: {answer.body[:300]!r}"
+            if answer.status >= 400 and answer.content_type == JSON:
+                assert "details" in json.loads(answer.body), f"{request}: {answer.body[:300]!r}"
             if answer.stream is not None:
                 await answer.stream.aclose()
     finally:

@@ -205,8 +205,8 @@ def _refuse_upgrade(headers: Mapping[str, str]) -> None:
     wanted = headers.get("upgrade", "")
     if wanted and "upgrade" in headers.get("connection", "").lower() and wanted.lower() != "h2c":
         raise ApiError(
-            f"this server does not upgrade connections (to {wanted[:64]}): "
-            "there is no exec, attach, port-forward or watch by websocket",
+            f"this server does not upgrade connections (to {wanted[:64]}): there is no watch by websocket, "
+            "and no exec, attach, port-forward or cp, as no containers run behind its pods",
             code=501,
             reason="NotImplemented",
         )

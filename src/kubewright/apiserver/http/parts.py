@@ -24,6 +24,9 @@ from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response
 
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+_NOT_PRINTED = b"kubewright: no containers run behind the pods of this server, so this one prints nothing\n"
+"""The log of every pod. No error: kubectl follows a log for as long as it gets one."""
+
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
@@ -38,7 +41,7 @@ class Parts:
 
     def serves(self, target: Target, part: str) -> bool:
         if part:
-            return part in ("scale", "eviction", "binding", "token")
+            return part in ("scale", "eviction", "binding", "token", "log") or part in target.kind.by_kubelet
         return target.kind.resource.kind in reviews.REVIEWS and not target.kind.custom
 
     async def serve(self, request: Request, target: Target, verb: str, part: str) -> Response:
@@ -49,6 +52,12 @@ class Parts:
         """
         if part == "scale":
             return await self._scale(request, target, verb)
+        if part in target.kind.by_kubelet:
+            self._there(target)
+            raise refusals.no_kubelet(target.kind.resource, target.name, part)
+        if part == "log" and verb == "get":
+            self._there(target)
+            return Response(200, _NOT_PRINTED, "text/plain; charset=utf-8")
         if verb != "create" or (part and not target.namespace):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         match part:

@@ -152,7 +152,7 @@ class Resources:
 
 def _parts_of(kind: ServedKind) -> frozenset[str]:
     found = {"status"} if kind.has_status else set()
-    return kind.subresources | found | ({"scale"} if kind.scale else set())
+    return kind.subresources | kind.by_kubelet | found | ({"scale"} if kind.scale else set())
 
 
 def _deleted(target: Target, uid: str) -> Object:

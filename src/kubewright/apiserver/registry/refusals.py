@@ -65,6 +65,13 @@ def not_allowed(resource: Resource, verb: str) -> MethodNotAllowed:
     return MethodNotAllowed(message, details=_about(resource, ""))
 
 
+def no_kubelet(resource: Resource, name: str, part: str) -> ApiError:
+    """What only the kubelet of a pod's node knows. 501 as for other things that this server has not,
+    so that a client tells it from a pod that is missing."""
+    said = f'{resource} "{name}" has no {part}: no containers run behind the pods of this server'
+    return ApiError(said, code=501, reason="NotImplemented", details=_about(resource, name))
+
+
 def invalid(resource: Resource, name: str, causes: Sequence[Cause], message: str = "") -> Invalid:
     """422 with every cause; the message joins them as kube-apiserver does."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
