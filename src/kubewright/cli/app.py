@@ -10,7 +10,7 @@ import typer
 from kubewright import __version__
 from kubewright.base.errors import KubewrightError
 from kubewright.cli import run_words
-from kubewright.cli.words import DATA_DIR, DataDir, path_of
+from kubewright.cli.words import DATA_DIR, DataDir, duration, path_of
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C in a command that was not finished, as shells have it."""
@@ -58,6 +58,28 @@ def up(
 
     _logging(log_level)
     command(Place(data_dir, port, kubeconfig))
+
+
+@app.command()
+def down(
+    data_dir: DataDir = DATA_DIR,
+    timeout: Annotated[str, typer.Option(help="How long to wait for its end.", metavar="DURATION")] = "30s",
+) -> None:
+    """End the `up` that serves a data folder. Its data are kept."""
+    from kubewright.cli.down import down as command
+
+    print(command(data_dir, duration("--timeout", timeout)))
+
+
+@app.command()
+def status(data_dir: DataDir = DATA_DIR) -> None:
+    """Show whether `up` serves a data folder, where, and what is in it."""
+    from kubewright.cli.standing import status as command
+
+    _logging("error")
+    page, code = command(data_dir)
+    print(page)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -6,10 +6,10 @@ from datetime import timedelta
 from ipaddress import ip_address
 
 from kubewright.base.clock import SystemClock
-from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.run_words import RunWords
 from kubewright.cli.signals import run_until_signal
+from kubewright.cli.words import duration as typed_duration
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
 from kubewright.kube import config
@@ -87,7 +87,4 @@ def duration(words: RunWords, name: str) -> timedelta:
     Raises:
         InvalidInput: it is none.
     """
-    try:
-        return parse_duration(getattr(words, name))
-    except ValueError as error:
-        raise InvalidInput(f"--{name.replace('_', '-')}: {error}") from None
+    return typed_duration(f"--{name.replace('_', '-')}", getattr(words, name))

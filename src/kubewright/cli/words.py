@@ -1,11 +1,13 @@
 """Words of the command line that several commands take, read and refused alike."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 
 
@@ -31,3 +33,15 @@ DataDir = Annotated[
 
 DATA_DIR = Path(".kubewright")
 """Where everything is kept when no folder is named."""
+
+
+def duration(switch: str, text: str) -> timedelta:
+    """A switch's duration, as Go writes them.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"{switch}: {error}") from None

@@ -9,6 +9,7 @@ Files        ``options``    what a person may choose, checked
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, and whether it is still there
              ``address``    the port that stays with the data
+             ``standing``   a data folder seen from outside, and how its server is ended
              ``cluster``    ``run``: the controllers against real API servers
 Called by    ``cli`` and ``testing``.
 """

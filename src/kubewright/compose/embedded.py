@@ -31,7 +31,7 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose import address
-from kubewright.compose.folder import Presence, private_folder
+from kubewright.compose.folder import PKI_FOLDER, SERVER_FOLDER, Presence, private_folder
 from kubewright.compose.kit import Kit, close, machine_kit
 from kubewright.compose.options import Election, Options, Place
 from kubewright.driver import registry
@@ -45,10 +45,6 @@ from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
-
-SERVER_FOLDER = "server"
-PKI_FOLDER = "pki"
-"""Where the API server keeps its files, and its keys, in the data folder."""
 
 IDENTITY = "kubewright-up"
 """Who holds the Lease here."""

@@ -10,6 +10,10 @@ from pathlib import Path
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 
+SERVER_FOLDER = "server"
+PKI_FOLDER = "pki"
+"""Where the API server keeps its files, and its keys, in the data folder."""
+
 LOOK_SECONDS = 1.0
 """Between two looks at the files of a running server: so much acknowledged work is lost at most."""
 

@@ -79,7 +79,15 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
     assert typed(flag) == 0
     page = capsys.readouterr().out
     commands = [line for line in page.partition("Commands:\n")[2].splitlines() if line.strip()]
-    assert [line.split()[0] for line in commands] == ["up", "demo", "run", "crds", "version"]
+    assert [line.split()[0] for line in commands] == [
+        "up",
+        "down",
+        "status",
+        "demo",
+        "run",
+        "crds",
+        "version",
+    ]
     assert not any(line.endswith("...") for line in commands)
 
 

@@ -159,7 +159,7 @@ def _row(change: Change) -> Row:
 
 def _locked(folder: Path) -> FileLock:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return FileLock(folder / LOCK_FILE)
     except Held as held:
         raise InvalidInput(

@@ -8,6 +8,7 @@ from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.cli.states import ready, state
 
 TERMINATING = Phase.TERMINATING.value
 PENDING = Phase.PENDING.value
@@ -62,15 +63,4 @@ def view(machines: Sequence[Machine], nodes: Sequence[Node], vms: int) -> View:
         )
         for machine in sorted(machines, key=lambda machine: machine.metadata.name)
     )
-    return View(rows, sum(map(_ready, nodes)), len(nodes), vms)
-
-
-def state(machine: Machine) -> str:
-    """The phase, or what kubectl shows if this lasts: a state that passes quickly is not written down."""
-    if machine.metadata.deleting:
-        return TERMINATING
-    return machine.status.current_status.phase or PENDING
-
-
-def _ready(node: Node) -> bool:
-    return any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
+    return View(rows, sum(map(ready, nodes)), len(nodes), vms)

@@ -1,0 +1,70 @@
+"""``kubewright status``: whether a data folder is served, where, and what is in it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from kubewright.apiserver.registry.builtin.ages import human
+from kubewright.base.clock import SystemClock, rfc3339
+from kubewright.cli.states import ready, state
+from kubewright.compose.standing import Standing, standing
+
+RUNNING, UNWELL, STOPPED = 0, 1, 3
+"""Exit statuses; 3 is what service managers answer for a program that does not run."""
+
+
+def status(data_dir: Path) -> tuple[str, int]:
+    """The page, and the exit status.
+
+    Raises:
+        InvalidInput: there is no such folder, or a file in it cannot be read.
+    """
+    clock = SystemClock()
+    found = asyncio.run(standing(data_dir, clock))
+    return page(found, clock.now()), exit_status(found)
+
+
+def exit_status(found: Standing) -> int:
+    """Whether it runs, and is well."""
+    if found.pid is None:
+        return STOPPED
+    return UNWELL if found.trouble else RUNNING
+
+
+def page(found: Standing, now: datetime) -> str:
+    """What a person reads: one sentence, then one line per fact."""
+    facts = {"data folder": str(found.data_dir.absolute())}
+    if found.address is not None:
+        facts["url"] = found.address.url
+        facts["kubeconfig"] = found.address.kubeconfig
+    if found.pid is not None:
+        facts["health"] = found.trouble or "ok"
+    facts["machines"] = counted(state(machine) for machine in found.machines)
+    facts["nodes"] = counted("Ready" if ready(node) else "NotReady" for node in found.nodes)
+    lines = [f"  {name + ':':<13}{fact}" for name, fact in facts.items()]
+    return "\n".join([_sentence(found, now), *lines])
+
+
+def counted(words: Iterable[str]) -> str:
+    """``3 (2 Running, 1 Pending)``, the most frequent word first."""
+    counts = Counter(words)
+    told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=_most_first))
+    return f"{counts.total()} ({told})" if told else "none"
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
+
+
+def _sentence(found: Standing, now: datetime) -> str:
+    since = None if found.address is None else found.address.since
+    when = "" if since is None else f" since {rfc3339(since)} ({human(now - since)} ago)"
+    if found.pid is None:
+        last = (
+            "" if since is None else f"; it was started last at {rfc3339(since)} ({human(now - since)} ago)"
+        )
+        return f"kubewright is not running{last}"
+    process = f"process {found.pid}" if found.pid else "in a process that cannot be seen from here"
+    return f"kubewright is running{when}, {process}"

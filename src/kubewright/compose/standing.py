@@ -1,0 +1,146 @@
+"""A data folder seen from outside: who serves it, where, what is in it; and how its server is asked to end.
+
+Theory.      The folder's lock says whether a process serves it, and which. What is in it is read from
+             its file, the same way whether or not a server runs; whether the server is well only it
+             can say, so it is asked.
+Invariants.  Nothing in the folder is changed, and nothing but the process that holds its lock is ever
+             signalled: its id is taken from the lock, and asked for again before the signal is sent.
+Called by    ``cli.standing`` and ``cli.down``.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.api.core import NODE, Node
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.apiserver.http.kubeconfig import NAME
+from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE, peek
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.locks import holder
+from kubewright.compose.address import Address, recall
+from kubewright.compose.folder import SERVER_FOLDER
+from kubewright.kube import config
+from kubewright.kube.client import Client
+from kubewright.kube.sockets import Settings
+
+ANSWER_SECONDS = 5.0
+"""How long a server on this machine may take to say that it is well."""
+
+POLL_SECONDS = 0.05
+"""Between two looks whether a process has let go of the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a folder. ``pid`` is None while nothing serves it, 0 for a process out of our sight.
+
+    ``trouble`` is why the server is not well; empty when it is, and when none runs.
+    """
+
+    data_dir: Path
+    pid: int | None
+    address: Address | None
+    machines: Sequence[Machine]
+    nodes: Sequence[Node]
+    trouble: str = ""
+
+
+async def standing(data_dir: Path, clock: Clock) -> Standing:
+    """Look at a folder.
+
+    Raises:
+        InvalidInput: there is no such data folder, or a file in it cannot be read.
+    """
+    pid, address = serving(data_dir), recall(data_dir)
+    machines: list[Machine] = []
+    nodes: list[Node] = []
+    server = data_dir / SERVER_FOLDER
+    if (server / DATA_FILE).exists():
+        for resource, _, _, data in peek(server, [str(MACHINE.resource), str(NODE.resource)]):
+            if resource == str(NODE.resource):
+                nodes.append(NODE.decode(data))
+            else:
+                machines.append(MACHINE.decode(data))
+    trouble = "" if pid is None else await _trouble(address, clock)
+    return Standing(data_dir, pid, address, machines, nodes, trouble)
+
+
+def serving(data_dir: Path) -> int | None:
+    """The process that serves a folder: None for none, 0 for one that cannot be seen from here.
+
+    Raises:
+        InvalidInput: there is no such data folder, or it cannot be looked into.
+    """
+    if not data_dir.is_dir():
+        raise InvalidInput(f"there is no data folder {data_dir}; name another with --data-dir")
+    try:
+        return holder(_lock(data_dir))
+    except OSError as error:
+        raise InvalidInput(f"cannot look into {data_dir}: {error.strerror or error}") from None
+
+
+async def end(data_dir: Path, pid: int, clock: Clock, seconds: float) -> bool:
+    """Ask the process that serves a folder to end; whether it let go of the folder within ``seconds``.
+
+    Raises:
+        InvalidInput: the process is not ours to end.
+    """
+    _terminate(data_dir, pid)
+    deadline = clock.monotonic() + seconds
+    while serving(data_dir) == pid:
+        if clock.monotonic() >= deadline:
+            return False
+        await clock.sleep(POLL_SECONDS)
+    return True
+
+
+def _terminate(data_dir: Path, pid: int) -> None:
+    """SIGTERM to the holder of the lock. Where the system has handles on processes, the id cannot have
+    passed to another process between the look and the signal."""
+    with suppress(ProcessLookupError):
+        try:
+            if not hasattr(os, "pidfd_open"):
+                if serving(data_dir) == pid:
+                    os.kill(pid, signal.SIGTERM)
+                return
+            process = os.pidfd_open(pid)
+            try:
+                if serving(data_dir) == pid:
+                    signal.pidfd_send_signal(process, signal.SIGTERM)
+            finally:
+                os.close(process)
+        except PermissionError:
+            raise InvalidInput(
+                f"process {pid}, which serves {data_dir}, belongs to another user; only that user can end it"
+            ) from None
+
+
+async def _trouble(address: Address | None, clock: Clock) -> str:
+    """Why a running server is not well, in its words or ours."""
+    if address is None:
+        return "it is still starting"
+    try:
+        transport = config.load(address.kubeconfig, NAME, clock=clock, settings=Settings(client="plain"))
+    except InvalidInput as error:
+        return str(error)
+    client = Client(transport, clock, name="status")
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            answer = await client.send(client.request("GET", "/readyz"))
+    except TimeoutError:
+        return f"{address.url} did not answer within {ANSWER_SECONDS:g} s"
+    except KubewrightError as error:
+        return str(error)
+    finally:
+        await client.close()
+    return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
+
+
+def _lock(data_dir: Path) -> Path:
+    return data_dir / SERVER_FOLDER / LOCK_FILE
