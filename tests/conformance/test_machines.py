@@ -6,11 +6,14 @@ and ``make test-kube`` (real).
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
+from kubewright.api.core import PDB, POD
 from kubewright.api.machine import names
-from kubewright.api.machine.names import EventReason, Phase
+from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.testing.world import Sight, World
+from kubewright.wire.gvk import Key
 
 NewWorld = Callable[[], AbstractAsyncContextManager[World]]
 
@@ -118,3 +121,69 @@ async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWo
         )
         await world.delete("quota-workers")
         await world.settled(0)
+
+
+async def drained_under(world: World, spec: dict[str, Any], **status: int) -> str:
+    """A machine whose pod a budget keeps is deleted; answers its name. Where nothing else counts the
+    budget's pods, ``status`` says what came of counting them."""
+    await world.deploy("workers", 1)
+    name = (await world.settled(1)).machines[0].metadata.name
+    labels = {"app": world.namespace}
+    body = {
+        "metadata": {"name": world.namespace, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}, **spec},
+    }
+    budget = await world.target.create(PDB, body)
+    await world.run_pod(f"{world.namespace}-web", name, labels=labels)
+    await world.run_pod(f"{world.namespace}-waits", "", labels=labels)
+    await world.clock.sleep(2)
+    counted = {"observedGeneration": budget.metadata.generation, "disruptionsAllowed": 0, **status}
+    key = Key("default", world.namespace)
+    await world.target.patch(PDB, key, {"status": counted}, subresource="status")
+    await world.unmake(name)
+    return name
+
+
+async def told_of_drain(world: World, name: str, state: OperationState) -> str:
+    def told(sight: Sight) -> bool:
+        found = {m.metadata.name: m.status.last_operation for m in sight.machines}
+        return name in found and found[name].state == state and "budget" in found[name].description
+
+    sight = await world.until(told, "the budget is told of", seconds=20)
+    found = {m.metadata.name: m.status.last_operation.description for m in sight.machines}
+    return found[name]
+
+
+async def let_go(world: World, name: str) -> None:
+    """Whatever its pods do, the machine goes, and what the test made with it."""
+    label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
+    await world.client.patch(MACHINE, world.key(name), label)
+    await world.until(lambda s: name not in s.names, "it is gone")
+    await world.target.delete(PDB, Key("default", world.namespace))
+    await world.target.delete(POD, Key("default", f"{world.namespace}-waits"), grace=0)
+
+
+async def test_a_budget_that_holds_a_drain_is_named_with_what_is_missing(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        counts = {"expectedPods": 2, "currentHealthy": 1, "desiredHealthy": 1}
+        name = await drained_under(world, {"minAvailable": 1}, **counts)
+        told = await told_of_drain(world, name, OperationState.PROCESSING)
+        assert f'while evicting pod "default/{world.namespace}-web"' in told
+        assert (
+            f"pod disruption budget default/{world.namespace} allows no eviction now: of its pods "
+            "1 must stay healthy and 1 are, so 1 more must become healthy; pods are deleted by force from 2"
+        ) in told
+        reasons = {event.reason for event in await world.events(name)}
+        assert EventReason.DRAIN_HELD in reasons
+        await let_go(world, name)
+
+
+async def test_a_budget_that_never_yields_fails_a_drain(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        counts = {"expectedPods": 2, "currentHealthy": 1, "desiredHealthy": 2}
+        name = await drained_under(world, {"maxUnavailable": 0}, **counts)
+        told = await told_of_drain(world, name, OperationState.FAILED)
+        assert told.startswith("Drain failed due to - error while evicting pod ")
+        assert f"default/{world.namespace} is misconfigured and requires zero voluntary evictions" in told
+        assert told.endswith("Initiate node drain")
+        await let_go(world, name)

@@ -19,7 +19,7 @@ WRITES = {
     "roll-carefully": 65, "relabel-nodes": 7, "two-pools": 48, "autoscaler": 12, "heal": 21, "vanish": 20, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
-    "trigger-deletion": 16,
+    "trigger-deletion": 16, "delete-against-budget": 16,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""
@@ -112,6 +112,7 @@ WORK: list[tuple[str, Work, float]] = [
     ("people who wish for three machines", Work(machines=3), 12 + 36),
     ("machines that nobody wished for are no excuse", Work(machines=500, wished=4), 12 + 48),
     ("but those that a fault cost are", Work(machines=500, wished=4, struck={"at:freeze": 1}), 12 + 72 + 6),
+    ("pods that stay are asked again", Work(held=20), 12 + 10),
     ("each wish has its price", Work(machines=3, wishes=2), 24 + 36),
     ("a life more lists and watches everything", Work(near=50, lives=2), 12 + 125),
     ("in both clusters", Work(near=50, far=40, apart=True, lives=2), 12 + 205),

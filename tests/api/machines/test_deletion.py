@@ -1,14 +1,16 @@
 """Machines that go: their pods, volumes, VMs and nodes, in order, whatever stands in the way."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kubewright.api.core import NODE, PDB, POD, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
+from kubewright.api.machine.names import EventReason, OperationState, Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
+from kubewright.base.clock import rfc3339
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.kube.client import Client
@@ -131,6 +133,77 @@ async def test_too_many_refusals_end_in_a_deletion() -> None:
         await world.unmake("m1")
         await gone(world, within=60)
         assert await pods(world) == set()
+
+
+async def bodies(world: World, reason: str) -> list[str]:
+    """What the events with this reason on m1 say."""
+    return [event.message for event in await world.events("m1") if event.reason == reason]
+
+
+async def test_a_budget_that_never_yields_is_named_at_once_and_once() -> None:
+    async with embedded_world(impatient(drain_timeout=600)) as world:
+        await one_machine(world)
+        await guard(world)
+        await world.unmake("m1")
+        began = (await world.machine("m1")).metadata.deletion_timestamp
+        assert began is not None
+        await world.clock.sleep(5)
+        told = (await world.machine("m1")).status.last_operation
+        assert told.state == OperationState.FAILED
+        assert told.description == (
+            'Drain failed due to - error while evicting pod "default/web": pod disruption budget default/web '
+            "is misconfigured and requires zero voluntary evictions; pods are deleted by force from "
+            f"{rfc3339(began + timedelta(minutes=10))} on. Will retry in next sync. Initiate node drain"
+        )
+        version = (await world.machine("m1")).metadata.resource_version
+        await world.clock.sleep(240)
+        assert len(await bodies(world, EventReason.FAILED_DRAIN)) == 1
+        assert (await world.machine("m1")).metadata.resource_version == version
+        await gone(world, within=400)
+
+
+async def test_two_budgets_on_one_pod_are_both_named() -> None:
+    async with embedded_world(impatient(drain_timeout=600)) as world:
+        await one_machine(world)
+        await guard(world)
+        other = {"metadata": {"name": "other", "namespace": "default"}, "spec": NO_DISRUPTION}
+        await world.target.create(PDB, other)
+        await world.unmake("m1")
+        await world.clock.sleep(5)
+        told = (await world.machine("m1")).status.last_operation
+        assert told.state == OperationState.FAILED
+        assert "(default/other, default/web)" in told.description
+        await world.target.delete(PDB, Key("default", "other"))
+        await world.target.delete(PDB, Key("default", "web"))
+        await gone(world)
+
+
+async def test_a_failed_drain_is_told_on_set_and_deployment() -> None:
+    async with embedded_world(impatient()) as world:
+        await world.deploy("workers", 1)
+        name = (await world.settled(1)).machines[0].metadata.name
+        await guard(world, name)
+        await world.unmake(name)
+        await world.clock.sleep(10)
+        deployment = await world.client.get(MACHINE_DEPLOYMENT, world.key("workers"))
+        assert [each.name for each in deployment.status.failed_machines] == [name]
+        assert "default/web" in deployment.status.failed_machines[0].last_operation.description
+
+
+async def test_a_pod_that_does_not_end_in_its_grace_is_told() -> None:
+    async with embedded_world(impatient()) as world:
+        await one_machine(world)
+        held = {"metadata": {"finalizers": ["example.com/held"]}}
+        await world.run_pod("web", "m1", terminationGracePeriodSeconds=5)
+        await world.target.patch(POD, Key("default", "web"), held)
+        await world.unmake("m1")
+        await world.clock.sleep(60)
+        told = (await world.machine("m1")).status.last_operation
+        assert told.state == OperationState.FAILED
+        expected = 'timeout expired while waiting for pod "default/web" terminating scheduled on node m1'
+        assert expected in told.description
+        await world.target.patch(POD, Key("default", "web"), {"metadata": {"finalizers": None}})
+        await gone(world)
 
 
 async def attach(world: World) -> None:

@@ -8,13 +8,14 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
+from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.machines.machine.calls import VmSeen
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.steps import Verb
+from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import (
     ABSENT,
@@ -292,3 +293,58 @@ def test_decision(case: Case) -> None:
 def test_the_same_picture_gives_the_same_plan() -> None:
     of = seen(DYING, node(cordoned=True), drain=BUSY)
     assert decide(of, NOW) == decide(of, NOW)
+
+
+SOFT = Obstacle("budget x allows no eviction now", topic="x")
+FIRM = Obstacle("budget y never yields", firm=True, topic="y")
+FORCE_AT = NOW + minutes(90)
+
+
+def held_by(*obstacles: Obstacle) -> DrainPlan:
+    held = tuple(Held(obstacle, ("default/web",)) for obstacle in obstacles)
+    return replace(BUSY, evict=(), waiting=(POD,), held=held, force_at=FORCE_AT)
+
+
+OLD = machine("Running", deleted=minutes(30))
+HELD = [
+    (
+        "a budget that may yield is waited for",
+        held_by(SOFT),
+        OperationState.PROCESSING,
+        'Drain waits: error while evicting pod "default/web": budget x allows no eviction now; '
+        "pods are deleted by force from 2030-01-01T13:30:00Z on",
+        "DrainHeld",
+    ),
+    (
+        "one that never yields is a failure",
+        held_by(FIRM),
+        OperationState.FAILED,
+        'Drain failed due to - error while evicting pod "default/web": budget y never yields; '
+        "pods are deleted by force from 2030-01-01T13:30:00Z on. Will retry in next sync",
+        "FailedDrain",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("drain", "state", "text", "reason"), [case[1:] for case in HELD], ids=[case[0] for case in HELD]
+)
+def test_a_drain_that_is_held(drain: DrainPlan, state: OperationState, text: str, reason: str) -> None:
+    plan = decide(seen(OLD, node(cordoned=True), drain=drain), NOW)
+    assert plan.report is not None
+    assert (plan.report.state, plan.report.description) == (state, f"{text}. Initiate node drain")
+    assert plan.warning == (reason, text)
+    assert plan.topics == drain.topics
+
+
+def test_a_drain_that_is_held_for_a_moment_is_no_news() -> None:
+    plan = decide(seen(DYING, node(cordoned=True), drain=held_by(FIRM)), NOW)
+    assert plan.report is None
+    assert plan.warning is None
+
+
+def test_a_drain_that_goes_on_warns_of_nothing() -> None:
+    plan = decide(seen(OLD, node(cordoned=True), drain=BUSY), NOW)
+    assert plan.report is not None
+    assert plan.report.state is OperationState.PROCESSING
+    assert plan.warning is None

@@ -1,5 +1,6 @@
 """What a machine's status says: written when there is news, left alone when there is none."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -61,6 +62,13 @@ def test_words_that_differ(ago: timedelta, written: bool) -> None:
         None, REFUSED.type, REFUSED.state, "no (request 2)", REFUSED.error_code
     )  # fmt: skip
     assert (machine_status(seen(status), report, NOW) != status) is written
+
+
+def test_words_that_change_only_with_the_matter_are_soon_written() -> None:
+    for ago, written in ((9, False), (11, True)):
+        report = replace(REFUSED, description="another budget", exact=True)
+        status = failed(timedelta(seconds=ago))
+        assert (machine_status(seen(status), report, NOW) != status) is written
 
 
 def test_a_new_phase_starts_its_clock() -> None:

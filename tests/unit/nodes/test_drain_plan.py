@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.core import POD, NodeCondition
+from kubewright.nodes.drain.obstacles import Obstacle
 from kubewright.nodes.drain.plan import BATCH, POLL, RETRY, DrainPlan, Try
 from kubewright.nodes.drain.plan import plan as plan_drain
 
@@ -98,6 +99,50 @@ class TestAsking:
             "1 leaving later than their grace allows, 1 refused to be tried again"
         )
         assert drain().because == "no pods are left"
+
+
+def held(name, why, *, times=1, first=timedelta()):
+    return {f"uid-{name}": Try(times, T0, first=T0 + first, why=why)}
+
+
+SOFT = Obstacle("budget x is exhausted", topic="x")
+FIRM = Obstacle("budget y never yields", firm=True, topic="y")
+
+
+class TestHeld:
+    def test_who_holds_whom_is_told_until_it_leaves(self):
+        tries = held("a", SOFT) | held("b", SOFT)
+        plan = drain(pod("a"), pod("b"), pod("c"), tries=tries)
+        assert plan.obstacles == 'error while evicting pod "default/a", "default/b": budget x is exhausted'
+        assert not plan.failed
+        assert drain(pod("a"), tries=tries, at=RETRY).obstacles  # asked again in this pass: not free yet
+        assert not drain(pod("a", leaving=T0), pod("c"), tries=tries).obstacles
+
+    def test_what_never_yields_is_a_failure_and_told_first(self):
+        plan = drain(pod("a"), pod("b"), tries=held("a", SOFT) | held("b", FIRM))
+        assert plan.failed
+        assert plan.obstacles.startswith('error while evicting pod "default/b": budget y never yields; ')
+        assert plan.topics == {"x", "y"}
+
+    def test_a_pod_that_does_not_end_is_a_failure(self):
+        plan = drain(pod("a", leaving=T0), at=timedelta(seconds=31))
+        assert plan.failed
+        assert 'timeout expired while waiting for pod "default/a" terminating' in plan.obstacles
+        assert not drain(pod("a", leaving=T0), at=timedelta(seconds=30)).failed
+
+    def test_force_begins_with_the_drains_timeout(self):
+        assert drain(pod("a"), tries=held("a", SOFT)).force_at == T0 + 2 * HOUR
+
+    def test_or_when_the_first_pod_has_refused_too_often(self):
+        tries = held("a", SOFT, times=2, first=HOUR) | held("b", SOFT, first=timedelta(minutes=1))
+        assert drain(pod("a"), pod("b"), tries=tries, max_retries=3).force_at == T0 + timedelta(minutes=2)
+
+    def test_without_obstacles_there_is_nothing_to_tell(self):
+        plan = drain(pod("a"), pod("b", leaving=T0))
+        assert (plan.obstacles, plan.force_at, plan.topics) == ("", None, frozenset())
+
+    def test_who_is_forced_is_held_by_nobody(self):
+        assert not drain(pod("a"), tries=held("a", FIRM), force=True).obstacles
 
 
 class TestClaims:

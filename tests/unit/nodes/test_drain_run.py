@@ -1,7 +1,7 @@
 """One pass of a drain against a server that says yes, no, or nothing."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,7 +11,15 @@ from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.nodes.drain.plan import DrainPlan, Try
 from kubewright.nodes.drain.run import run
-from kubewright.wire.errors import Conflict, NotFound, ServerError, TooManyRequests, to_status
+from kubewright.wire.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    to_status,
+)
 from kubewright.wire.http import Request, Response
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -23,14 +31,20 @@ def pod(name):
 
 
 class Server:
-    """Answers for each pod what the test says; remembers who was asked to do what."""
+    """Answers for each pod what the test says; remembers who was asked to do what. It has ``budgets``."""
 
-    def __init__(self, **answers):
+    def __init__(self, budgets=(), **answers):
         self.answers = answers
         self.asked = []
+        self.budgets = budgets
 
     async def handle(self, request: Request) -> Response:
         parts = request.path.split("/")
+        if parts[-1] == "poddisruptionbudgets":
+            if isinstance(self.budgets, ApiError):
+                return Response(self.budgets.code, json.dumps(to_status(self.budgets)).encode())
+            listed = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": self.budgets}
+            return Response(200, json.dumps({**listed, "metadata": {"resourceVersion": "1"}}).encode())
         name, verb = (parts[-2], "evict") if parts[-1] == "eviction" else (parts[-1], "delete")
         self.asked.append((verb, name, json.loads(request.body)))
         if error := self.answers.get(name):
@@ -89,3 +103,33 @@ async def test_a_forced_deletion_that_fails_is_noted_as_such(passed):
     plan = DrainPlan(delete=(pod("a"),), forced=True)
     outcome = await passed(plan, Server(a=Conflict("held")))
     assert outcome.tries["uid-a"].forced
+
+
+NEVER = {
+    "metadata": {"name": "web", "namespace": "default", "generation": 1},
+    "spec": {"selector": {}, "maxUnavailable": 0},
+}
+CAUSE = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 1 healthy pods and has 1"}
+REFUSED = TooManyRequests("Cannot evict pod.", details={"causes": [CAUSE]})
+
+
+async def test_a_refusal_is_explained_by_the_budget_behind_it(passed):
+    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server([NEVER], a=REFUSED))
+    why = outcome.tries["uid-a"].why
+    assert why.firm
+    assert "default/web is misconfigured" in why.why
+    assert outcome.tries["uid-a"].first == NOW
+
+
+async def test_where_budgets_cannot_be_read_the_servers_words_must_do(passed):
+    forbidden = Forbidden("poddisruptionbudgets is forbidden")
+    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(forbidden, a=REFUSED))
+    why = outcome.tries["uid-a"].why
+    assert not why.firm
+    assert why.why == f"Cannot evict pod. {CAUSE['message']}"
+
+
+async def test_the_time_of_the_first_refusal_stays(passed):
+    tries = {"uid-a": Try(1, NOW, first=NOW - timedelta(minutes=1))}
+    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(a=TooManyRequests("no")), tries)
+    assert outcome.tries["uid-a"].first == NOW - timedelta(minutes=1)

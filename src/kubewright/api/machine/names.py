@@ -209,6 +209,8 @@ class EventReason(StrEnum):
     ORPHAN_DELETED = "OrphanDeleted"
     FAILED_ORPHAN_DELETE = "FailedOrphanDelete"
     DELETION_TRIGGERED = "DeletionTriggered"
+    DRAIN_HELD = "DrainHeld"
+    FAILED_DRAIN = "FailedDrain"
 
 
 MACHINE_SET_COMPONENT = "machineset-controller"

@@ -78,7 +78,7 @@ class Actor:
             else:
                 latest = await self._on_machine(seen, step) or latest
         news = await self._report(seen, plan, latest)
-        if plan.warning is not None and (news or plan.report is None):
+        if plan.warning is not None and (news or plan.report is None) and _new_topics(plan, notes):
             self._recorder.event(seen.machine, *plan.warning, warning=True)
         return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
 
@@ -180,7 +180,6 @@ class Actor:
     async def _drain(self, seen: Seen, plan: DrainPlan, notes: Notes) -> None:
         outcome = await drains.run(plan, self._target, now=seen.now, tries=notes.tries)
         notes.tries = outcome.tries
-        notes.refusal = next(iter(outcome.refused.values()), "")
 
     async def _delete_node(self, step: DeleteNode) -> None:
         key = Key("", step.name)
@@ -189,3 +188,10 @@ class Actor:
                 freed = {"metadata": {"uid": step.uid, "finalizers": list(step.finalizers) or None}}
                 await self._target.patch(NODE, key, freed)
             await self._target.delete(NODE, key, uid=step.uid)
+
+
+def _new_topics(plan: Plan, notes: Notes) -> bool:
+    """Whether a warning is about something that was not told yet; one without topics always is."""
+    new = plan.topics - notes.topics
+    notes.topics |= plan.topics
+    return bool(new) or not plan.topics

@@ -15,10 +15,12 @@ Called by    ``decide``.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
+from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import LONG, MEDIUM, SHORT
 from kubewright.machines.machine.creation import record_vm
@@ -38,6 +40,7 @@ from kubewright.machines.machine.steps import (
     Verb,
 )
 from kubewright.nodes import marks
+from kubewright.nodes.drain.plan import DrainPlan
 
 SOONEST, RAREST = timedelta(seconds=1), timedelta(seconds=10)
 """How often the pods of a draining node are looked at: the longer it takes, the rarer."""
@@ -110,14 +113,19 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
     """
     if not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
-    plan, refusal = seen.drain, f" ({seen.refusal})" if seen.refusal else ""
+    plan = seen.drain
     steps: list[Step] = []
     if seen.node is not None and (mark := marks.terminating(seen.node, seen.terminating_reason, now)):
         steps.append(MarkTerminating(mark))
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
-    report = _processing(f"{plan.because}{refusal}. {DRAINING}")
-    return Plan(tuple(steps), _if_lasting(seen, report), min(plan.wake, _patience(seen)), plan.because)
+    report = _if_lasting(seen, _drain_report(plan))
+    wake = min(plan.wake, _patience(seen))
+    if report is None or not plan.obstacles:
+        return Plan(tuple(steps), report, wake, plan.because)
+    reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD
+    warning = (reason.value, report.description.removesuffix(f". {DRAINING}"))
+    return Plan(tuple(steps), report, wake, f"{plan.because} ({plan.obstacles})", warning, plan.topics)
 
 
 def release_volumes(seen: Seen, now: datetime) -> Plan | None:
@@ -171,6 +179,20 @@ def release(seen: Seen, _now: datetime) -> Plan | None:
         ("VMLeftBehind", f"VM {vm} was not deleted: {seen.problem}") if vm and not seen.vm.deleted else None
     )
     return Plan((*token, Release()), because="nothing of it exists any more", warning=left)
+
+
+def _drain_report(plan: DrainPlan) -> Report:
+    """What is told of a drain. Upstream calls it failed when waiting will not help, and tries again all
+    the same (mcm.md §5.4, §5.7)."""
+    if not plan.obstacles:
+        return _processing(f"{plan.because}. {DRAINING}")
+    force = f"pods are deleted by force from {rfc3339(plan.force_at)} on" if plan.force_at else ""
+    why = "; ".join(part for part in (plan.obstacles, force) if part)
+    if plan.failed:
+        report = _failed(f"Drain failed due to - {why}. Will retry in next sync. {DRAINING}")
+        return replace(report, exact=True)
+    leaving = f"{plan.leaving} pods are leaving; " if plan.leaving else ""
+    return _processing(f"Drain waits: {leaving}{why}. {DRAINING}")
 
 
 Deciding = Callable[[Seen, datetime], Plan | None]

@@ -48,8 +48,8 @@ class Notes:
     drained_since: datetime | None = None
     tries: drains.Tries = field(default_factory=dict)
     """What came of asking its pods to leave."""
-    refusal: str = ""
-    """Why one of them stays, in the server's words."""
+    topics: frozenset[str] = frozenset()
+    """What of the drain's troubles events have told of."""
     node_unseen: str | None = None
     """The VM whose node was looked for live before its end, and not found."""
     node_gone: str | None = None
@@ -207,7 +207,6 @@ class Looker:
         return replace(
             seen,
             drain=drain,
-            refusal=notes.refusal,
             drained_since=notes.drained_since,
             attachments=self._caches.attached(node),
         )

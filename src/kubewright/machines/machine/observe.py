@@ -41,7 +41,6 @@ class Seen:
     ``usurped``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation that nobody answered may still bring a VM
     ``drain``        what the node's pods ask for; None when they were not looked at
-    ``refusal``      why a pod stays, in the server's words
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node that nobody is deleting
     ``replacing``    how many other machines of the deployment are being replaced
@@ -65,7 +64,6 @@ class Seen:
     usurped: bool = False
     doubt_until: datetime | None = None
     drain: DrainPlan | None = None
-    refusal: str = ""
     drained_since: datetime | None = None
     attachments: tuple[str, ...] = ()
     replacing: int = 0

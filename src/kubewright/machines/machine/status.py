@@ -67,7 +67,8 @@ def _operation(last: LastOperation, report: Report, now: datetime) -> LastOperat
 
 def _only_words(last: LastOperation, report: Report, now: datetime) -> bool:
     """Whether a description that differs can wait: it is young, and at the same step of the same thing."""
-    young = last.last_update_time is not None and now - last.last_update_time < REFRESH[report.state]
+    limit = REFRESH[OperationState.PROCESSING if report.exact else report.state]
+    young = last.last_update_time is not None and now - last.last_update_time < limit
     step_known = report.state is OperationState.FAILED or _step(last.description) == _step(report.description)
     return young and step_known
 

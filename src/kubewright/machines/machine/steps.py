@@ -123,6 +123,7 @@ class Report:
     """What the status shall say. ``phase`` None keeps the phase.
 
     ``joining``: of a Pending machine, its VM is whole and its node is waited for (``timeoutActive``).
+    ``exact``: the words change only when the matter does, so that new ones are worth a write.
     """
 
     phase: Phase | None
@@ -131,6 +132,7 @@ class Report:
     description: str
     error_code: str = ""
     joining: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ class Plan:
     """What to do now, what to say, and when to look again at the latest.
 
     ``because`` is one clause for logs. ``warning`` is an event for people, reason and message; it is
-    told when the report is news, or when there is none.
+    told when the report is news, or when there is none. With ``topics`` it is told only when one of
+    them is new: its words may change while the matter does not.
     """
 
     steps: tuple[Step, ...] = ()
@@ -146,6 +149,7 @@ class Plan:
     wake: timedelta | None = None
     because: str = ""
     warning: tuple[str, str] | None = None
+    topics: frozenset[str] = frozenset()
 
     def sooner(self, wake: timedelta | None) -> timedelta | None:
         """The earlier of our wake-up and another."""

@@ -14,18 +14,19 @@ Invariants.  Pods of DaemonSets and mirror pods are left alone: they would only 
              with a PersistentVolumeClaim leave one after another, highest priority first, so
              that volumes are not torn off all at once; all others at the same time. A pod is in
              at most one of ``evict``, ``delete`` and ``waiting``.
-Source       mcm.md §5.1, §5.3, §5.6, §5.7. Budgets that can never yield and volumes that follow
-             their pods are not looked at here yet.
+Source       mcm.md §5.1, §5.3, §5.6, §5.7. Volumes that follow their pods are not looked at here yet.
 Called by    ``machines.machine`` and, through it, ``drain.run``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.api.machine.names import MIRROR_POD_ANNOTATION, NodeConditionType
 from kubewright.base.durations import format_duration
+from kubewright.nodes.drain.obstacles import Held, Obstacle, group, told
 
 RETRY = timedelta(seconds=20)
 """How long a refused eviction rests."""
@@ -41,11 +42,16 @@ BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """How often one pod refused, and when it last did; ``forced`` if even its deletion failed."""
+    """How often one pod refused, and when it last did; ``forced`` if even its deletion failed.
+
+    ``first`` and ``why``, when it first refused and what holds it, are for telling only.
+    """
 
     refused: int
     last: datetime
     forced: bool = False
+    first: datetime | None = field(default=None, compare=False)
+    why: Obstacle | None = field(default=None, compare=False)
 
 
 Tries = Mapping[str, Try]
@@ -62,6 +68,9 @@ class DrainPlan:
     ``done``     nothing is left that anybody waits for
     ``forced``   pods are not asked any more
     ``because``  the state in a clause for people
+    ``held``     those who refused to leave, by what holds them
+    ``overdue``  those who are leaving, and should be gone by now
+    ``force_at`` when the first pod is not asked any more; None when none is asked now
     """
 
     evict: tuple[Pod, ...] = ()
@@ -71,6 +80,34 @@ class DrainPlan:
     forced: bool = False
     wake: timedelta = timedelta()
     because: str = ""
+    held: tuple[Held, ...] = ()
+    overdue: tuple[Pod, ...] = ()
+    force_at: datetime | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether waiting alone will not end it: upstream's drain fails then (mcm.md §5.3, §5.4)."""
+        return bool(self.overdue) or any(held.obstacle.firm for held in self.held)
+
+    @property
+    def obstacles(self) -> str:
+        """What keeps pods, firm things first, in a clause; empty if nothing does."""
+        firm = [str(held) for held in self.held if held.obstacle.firm]
+        soft = [str(held) for held in self.held if not held.obstacle.firm]
+        return told([*firm, *map(_timeout, self.overdue), *soft])
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What is news once: each thing that keeps pods, without its counts."""
+        late = (f"{_full(pod)} is overdue" for pod in self.overdue)
+        return frozenset(
+            (*late, *(held.obstacle.topic for held in self.held if held.obstacle.topic)),
+        )
+
+    @property
+    def leaving(self) -> int:
+        """How many pods are on their way, in time."""
+        return sum(pod.metadata.deleting for pod in self.waiting) - len(self.overdue)
 
 
 @dataclass(slots=True)
@@ -116,7 +153,8 @@ def plan(
     for pod in (pod for pod in here if not stateful(pod)):
         _place(pod, draft, tries, now, retries)
     _one_by_one([pod for pod in here if stateful(pod)], draft, tries, now, retries)
-    return _asked(draft, now, deadline=started + timeout)
+    told = _asked(draft, now, deadline=started + timeout)
+    return replace(told, **_obstacles(draft, tries, now, started + timeout, retries))
 
 
 def leaves(pod: Pod) -> bool:
@@ -172,6 +210,21 @@ def _asked(draft: _Draft, now: datetime, deadline: datetime) -> DrainPlan:
     )
 
 
+def _obstacles(
+    draft: _Draft, tries: Tries, now: datetime, deadline: datetime, retries: int
+) -> dict[str, Any]:
+    """What is told of pods that stay: who holds them, who is late, and when nobody is asked any more."""
+    asked = [(pod, tries.get(pod.metadata.uid)) for pod in (*draft.evict, *(pod for pod, _ in draft.resting))]
+    refused = [(pod, tried) for pod, tried in asked if tried is not None and tried.why is not None]
+    ends = [tried.first + retries * RETRY for _, tried in refused if tried.first is not None]
+    overdue = tuple(pod for pod in draft.leaving if _ends(pod) + OVERDUE < now)
+    return {
+        "held": group((pod, tried.why) for pod, tried in refused if tried.why is not None),
+        "overdue": overdue,
+        "force_at": min([deadline, *ends]) if refused or overdue else None,
+    }
+
+
 def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
     """Everything goes now. A pod whose deletion was accepted, or has failed once already, holds up nobody."""
     delete = tuple(pod for pod in pods if not _removed(pod) and not _given_up(pod, tries))
@@ -179,6 +232,16 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
     return DrainPlan(
         delete=delete[:BATCH], done=not delete, forced=True, because=f"{count}, because {reason}"
     )
+
+
+def _timeout(pod: Pod) -> str:
+    """Upstream's words for a pod that does not end (mcm.md §5.3)."""
+    where = f"scheduled on node {pod.spec.node_name}"
+    return f'timeout expired while waiting for pod "{_full(pod)}" terminating {where}'
+
+
+def _full(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
 
 
 def _removed(pod: Pod) -> bool:

@@ -9,15 +9,16 @@ Called by    ``machines.machine.act``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubewright.api.core import POD, Pod
+from kubewright.api.core import PDB, POD, Pod, PodDisruptionBudget
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
+from kubewright.nodes.drain.obstacles import explain
 from kubewright.nodes.drain.plan import DrainPlan, Tries, Try
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 AT_ONCE = 10
@@ -49,41 +50,65 @@ async def run(plan: DrainPlan, client: Client, *, now: datetime, tries: Tries | 
         removed = [(pod, group.create_task(_ask(gate, _delete, client, pod))) for pod in plan.delete]
     done = [(pod, task.result(), False) for pod, task in asked]
     done += [(pod, task.result(), plan.forced) for pod, task in removed]
-    return _outcome(plan, done, tries or {}, now)
+    budgets = await _budgets(client, [(pod, error) for pod, error, _ in done if error is not None])
+    return _outcome(plan, done, tries or {}, budgets, now)
 
 
-def _outcome(plan: DrainPlan, done: Iterable[tuple[Pod, str, bool]], tries: Tries, now: datetime) -> Outcome:
+Done = tuple[Pod, KubewrightError | None, bool]
+"""A pod, why it stays if it does, and whether that was its forced deletion."""
+
+
+def _outcome(
+    plan: DrainPlan, done: Iterable[Done], tries: Tries, budgets: Sequence[PodDisruptionBudget], now: datetime
+) -> Outcome:
     still = {pod.metadata.uid for pod in plan.waiting}
     following = {uid: tried for uid, tried in tries.items() if uid in still}
     accepted: list[Pod] = []
     refused: dict[str, str] = {}
-    for pod, problem, forced in done:
+    for pod, error, forced in done:
         uid = pod.metadata.uid
-        if not problem:
+        if error is None:
             accepted.append(pod)
             continue
-        refused[uid] = f"{pod.namespace}/{pod.name}: {problem}"
-        before = tries[uid].refused if uid in tries else 0
-        following[uid] = Try(before + 1, now, forced)
+        refused[uid] = f"{pod.namespace}/{pod.name}: {error}"
+        before = tries.get(uid, Try(0, now))
+        why = explain(pod, error, budgets)
+        following[uid] = Try(before.refused + 1, now, forced, before.first or now, why)
     return Outcome(tuple(accepted), refused, following)
+
+
+async def _budgets(
+    client: Client, refusals: Sequence[tuple[Pod, KubewrightError]]
+) -> Sequence[PodDisruptionBudget]:
+    """The budgets that may stand behind refusals, in one request; none if they cannot be read.
+
+    Refusals are rare and rest for 20 s, so that a cache of budgets would cost more.
+    """
+    asked = {
+        pod.namespace for pod, error in refusals if isinstance(error, ApiError) and error.code in (429, 500)
+    }
+    if not asked:
+        return ()
+    try:
+        return await client.list(PDB, asked.pop() if len(asked) == 1 else "")
+    except KubewrightError:
+        return ()
 
 
 async def _ask(
     gate: asyncio.Semaphore, verb: Callable[[Client, Pod], Awaitable[None]], client: Client, pod: Pod
-) -> str:
-    """Why the pod stays; empty when it goes."""
+) -> KubewrightError | None:
+    """Why the pod stays; None when it goes."""
     async with gate:
         try:
             await verb(client, pod)
         except NotFound:
-            return ""
-        except Conflict as error:
-            # Either another pod has taken the name, and ours is gone, or the server was busy:
-            # the next list of pods tells.
-            return str(error)
+            return None
         except KubewrightError as error:
-            return str(error)
-    return ""
+            # A conflict, too: either another pod has taken the name, and ours is gone, or the server
+            # was busy. The next list of pods tells.
+            return error
+    return None
 
 
 async def _evict(client: Client, pod: Pod) -> None:

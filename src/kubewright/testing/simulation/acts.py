@@ -55,6 +55,14 @@ async def with_pods(person: Person) -> None:
     await person.wait(5.0)
 
 
+async def with_guarded_pods(person: Person) -> None:
+    """A machine with a pod, and a budget that does not let it go."""
+    await pool(1)(person)
+    await person.run_pod("work", person.vms[0].node_name, seconds=1)
+    await person.make_budget("keep")
+    await person.wait(5.0)
+
+
 async def rolled(person: Person) -> None:
     """A deployment that has an old set to go back to."""
     await pool(2)(person)
@@ -191,6 +199,14 @@ async def delete_while_draining(person: Person) -> None:
 async def delete_one(person: Person) -> None:
     person.victim = str(person.machines[0]["metadata"]["name"])
     await person.delete_machine(person.victim)
+
+
+async def delete_against_a_budget(person: Person) -> None:
+    """The drain can do nothing until the budget is mended, long before force begins."""
+    person.held = 30.0
+    await person.delete("pool")
+    await person.wait(8.0)
+    await person.delete_budget("keep")
 
 
 async def trigger_deletion(person: Person) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kubewright.api.core import CRD, NAMESPACE, NODE, POD, SECRET
+from kubewright.api.core import CRD, NAMESPACE, NODE, PDB, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
@@ -50,6 +50,8 @@ class Person:
         """Name of the machine that the story is about."""
         self.deleted: set[str] = set()
         """Names of machines, and of nodes after ``nodes/``, that the person deleted: none need be kept."""
+        self.held = 0.0
+        """For how many seconds the story keeps pods on their nodes, of all nodes together: it has a price."""
         self.hurt = world.plot.schedule.has(NODE_FAULTS)
         """Somebody harms VMs or nodes; which of them are left cannot be told beforehand."""
         self._clock = world.clock("patience")
@@ -173,10 +175,21 @@ class Person:
         told = f"annotates node {name}: {orjson.dumps(annotations).decode()}"
         await self._patiently(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
 
+    async def make_budget(self, name: str) -> None:
+        """A disruption budget that never lets one of the pods go that ``run_pod`` makes."""
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"made-by": "person"}}}
+        body = {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, "spec": spec}
+        await self._patiently(f"makes budget {name}", lambda: self.world.nodes.create(PDB, body))
+
+    async def delete_budget(self, name: str) -> None:
+        """Delete a disruption budget."""
+        key = Key(NAMESPACE_NAME, name)
+        await self._patiently(f"deletes budget {name}", lambda: self.world.nodes.delete(PDB, key))
+
     async def run_pod(self, name: str, node: str, *, seconds: int) -> None:
         """A pod on a node, that takes so long to end when it is asked to."""
         body = {
-            "metadata": {"name": name, "namespace": NAMESPACE_NAME},
+            "metadata": {"name": name, "namespace": NAMESPACE_NAME, "labels": {"made-by": "person"}},
             "spec": {
                 "nodeName": node,
                 "terminationGracePeriodSeconds": seconds,

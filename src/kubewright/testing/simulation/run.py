@@ -199,6 +199,7 @@ class _Run:
             wished=sum(wish.most for fleet in past.fleets.values() for wish in fleet.wishes),
             wishes=sum(len(fleet.wishes) for fleet in past.fleets.values()),
             seconds=self._loop.time() - self.world.began,
+            held=self.person.held,
             elect=self._plot.elect,
             struck=counts.struck,
         )

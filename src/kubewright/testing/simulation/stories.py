@@ -44,6 +44,12 @@ STORIES: tuple[Story, ...] = (
     Story("delete", acts.delete, acts.nothing_left, before=pool(2)),
     Story("delete-while-creating", acts.delete_while_creating, acts.nothing_left),
     Story("delete-while-draining", acts.delete_while_draining, acts.nothing_left, before=acts.with_pods),
+    Story(
+        "delete-against-budget",
+        acts.delete_against_a_budget,
+        acts.nothing_left,
+        before=acts.with_guarded_pods,
+    ),
     Story("delete-one", acts.delete_one, acts.healed(2), before=pool(2)),
     Story("trigger-deletion", acts.trigger_deletion, acts.healed(2), before=pool(2)),
     Story("keep-sets", acts.delete_but_keep_sets, acts.kept_by_its_set, before=pool(2)),

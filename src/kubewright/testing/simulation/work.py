@@ -41,6 +41,10 @@ RENEWALS = 0.25
 """Requests a second for the Lease by two managers that each ask every ten, of which a candidate needs two."""
 
 
+HELD = 0.5
+"""Requests a second for a node whose pods a budget keeps: they are listed every second at first and every ten
+at last, and asked again every twenty."""
+
 SLACK = 1.2
 """For what comes of several causes together: a conflict over a retry, a look that finds nothing."""
 
@@ -106,6 +110,7 @@ class Work:
 
     ``near``, ``far``  how much a manager watches in each cluster
     ``machines``       how many there ever were, and ``wished`` how many people ever asked for, wish by wish
+    ``held``           for how many seconds people keep pods from leaving, of all nodes together
     """
 
     near: int = 0
@@ -116,6 +121,7 @@ class Work:
     wished: int = 0
     wishes: int = 0
     seconds: float = 0.0
+    held: float = 0.0
     elect: bool = False
     struck: Mapping[str, int] = field(default_factory=dict)
 
@@ -126,7 +132,7 @@ class Work:
         harm = sum(self._harm(word) * count for word, count in self.struck.items())
         lives = (self.lives - 1) * self._life
         work = MACHINE * self._right + WISH * max(1, self.wishes)
-        return round(SLACK * (work + lives + harm + pace * self.seconds))
+        return round(SLACK * (work + lives + harm + pace * self.seconds + HELD * self.held))
 
     @property
     def _right(self) -> int:

@@ -1,0 +1,135 @@
+"""Say why a pod stays although it was asked to leave, and whether waiting will help. Pure.
+
+Theory.      A refused eviction says little: "it would violate the pod's disruption budget". The budgets
+             themselves say the rest: which one, how many healthy pods it wants, how many it has. From
+             both comes an ``Obstacle``. It is *firm* when nothing that pods do can remove it: a budget
+             that allows no disruption even while all its pods are well, two budgets on one pod, a
+             server that refuses for a reason of its own. Somebody must act then, or the drain's end.
+             Pods with the same obstacle are told of together.
+Invariants.  The words of an obstacle change only when the matter does, so that a status that carries
+             them need not be written again. No secret can be in them: they are names and counts.
+Source       mcm.md §5.4 (when a budget is misconfigured, and its sentence), §16 row 12.
+Called by    ``run`` (explains refusals), ``plan`` (tells of what is held).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from kubewright.api.core import Pod, PodDisruptionBudget
+from kubewright.base.errors import KubewrightError
+from kubewright.wire import selectors
+from kubewright.wire.errors import ApiError, BadRequest, TooManyRequests
+
+BUDGET = "DisruptionBudget"
+"""The cause in a refusal that comes from a budget; without it the server merely had too much to do."""
+
+TOLD = 3
+"""Most pods whose names are told for one obstacle, and most obstacles; more are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a pod stays.
+
+    ``why``    a clause for people
+    ``firm``   waiting will not help
+    ``topic``  the same for the same matter, whatever the counts in ``why`` are
+    """
+
+    why: str
+    firm: bool = False
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Pods that stay for the same reason."""
+
+    obstacle: Obstacle
+    pods: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.pods) - TOLD} more" if len(self.pods) > TOLD else ""
+        told = ", ".join(f'"{name}"' for name in self.pods[:TOLD]) + more
+        return f"error while evicting pod {told}: {self.obstacle.why}"
+
+
+def explain(pod: Pod, error: KubewrightError, budgets: Iterable[PodDisruptionBudget]) -> Obstacle:
+    """The obstacle behind a refusal.
+
+    Args:
+        pod: who was asked to leave.
+        error: what came of it.
+        budgets: those of the pod's namespace, or of all; none when they could not be read.
+    """
+    found = [budget for budget in budgets if _selects(budget, pod)]
+    if isinstance(error, ApiError) and error.code == 500 and len(found) > 1:
+        return _several(found)
+    if isinstance(error, TooManyRequests):
+        said = [str(cause.get("message", "")) for cause in error.causes if cause.get("reason") == BUDGET]
+        if said and len(found) == 1:
+            return _of_budget(found[0])
+        return Obstacle(" ".join([error.message, *said]).removesuffix("."), topic="budget" if said else "")
+    firm = isinstance(error, ApiError) and error.code not in (404, 409, 502, 503, 504)
+    return Obstacle(str(error).removesuffix("."), firm, topic=f"{pod.namespace}/{pod.name}" if firm else "")
+
+
+def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
+    """Pods by what holds them: what is firm first, else in the order of the words."""
+    found: dict[Obstacle, list[str]] = {}
+    for pod, obstacle in pods:
+        found.setdefault(obstacle, []).append(f"{pod.namespace}/{pod.name}")
+    ordered = sorted(found, key=lambda each: (not each.firm, each.why))
+    return tuple(Held(each, tuple(sorted(found[each]))) for each in ordered)
+
+
+def told(clauses: Sequence[str]) -> str:
+    """The first few clauses in one; how many more there are."""
+    more = [f"and {len(clauses) - TOLD} more"] if len(clauses) > TOLD else []
+    return "; ".join([*clauses[:TOLD], *more])
+
+
+def never_yields(budget: PodDisruptionBudget) -> bool:
+    """Whether a budget allows no disruption even while all of its pods are healthy.
+
+    While the status is old, or an eviction is not yet counted, only the spec can say so.
+    """
+    spec, status = budget.spec, budget.status
+    if spec.max_unavailable in (0, "0", "0%") or spec.min_available == "100%":
+        return True
+    settled = status.observed_generation >= budget.metadata.generation and not status.disrupted_pods
+    counted = status.expected_pods > 0 and status.current_healthy >= status.expected_pods
+    return settled and counted and status.disruptions_allowed == 0
+
+
+def _of_budget(budget: PodDisruptionBudget) -> Obstacle:
+    name, status = f"{budget.namespace}/{budget.name}", budget.status
+    who = f"pod disruption budget {name}"
+    if never_yields(budget):
+        why = f"{who} is misconfigured and requires zero voluntary evictions"
+        return Obstacle(why, firm=True, topic=f"{name} never yields")
+    if status.observed_generation < budget.metadata.generation:
+        return Obstacle(f"{who} is still being processed by the server", topic=name)
+    if (missing := status.desired_healthy + 1 - status.current_healthy) <= 0:
+        return Obstacle(f"{who} allowed no eviction when it was asked", topic=name)
+    counts = f"of its pods {status.desired_healthy} must stay healthy and {status.current_healthy} are"
+    return Obstacle(
+        f"{who} allows no eviction now: {counts}, so {missing} more must become healthy", topic=name
+    )
+
+
+def _several(budgets: Sequence[PodDisruptionBudget]) -> Obstacle:
+    told = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in budgets))
+    why = f"more than one pod disruption budget selects it ({told}), which no eviction can satisfy"
+    return Obstacle(why, firm=True, topic=told)
+
+
+def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    if budget.namespace != pod.namespace or budget.spec.selector is None:
+        return False
+    try:
+        return selectors.from_object(msgspec.to_builtins(budget.spec.selector)).matches(pod.metadata.labels)
+    except BadRequest:
+        return False
