@@ -5,6 +5,8 @@ Theory.      Two tables of rules, one for the control cluster (the machine objec
              We never PUT, so ``update`` stands only where a Lease is renewed, and where admission
              asks for it. Secrets of the target cluster are touched in ``kube-system`` alone,
              where bootstrap tokens live.
+Invariants.  A verb stands here when a life of machines needs it, and only then: a test runs that life
+             under these very roles, and fails for what is refused and for what was never asked.
 Source       mcm.md §10.6, less what only upstream needs.
 Called by    ``make gen``, which writes ``deploy/rbac``.
 """
@@ -34,7 +36,11 @@ class Rule:
 KINDS = ("machineclasses", "machines", "machinesets", "machinedeployments")
 
 CONTROL = (
-    Rule(GROUP, KINDS, (*READ, "create", "patch", "delete"), "the machines and what they are made from"),
+    Rule(GROUP, KINDS, ("list", "watch", "patch"), "what is wanted; finalizers, sizes, what a VM is called"),
+    Rule(GROUP, KINDS[1:], ("get",), "a look at the server before something is adopted, or a VM collected"),
+    Rule(
+        GROUP, ("machines", "machinesets"), ("create", "delete"), "deployments make sets, sets make machines"
+    ),
     Rule(GROUP, [f"{kind}/status" for kind in KINDS[1:]], ("patch",), "what became of them"),
     Rule(
         GROUP,
@@ -43,7 +49,10 @@ CONTROL = (
         "owner references that hold their owner, where admission checks them",
     ),
     Rule(
-        "", ("secrets",), (*READ, "patch"), "user data and credentials; a finalizer while a class needs them"
+        "",
+        ("secrets",),
+        ("list", "watch", "patch"),
+        "user data and credentials; a finalizer while a class needs them",
     ),
     Rule("", ("events",), ("create", "patch"), "what people should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
@@ -52,14 +61,18 @@ CONTROL = (
 TARGET = (
     Rule("", ("nodes",), (*READ, "patch", "delete"), "labels, taints, cordon; gone when the VM is"),
     Rule("", ("nodes/status",), ("patch",), "the Terminating condition"),
-    Rule("", ("pods",), (*READ, "delete"), "draining; deletion only when eviction no longer helps"),
+    Rule("", ("pods",), ("list", "delete"), "draining; deletion only when eviction no longer helps"),
     Rule("", ("pods/eviction",), ("create",), "draining"),
-    Rule("", ("persistentvolumes", "persistentvolumeclaims"), READ, "which volumes a pod holds"),
-    Rule("policy", ("poddisruptionbudgets",), READ, "why an eviction is refused"),
-    Rule("storage.k8s.io", ("volumeattachments",), (*READ, "delete"), "volumes that must detach first"),
+    Rule("policy", ("poddisruptionbudgets",), ("list",), "which budget holds a drain"),
+    Rule(
+        "storage.k8s.io",
+        ("volumeattachments",),
+        ("list", "watch", "delete"),
+        "volumes that must detach before their VM goes",
+    ),
 )
 
-TOKENS = (Rule("", ("secrets",), ("get", "create", "delete"), "bootstrap tokens"),)
+TOKENS = (Rule("", ("secrets",), ("create", "patch", "delete"), "bootstrap tokens; a retry moves their end"),)
 
 
 def files() -> dict[str, str]:

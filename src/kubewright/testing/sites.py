@@ -1,0 +1,262 @@
+"""Places where the controllers work under exactly the roles of ``deploy/rbac``, and are watched.
+
+Theory.      A site has a control and a target cluster, perhaps the same one: two embedded servers, or real
+             ones. In each there is our service account with the shipped roles and no others, and a
+             ``Witness`` between it and the controllers. The kubelets of the simulated cloud are other
+             people's: they join as the target's admin.
+Invariants.  Real clusters: the account logs in with a token of its own, as a pod does; what was granted is
+             taken back at the end. Embedded ones are reached in process under the account's name.
+Called by    tests/conformance/test_access.py.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from kubewright.api.core import CRD, NAMESPACE
+from kubewright.api.kinds import dynamic
+from kubewright.api.machine import access
+from kubewright.api.machine.crds import crds
+from kubewright.base.clock import Clock, SystemClock
+from kubewright.compose.cluster import connect, run_with
+from kubewright.compose.options import Election
+from kubewright.kube import config
+from kubewright.kube.access import Access, Token
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import Transport
+from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.store import Store
+from kubewright.runtime.leader import Timings
+from kubewright.testing.judge import Judge, Options, find
+from kubewright.testing.permissions import Permission, Witness, granted, idle, missing
+from kubewright.testing.stage import stage
+from kubewright.testing.world import World, impatient, running
+from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
+from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.http import Handler, Request, Response, User
+
+CONTROL, TARGET = "control.yaml", "target.yaml"
+"""The files of ``deploy/rbac``."""
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC = {
+    kind: dynamic(Resource(RBAC_GROUP, "v1", plural, kind, namespaced=not kind.startswith("Cluster")))
+    for kind, plural in (
+        ("ClusterRole", "clusterroles"),
+        ("ClusterRoleBinding", "clusterrolebindings"),
+        ("Role", "roles"),
+        ("RoleBinding", "rolebindings"),
+    )
+}
+SERVICE_ACCOUNT = dynamic(Resource("", "v1", "serviceaccounts", "ServiceAccount"))
+ACCOUNT = User(
+    f"system:serviceaccount:{access.NAMESPACE}:{access.ACCOUNT}",
+    ("system:serviceaccounts", f"system:serviceaccounts:{access.NAMESPACE}", "system:authenticated"),
+)
+ORPHANS = OrphanSettings(
+    period=timedelta(seconds=2), confirmation=timedelta(seconds=3), soon=timedelta(seconds=1)
+)
+OPTIONS = replace(impatient(drain_timeout=4.0, detach_timeout=60.0), orphans=ORPHANS)
+KUBELETS = KubeletSettings(lease_seconds=4)
+EVERYBODYS = (Permission("authorization.k8s.io", "selfsubjectaccessreviews", "create"),)
+"""What every authenticated user may ask, without a role of ours."""
+PATIENCE = 50.0
+"""Longest wait in seconds: a real control plane has slow days."""
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster: its admin, our account as ``Witness`` sees it, and the files of ``deploy/rbac`` there."""
+
+    admin: Client
+    account: Client
+    witness: Witness
+    files: tuple[str, ...]
+
+    @property
+    def grants(self) -> frozenset[Permission]:
+        return granted(manifests(self.files))
+
+    def verdict(self) -> dict[str, list[str]]:
+        """What was wrong with the roles in the life that was seen."""
+        enough = [*self.grants, *EVERYBODYS]
+        return {
+            "forbidden": self.witness.refusals,
+            "not granted": [str(each) for each in missing(self.witness.needs, enough)],
+            "never needed": [str(each) for each in idle(self.witness.needs, self.grants)],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A control and a target cluster (perhaps the same), and a cloud whose kubelets are other people."""
+
+    control: Cluster
+    target: Cluster
+    world: World
+
+    @property
+    def clusters(self) -> dict[str, Cluster]:
+        return {"control": self.control, "target": self.target}
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """The controllers as our account, restricted to the world's namespace, and the kubelets."""
+        options = replace(OPTIONS, namespace=self.world.namespace)
+        election = Election(namespace=self.world.namespace, timings=Timings(6.0, 4.0, 1.0))
+        driver = SimDriver(self.world.cloud, KubeletSettings(kubelets="off"))
+        nodes = Informers(self.target.admin)
+        kubelets = SimDriver(self.world.cloud, KUBELETS)
+
+        async def serve(stop: asyncio.Event) -> None:
+            one, other = self.control.account, self.target.account
+            await run_with(one, other, driver, options, election=election, stop=stop)
+
+        async def join(stop: asyncio.Event) -> None:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(nodes.run()), group.create_task(kubelets.run(nodes))]
+                await stop.wait()
+                for task in tasks:
+                    task.cancel()
+
+        async with running(join), running(serve):
+            yield
+
+
+def manifests(files: Iterable[str]) -> list[dict[str, Any]]:
+    """The objects of some files of ``deploy/rbac``."""
+    return [each for name in files for each in access.manifests()[name]]
+
+
+class As(InProcess):
+    """A connection to an embedded server as somebody."""
+
+    def __init__(self, handler: Handler, user: User) -> None:
+        super().__init__(handler)
+        self._user = user
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``."""
+        return await super().request(replace(request, user=self._user), timeout=timeout)
+
+
+@asynccontextmanager
+async def embedded_site(*, two: bool) -> AsyncIterator[Site]:
+    """Embedded servers on virtual time."""
+    async with stage(OPTIONS, two=two) as scene:
+
+        async def cluster(handler: Handler, admin: Client, name: str, *files: str) -> Cluster:
+            await _furnish(admin, files)
+            witness = Witness(As(handler, ACCOUNT))
+            return Cluster(admin, Client(witness, scene.clock, name=name), witness, files)
+
+        world, here, there = scene.world, scene.control.handle, scene.target.handle
+        if not two:
+            only = await cluster(here, world.client, "control", CONTROL, TARGET)
+            yield Site(only, only, world)
+        else:
+            control = await cluster(here, world.client, "control", CONTROL)
+            yield Site(control, await cluster(there, world.target, "target", TARGET), world)
+
+
+@asynccontextmanager
+async def real_site(judge: Judge, *, two: bool) -> AsyncIterator[Site]:
+    """On a judge that runs; ``two``: another one is started as the target."""
+    clock, namespace = SystemClock(), f"access-{next(_numbers)}"
+    async with AsyncExitStack() as stack:
+        if not two:
+            control = target = await real_cluster(judge, clock, stack, CONTROL, TARGET)
+        else:
+            control = await real_cluster(judge, clock, stack, CONTROL)
+            other = Judge(find(), clock, Options(fsync=False, node_grace_seconds=8))
+            target = await real_cluster(await stack.enter_async_context(other), clock, stack, TARGET)
+        for crd in crds():
+            with suppress(AlreadyExists):
+                await control.admin.create(dynamic(CRD.resource), crd)
+        await control.admin.create(NAMESPACE, {"metadata": {"name": namespace}})
+        world = World(control.admin, Cloud(clock, Store(None)), clock, namespace, target=target.admin)
+        await world.furnish()
+        yield Site(control, target, world)
+
+
+async def real_cluster(judge: Judge, clock: Clock, stack: AsyncExitStack, *files: str) -> Cluster:
+    """Our account on a judge, with the roles of ``files`` until ``stack`` is unwound."""
+    admin = connect(judge.kubeconfig, clock, "admin")
+    stack.push_async_callback(admin.transport.close)
+    stack.push_async_callback(_take_back, admin, files)
+    await _furnish(admin, files)
+    witness = Witness(await _login(judge, admin, clock))
+    stack.push_async_callback(witness.close)
+    account = Client(witness, clock, name="account")
+    await _allowed(account, granted(manifests(files)))
+    witness.needs.clear()
+    return Cluster(admin, account, witness, files)
+
+
+async def _furnish(admin: Client, files: Iterable[str]) -> None:
+    """Our account and its roles."""
+    with suppress(AlreadyExists):
+        await admin.create(NAMESPACE, {"metadata": {"name": access.NAMESPACE}})
+    with suppress(AlreadyExists):
+        await admin.create(
+            SERVICE_ACCOUNT, {"metadata": {"name": access.ACCOUNT, "namespace": access.NAMESPACE}}
+        )
+    for body in manifests(files):
+        await admin.create(RBAC[body["kind"]], body, namespace=body["metadata"].get("namespace", ""))
+
+
+async def _take_back(admin: Client, files: Iterable[str]) -> None:
+    for body in manifests(files):
+        meta = body["metadata"]
+        with suppress(NotFound):
+            await admin.delete(RBAC[body["kind"]], Key(meta.get("namespace", ""), meta["name"]))
+
+
+async def _login(judge: Judge, admin: Client, clock: Clock) -> Transport:
+    """A connection with a token of our service account, as a pod has one."""
+    path = f"/api/v1/namespaces/{access.NAMESPACE}/serviceaccounts/{access.ACCOUNT}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await admin.send(admin.request("POST", path, json.dumps(body).encode()))
+    token = json.loads(answer.body)["status"]["token"]
+    return config.connect(
+        Access(judge.url, Token(token), (judge.folder / "ca.crt").read_bytes()), clock=clock
+    )
+
+
+async def _allowed(account: Client, grants: Iterable[Permission]) -> None:
+    """Wait until the API server has heard of the roles."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    for each in grants:
+        resource, _, part = each.resource.partition("/")
+        spec = {"group": each.group, "resource": resource, "subresource": part, "verb": each.verb}
+        review = {"spec": {"resourceAttributes": {**spec, "namespace": each.namespace}}}
+
+        async def may(body: bytes = json.dumps(review).encode()) -> bool:
+            with suppress(ApiError):
+                answer = await account.send(account.request("POST", path, body))
+                return bool(json.loads(answer.body)["status"]["allowed"])
+            return False
+
+        await eventually(account.clock, may, bool, f"the role is heard of: {each}")
+
+
+async def eventually(
+    clock: Clock, ask: Callable[[], Awaitable[Any]], met: Callable[[Any], bool], what: str
+) -> Any:
+    """Ask until the answer is right, and return it; an assertion error after ``PATIENCE`` seconds."""
+    deadline = clock.monotonic() + PATIENCE
+    while not met(answer := await ask()):
+        assert clock.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}; {answer}"
+        await clock.sleep(0.25)
+    return answer

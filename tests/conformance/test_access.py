@@ -1,0 +1,308 @@
+"""The shipped roles are enough for a whole life of machines, and nothing in them is idle.
+
+The controllers run as the account that ``deploy/rbac`` names, under exactly those roles, on one cluster
+and on two: on a real kube-apiserver, which refuses what was not granted, and on the embedded one, where
+requests and roles are compared. A role that a change made necessary, or useless, fails here.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kubewright.api.core import CRD, NODE, PDB, SECRET, VOLUME_ATTACHMENT
+from kubewright.api.kinds import dynamic
+from kubewright.api.machine import names
+from kubewright.api.machine.crds import crds
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
+from kubewright.base.clock import SystemClock
+from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.kube.client import Client
+from kubewright.providers.sim import manifests as of_sim
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.judge import Judge, Options, find
+from kubewright.testing.permissions import missing
+from kubewright.testing.sites import (
+    CONTROL,
+    PATIENCE,
+    RBAC,
+    Site,
+    embedded_site,
+    eventually,
+    manifests,
+    real_cluster,
+    real_site,
+)
+from kubewright.testing.world import Sight, World
+from kubewright.wire.errors import ApiError, NotFound
+from kubewright.wire.gvk import Key
+
+NewSite = Callable[..., AbstractAsyncContextManager[Site]]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", id="embedded"),
+        pytest.param("real", id="real", marks=[pytest.mark.kube, pytest.mark.looptime(False)]),
+    ]
+)
+def new_site(request: pytest.FixtureRequest) -> NewSite:
+    """Begins a site, with one cluster or with ``two``."""
+    if request.param == "embedded":
+        return embedded_site
+    judge = request.getfixturevalue("judge")
+    return partial(real_site, judge)
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("two", [False, True], ids=["one cluster", "two clusters"])
+async def test_the_shipped_roles_are_enough_and_none_is_idle(new_site: NewSite, two: bool) -> None:
+    async with new_site(two=two) as site:
+        async with site.at_work():
+            await whole_life(site.world)
+        wrong = {name: found.verdict() for name, found in site.clusters.items()}
+        assert not any(any(each.values()) for each in wrong.values()), json.dumps(wrong, indent=1)
+        if two:  # with --namespace, a RoleBinding there will do instead of the ClusterRoleBinding
+            within = [replace(grant, namespace=site.world.namespace) for grant in site.control.grants]
+            assert missing(site.control.witness.needs, within) == []
+
+
+@pytest.mark.kube
+@pytest.mark.looptime(False)
+async def test_references_that_hold_their_owner_are_admitted_because_of_the_finalizers_rule() -> None:
+    """Where a cluster asks for it (OwnerReferencesPermissionEnforcement); most do not."""
+    plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+    options, clock = Options(fsync=False, apiserver_flags=(plugin,)), SystemClock()
+    async with Judge(find(), clock, options) as judge, AsyncExitStack() as stack:
+        cluster = await real_cluster(judge, clock, stack, CONTROL)
+        admin = cluster.admin
+        for crd in crds():
+            await admin.create(dynamic(CRD.resource), crd)
+        owner = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"replicas": 0}}
+        reference = {"apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineSet", "name": "s"}
+        path = MACHINE.resource.path("default")
+
+        async def refusal() -> str:
+            try:
+                await cluster.account.send(
+                    cluster.account.request(
+                        "POST", path, json.dumps(machine).encode(), query=(("dryRun", "All"),)
+                    )
+                )
+            except ApiError as error:
+                return str(error)
+            return ""
+
+        made = await eventually(clock, lambda: created(admin, owner), bool, "the kinds are served")
+        held = {**reference, "uid": made, "blockOwnerDeletion": True}
+        machine = {
+            "apiVersion": "machine.sapcloud.io/v1alpha1",
+            "kind": "Machine",
+            "metadata": {"name": "m", "ownerReferences": [held]},
+            "spec": {"class": {"kind": "MachineClass", "name": "small"}},
+        }
+        await eventually(clock, refusal, lambda said: not said, "the machine is admitted")
+        role = next(each for each in manifests([CONTROL]) if each["kind"] == "ClusterRole")
+        rules = [rule for rule in role["rules"] if "machinesets/finalizers" not in rule["resources"]]
+        await admin.patch(RBAC["ClusterRole"], Key("", role["metadata"]["name"]), {"rules": rules})
+        await eventually(
+            clock, refusal, lambda said: "blockOwnerDeletion" in said, "it is refused without the rule"
+        )
+
+
+async def created(admin: Client, machine_set: dict[str, Any]) -> str:
+    """The uid of a set; empty while its kind is not served yet."""
+    try:
+        return (await admin.create(MACHINE_SET, machine_set)).metadata.uid
+    except NotFound:
+        return ""
+
+
+# ---------------------------------------------------------------- the life
+
+
+async def whole_life(world: World) -> None:
+    """Everything that makes the controllers ask for something, side by side where it does not matter."""
+    scenes = (
+        a_pool_is_scaled_rolled_and_adopted,
+        a_vm_dies_and_is_replaced,
+        pods_are_drained,
+        a_deletion_is_forced,
+        a_cloud_refuses_until_its_class_changes,
+        a_vm_is_left_behind,
+    )
+    async with asyncio.TaskGroup() as group:
+        for scene in scenes:
+            group.create_task(scene(world))
+
+
+async def a_pool_is_scaled_rolled_and_adopted(world: World) -> None:
+    await world.deploy("pool", 1, template=pool_of("small"), revisionHistoryLimit=0)
+    await up(world, "pool", 1)
+    for size in (2, 1, 2):  # the same sentence twice: the event's count goes up
+        await world.change("pool", {"replicas": size})
+        await up(world, "pool", size)
+    labels = (await world.machine(of(await world.look(), "pool")[0])).metadata.labels
+    alike = {name: value for name, value in labels.items() if name != names.NODE_LABEL}
+    stray = {"metadata": {"name": "stray", "namespace": world.namespace, "labels": alike}}
+    await world.client.create(MACHINE, {**stray, "spec": pool_of("small")["spec"]})
+    await until(world, lambda s: len(of(s, "pool")) + len(of(s, "stray")) == 2, "one too many goes")
+    await world.roll("pool", "large")
+    await until(world, lambda s: classes(s) == ["large", "large"], "the pool is rolled")
+    await told(world, lambda: owners(world), ["pool"], "the old set goes")
+    await let_go(world)
+    await told(world, lambda: owners(world), ["pool"], "the deployment takes its set back")
+    await world.delete("pool")
+    await until(world, lambda s: not of(s, "pool"), "the pool goes")
+
+
+def pool_of(machine_class: str) -> dict[str, Any]:
+    nodes = {"metadata": {"labels": {"tier": "test"}}}
+    spec = {"class": {"kind": "MachineClass", "name": machine_class}, "nodeTemplate": nodes}
+    return {"metadata": {"labels": {"pool": "pool"}}, "spec": spec}
+
+
+async def a_vm_dies_and_is_replaced(world: World) -> None:
+    await world.deploy("mortal", 1)
+    first = of(await up(world, "mortal", 1), "mortal")[0]
+    vm = world.cloud.named(first, world.namespace)
+    assert vm is not None
+    world.cloud.kill(vm.id)
+    await until(world, lambda s: first not in s.names and well(s, "mortal", 1), "it is replaced")
+    await world.delete("mortal")
+
+
+async def pods_are_drained(world: World) -> None:
+    """One pod goes when asked, one is held by its budget until the drain's time is over."""
+    await world.make("drained")
+    await up(world, "drained", 1)
+    await guard(world, "held", "drained")
+    await world.run_pod("free", "drained")
+    await world.unmake("drained")
+    await until(world, lambda s: not of(s, "drained"), "it is drained")
+
+
+async def a_deletion_is_forced(world: World) -> None:
+    await world.make("forced")
+    await up(world, "forced", 1)
+    await guard(world, "forced", "forced")
+    spec = {"attacher": "csi.sim", "nodeName": "forced", "source": {"persistentVolumeName": "pv-1"}}
+    await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": "forced"}, "spec": spec})
+    label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
+    await world.client.patch(MACHINE, world.key("forced"), label)
+    await world.unmake("forced")
+    await until(world, lambda s: not of(s, "forced"), "it goes by force")
+
+
+async def a_cloud_refuses_until_its_class_changes(world: World) -> None:
+    """The second attempt finds the token of the first; the token goes with the machine that never joined."""
+    await world.make("quota-1")
+
+    def refused(sight: Sight) -> bool:
+        return any(
+            m.metadata.name == "quota-1" and m.status.current_status.phase == Phase.CRASH_LOOP_BACK_OFF
+            for m in sight.machines
+        )
+
+    await until(world, refused, "it is refused")
+    token = await tokens(world, "quota-1")
+    assert len(token) == 1
+    await world.clock.sleep(1.5)  # tokens end at whole seconds: a later try moves the end
+    await world.client.patch(SECRET, world.key("sim-secret"), {"stringData": {"new": "yes"}})
+
+    async def extended() -> bool:
+        return await tokens(world, "quota-1") != token
+
+    await told(world, extended, True, "it is tried again with the same token")
+    await world.unmake("quota-1")
+    await until(world, lambda s: not of(s, "quota-1"), "it goes")
+    assert await tokens(world, "quota-1") == []
+
+
+async def a_vm_is_left_behind(world: World) -> None:
+    """A creation that came too late: no machine knows of the VM. It is collected with its node."""
+    found = of_sim.machine_class("small", world.namespace, pace=0.1)
+    ref = MachineClassRef("small", world.namespace, found["provider"], found["providerSpec"])
+    await SimDriver(world.cloud).create(MachineRequest("left", world.namespace, "long-gone", ref))
+    await told(world, lambda: count(world, NODE, "left", target=True), 1, "its kubelet joins")
+
+    async def left() -> bool:
+        return world.cloud.named("left", world.namespace) is not None
+
+    await told(world, left, False, "the VM is collected")
+    await told(world, lambda: count(world, NODE, "left", target=True), 0, "and its node")
+
+
+# ---------------------------------------------------------------- words
+
+
+def of(sight: Sight, prefix: str) -> list[str]:
+    return sorted(name for name in sight.names if name == prefix or name.startswith(f"{prefix}-"))
+
+
+def well(sight: Sight, prefix: str, number: int) -> bool:
+    mine = [m for m in sight.machines if m.metadata.name in of(sight, prefix)]
+    return len(mine) == number and all(m.status.current_status.phase == Phase.RUNNING for m in mine)
+
+
+def classes(sight: Sight) -> list[str]:
+    """The classes of the pool's machines, when all of them run."""
+    mine = of(sight, "pool")
+    found = [m.spec.machine_class.name for m in sight.machines if m.metadata.name in mine]
+    return found if well(sight, "pool", len(mine)) else []
+
+
+async def up(world: World, prefix: str, number: int) -> Sight:
+    return await until(world, lambda s: well(s, prefix, number), f"{number} of {prefix} run")
+
+
+async def until(world: World, met: Callable[[Sight], bool], what: str) -> Sight:
+    return await world.until(met, what, seconds=PATIENCE, every=0.25)
+
+
+async def told(world: World, ask: Callable[[], Awaitable[Any]], expected: Any, what: str) -> None:
+    await eventually(world.clock, ask, lambda answer: bool(answer == expected), what)
+
+
+async def count(world: World, kind: Any, name: str, *, target: bool = False) -> int:
+    client, key = (world.target, Key("", name)) if target else (world.client, world.key(name))
+    try:
+        await client.get(kind, key)
+    except NotFound:
+        return 0
+    return 1
+
+
+async def owners(world: World) -> list[str]:
+    """The owner of each set of the pool."""
+    sets = await world.client.list(MACHINE_SET, world.namespace, labels="pool=pool")
+    return [each.metadata.controller.name if each.metadata.controller else "" for each in sets]
+
+
+async def let_go(world: World) -> None:
+    """The pool's sets belong to nobody."""
+    for each in await world.client.list(MACHINE_SET, world.namespace, labels="pool=pool"):
+        body = {"metadata": {"ownerReferences": None}}
+        await world.client.patch(MACHINE_SET, world.key(each.metadata.name), body)
+
+
+async def tokens(world: World, machine: str) -> list[tuple[str, str]]:
+    """Bootstrap tokens of a machine: name and version."""
+    found = await world.target.list(SECRET, "kube-system")
+    mine = [s for s in found if f'machine "{machine}"'.encode() in s.data.get("description", b"")]
+    return [(s.metadata.name, s.metadata.resource_version) for s in mine]
+
+
+async def guard(world: World, name: str, node: str) -> None:
+    """A pod that its budget does not let go."""
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
+    await world.target.create(PDB, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    await world.run_pod(name, node, labels={"app": name})
+
+    await world.clock.sleep(2)
