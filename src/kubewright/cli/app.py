@@ -9,6 +9,7 @@ import typer
 
 from kubewright import __version__
 from kubewright.base.errors import KubewrightError
+from kubewright.cli import completion as completions
 from kubewright.cli import run_words
 from kubewright.cli.words import DATA_DIR, DataDir, duration, path_of
 
@@ -24,6 +25,25 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+VERSION = f"kubewright {__version__}"
+
+
+def _told_version(asked: bool) -> None:
+    if asked:
+        print(VERSION)
+        raise typer.Exit
+
+
+@app.callback()
+def _whole(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_told_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What is said before any command."""
+
 
 Verbosity = Annotated[
     str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
@@ -73,7 +93,10 @@ def down(
 
 @app.command()
 def status(data_dir: DataDir = DATA_DIR) -> None:
-    """Show whether `up` serves a data folder, where, and what is in it."""
+    """Show what serves a data folder, and what is in it.
+
+    Ends with 0 while all is well, 1 if something is not, 3 if nothing runs.
+    """
     from kubewright.cli.standing import status as command
 
     _logging("error")
@@ -129,15 +152,27 @@ def crds() -> None:
 
 
 @app.command()
+def completion(
+    shell: Annotated[completions.Shell, typer.Argument(help="Whose completion.", show_default=False)],
+) -> None:
+    """Print a script that completes words in a shell.
+
+    For bash, in ~/.bashrc:  source <(kubewright completion bash)
+    """
+    print(completions.script(shell))
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
-    print(f"kubewright {__version__}")
+    print(VERSION)
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The console script; ``words`` are the command line's by default."""
+    completions.prepare()
     try:
-        app(words, prog_name="kubewright")
+        app(words, prog_name=completions.PROGRAM)
     except KubewrightError as error:
         _fail(str(error))
     except BrokenPipeError:

@@ -1,9 +1,14 @@
 """What a person types: every mistake is one plain sentence and a status, and help is truthful and short."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from kubewright import __version__
 from kubewright.cli import main
 from kubewright.cli.run import listening_on, pairs
 from kubewright.cli.up import greeting
@@ -21,6 +26,9 @@ def typed(*words: str) -> int:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
+        pytest.param(["completion", "tcsh"], 2, "'tcsh' is not one of", id="an unknown shell"),
+        pytest.param(["down", "--timeout", "soon"], 1, "'soon' is no duration", id="a time that is none"),
+        pytest.param(["status", "--data-dir", ""], 1, "--data-dir is empty", id="a folder of no name"),
         pytest.param(["frobnicate"], 2, "No such command", id="an unknown command"),
         pytest.param(["up", "--port", "70000"], 2, "--port", id="a port that is none"),
         pytest.param(
@@ -86,9 +94,58 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "demo",
         "run",
         "crds",
+        "completion",
         "version",
     ]
     assert not any(line.endswith("...") for line in commands)
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_the_version_is_told_as_a_command_and_as_a_switch(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(*words) == 0
+    assert capsys.readouterr().out == f"kubewright {__version__}\n"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("typed_so_far", "offered"),
+    [
+        pytest.param("kubewright st", {"status"}, id="a command"),
+        pytest.param("kubewright up --data", {"--data-dir"}, id="a switch"),
+        pytest.param("kubewright completion ", {"bash", "zsh", "fish"}, id="a value"),
+        pytest.param("kubewright up --data-dir src/", set(), id="a path is the shell's own business"),
+    ],
+)
+def test_bash_completes(typed_so_far: str, offered: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("completion", "bash") == 0
+    script = capsys.readouterr().out
+    words = typed_so_far.split(" ")
+    ask = (
+        f"COMP_WORDS=({' '.join(words)} {'' if words[-1] else chr(39) * 2}); COMP_CWORD={len(words) - 1}; "
+        f'_kubewright_completion kubewright; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", "--norc", "-c", script + "\n" + ask],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert set(ended.stdout.split()) == offered
+    assert not ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "registers"), [("zsh", "compdef"), ("fish", "complete --command kubewright")]
+)
+def test_the_other_shells_get_a_script_of_their_own(
+    shell: str, registers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("completion", shell) == 0
+    assert registers in capsys.readouterr().out
 
 
 def test_the_greeting_can_be_pasted_into_a_shell() -> None:
