@@ -16,7 +16,7 @@ from kubewright.base.clock import Clock
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.kube.sockets import Settings
-from kubewright.testing.judge import Judge, Options, find
+from kubewright.testing.judge import Judge, Keeper, Options, find
 
 START_SECONDS = 60.0
 CONTROLLERS = ("namespace-controller",)
@@ -102,8 +102,15 @@ def _connect(kubeconfig: Path, clock: Clock) -> Client:
 async def _product(words: tuple[str, ...]) -> AsyncIterator[asyncio.subprocess.Process]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kubewright", *words, stdout=asyncio.subprocess.PIPE, env=environment
+        sys.executable,
+        "-m",
+        "kubewright",
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
     )
+    keeper = Keeper(process.pid)
     try:
         yield process
     finally:
@@ -115,3 +122,4 @@ async def _product(words: tuple[str, ...]) -> AsyncIterator[asyncio.subprocess.P
         except TimeoutError:
             process.kill()
             await process.wait()
+        keeper.dismiss()

@@ -13,6 +13,6 @@
 from kubewright.testing.judge.binaries import Binaries, NoKubernetes, find
 from kubewright.testing.judge.cluster import Judge
 from kubewright.testing.judge.commands import Options
-from kubewright.testing.judge.process import NotReady
+from kubewright.testing.judge.process import Keeper, NotReady
 
-__all__ = ["Binaries", "Judge", "NoKubernetes", "NotReady", "Options", "find"]
+__all__ = ["Binaries", "Judge", "Keeper", "NoKubernetes", "NotReady", "Options", "find"]

@@ -4,9 +4,11 @@ Theory.      The process is an ordinary child, not tied to an event loop, so tha
              whole test session can hold it while every test has a loop of its own. Waiting is
              polling with a deadline; a program that ends early fails the wait at once, with
              the last lines of what it wrote. A keeper, a shell that waits for the end of a pipe,
-             ends the program when we die without stopping it, however that happens.
+             ends the program when we die without stopping it, however that happens. Both are in
+             sessions of their own: a signal to our whole group, Ctrl-C or the end of ``timeout``,
+             reaches us alone, and it is we who stop the programs, in their order.
 Invariants.  Only processes that were started here are signalled, each by its id.
-Called by    ``cluster``.
+Called by    ``cluster``; the benchmark, for the keeper.
 """
 
 import asyncio
@@ -29,6 +31,20 @@ class NotReady(KubewrightError):
     """A program ended, or did not become ready in time; the message quotes its last lines."""
 
 
+class Keeper:
+    """Ends process ``pid`` with SIGKILL when this process ends, in whatever way, before ``dismiss``."""
+
+    def __init__(self, pid: int) -> None:
+        self._shell = subprocess.Popen([*KEEPER, str(pid)], stdin=subprocess.PIPE, start_new_session=True)
+
+    def dismiss(self) -> None:
+        """Leave the process alone from now on; to be called while its id is still its own."""
+        self._shell.kill()
+        self._shell.wait()
+        if self._shell.stdin:
+            self._shell.stdin.close()
+
+
 class Program:
     """A child process that writes its output into ``log``."""
 
@@ -43,8 +59,9 @@ class Program:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=log.parent,
+                start_new_session=True,
             )
-        self._keeper = subprocess.Popen([*KEEPER, str(self._child.pid)], stdin=subprocess.PIPE)
+        self._keeper = Keeper(self._child.pid)
 
     @property
     def pid(self) -> int:
@@ -74,13 +91,10 @@ class Program:
             deadline = self._clock.monotonic() + seconds
             while self.is_running() and self._clock.monotonic() < deadline:
                 await self._clock.sleep(POLL_SECONDS)
-        self._keeper.kill()  # first: once the program is gone, its id may belong to somebody else
+        await asyncio.to_thread(self._keeper.dismiss)  # first: a process that is gone leaves its id to others
         if self.is_running():
             self._child.kill()
-        for ended in (self._keeper, self._child):
-            await asyncio.to_thread(ended.wait)
-        if self._keeper.stdin:
-            self._keeper.stdin.close()
+        await asyncio.to_thread(self._child.wait)
 
     def last_lines(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
