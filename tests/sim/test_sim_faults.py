@@ -17,10 +17,10 @@ from kubewright.testing.faults import Faulty, Haunt, Script
 from kubewright.testing.simulation import fate, schedule
 from kubewright.testing.simulation.cloud import RemoteDriver
 from kubewright.testing.simulation.ears import listening
-from kubewright.testing.simulation.journal import LEADER
+from kubewright.testing.simulation.journal import HELD
 from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.network import Line
-from kubewright.testing.simulation.outages import LEASE_KEY
+from kubewright.testing.simulation.outages import LEASE_KEYS
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.schedule import Fault, Schedule, parse
 from kubewright.testing.simulation.world import Plot, World
@@ -182,17 +182,22 @@ def test_a_ghost_is_carried_out_when_its_sender_is_long_dead() -> None:
     ("word", "holder"), [("lease-cleared", ""), ("lease-stolen", "usurper"), ("lease-deleted", "")]
 )
 def test_the_lease_is_taken_from_a_leader_that_lives(word: str, holder: str) -> None:
+    """One of the two, and only one."""
+
     async def act(scene: Scene) -> None:
-        lease = {"metadata": {"name": LEASE_KEY.name}, "spec": {"holderIdentity": "manager-1_x"}}
-        await scene.world.client.create(LEASE, lease, namespace=LEASE_KEY.namespace)
-        assert scene.world.journal.leader == "manager-1_x"
+        leaders = scene.world.journal.leaders
+        for key in LEASE_KEYS:
+            lease = {"metadata": {"name": key.name}, "spec": {"holderIdentity": "manager-1_x"}}
+            await scene.world.client.create(LEASE, lease, namespace=key.namespace)
+        assert [leader.holder for leader in leaders.values()] == ["manager-1_x"] * 2
         await scene.strike(word)
         there = {
             f"{each.metadata.namespace}/{each.metadata.name}" for each in await scene.world.client.list(LEASE)
         }
-        assert (LEADER in there) == (word != "lease-deleted")
-        if LEADER in there:
-            assert scene.world.journal.leader.partition("_")[0] == holder
+        gone = HELD.keys() - there
+        assert len(gone) == (word == "lease-deleted")
+        if not gone:
+            assert sorted(leader.name for leader in leaders.values()) == sorted([holder, "manager-1"])
 
     play(act)
 
@@ -201,8 +206,8 @@ def test_only_renewals_of_the_leader_are_lost() -> None:
     async def act(scene: Scene) -> None:
         await scene.strike("renewals-lost")
         client, body = scene.client(), {"metadata": {"labels": {"a": "b"}}}
-        lease = {"metadata": {"name": LEASE_KEY.name}, "spec": {}}
-        renew = partial(client.create, LEASE, lease, namespace=LEASE_KEY.namespace)
+        lease = {"metadata": {"name": LEASE_KEYS[0].name}, "spec": {}}
+        renew = partial(client.create, LEASE, lease, namespace=LEASE_KEYS[0].namespace)
         assert await scene.outcome(renew) == ConnectFailed.__name__
         assert await scene.outcome(lambda: client.patch(NAMESPACE, DEFAULT, body)) == ""
         assert await scene.until(renew, most=100) >= 45

@@ -8,7 +8,7 @@ import pytest
 from kubewright.testing.simulation.crashes import undisturbed
 from kubewright.testing.simulation.journal import MACHINES, ApiStep
 from kubewright.testing.simulation.loop import Process, SimLoop
-from kubewright.testing.simulation.news import SLACK_SECONDS, News
+from kubewright.testing.simulation.news import CONTROL, SLACK_SECONDS, News
 from kubewright.testing.simulation.stories import STORIES, Story
 from kubewright.testing.simulation.work import SLACK, Work
 from kubewright.wire.http import Request, Response
@@ -37,7 +37,9 @@ class Desk:
     def __init__(self, loop: SimLoop) -> None:
         self.time = 100.0
         self.manager = Process(loop, "manager-1")
-        self.news = News(lambda: self.time, lambda: self.manager)
+        self.news = News(
+            lambda: self.time, lambda: [(self.manager, resource) for resource in CONTROL.values()]
+        )
 
     def happens(self, version: int) -> None:
         self.news.learn(ApiStep(MACHINES, "ns/m", None, {}, version=version))
@@ -117,7 +119,7 @@ WORK: list[tuple[str, Work, float]] = [
     ("a life more lists and watches everything", Work(near=50, lives=2), 12 + 125),
     ("in both clusters", Work(near=50, far=40, apart=True, lives=2), 12 + 205),
     ("watches end by themselves", Work(near=50, seconds=600), 12 + 100),
-    ("who wants to lead asks for it", Work(seconds=600, elect=True), 12 + 150),
+    ("who wants to lead asks for two Leases", Work(seconds=600, elect=True), 12 + 300),
     ("a lost answer costs a look and another try", Work(struck={"api:lose-answer": 2}), 12 + 12),
     ("a server without history makes all list again", Work(near=50, struck={"at:restart-server": 1}), 12 + 156),
     ("the nodes' server only what watches nodes", Work(50, 40, True, struck={"at:restart-target": 1}), 12 + 126),

@@ -15,18 +15,19 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.compose.folder import private_folder
-from kubewright.compose.kit import Kit, close, machine_kit
+from kubewright.compose.halves import elected, together
+from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.runtime.group import Settings
 from kubewright.runtime.health import HealthServer
-from kubewright.runtime.leader import Elector, identity
-from kubewright.runtime.manager import Manager, Settings
+from kubewright.runtime.leader import identity
+from kubewright.runtime.manager import Manager
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
-from kubewright.wire.gvk import Key
 
 DATA_DIR = "dataDir"
 """The one option that every driver has."""
@@ -102,21 +103,14 @@ async def run_with(
 
     ``tune_gc`` changes the garbage collector of the whole process: for processes that do nothing else.
     """
-    clock = control.clock
     try:
-        elector: Elector | None = None
-        fence = (lambda: elector is None or elector.entitled) if election.enabled else None
-        kit = machine_kit(control, target, driver, options, metrics or Metrics(), entitled=fence)
-        elector = _elector(control, kit, election)
-        manager = Manager(
-            clock,
-            kit.controllers,
-            kit.informers,
-            background=kit.background,
-            services=kit.services,
-            elector=elector,
-            settings=Settings(tune_gc=tune_gc),
-        )
+        kit, settings = Kit(control, target, driver, options, metrics or Metrics()), Settings(tune_gc=tune_gc)
+        if election.enabled:
+            who = identity(socket.gethostname(), control.clock)
+            groups = elected(kit, control, election, who, settings)
+        else:
+            groups = together(kit, settings)
+        manager = Manager(control.clock, (), kit.informers, services=kit.services, groups=groups)
         if options.health_port is not None:
             kit.services.append(_health(manager, kit, options).run)
         await manager.run(stop)
@@ -132,15 +126,6 @@ def connect(path: Path | None, clock: Clock, name: str, metrics: Metrics | None 
     """
     transport = config.load(path, clock=clock)
     return Client(transport if metrics is None else Metered(transport, metrics, name), clock, name=name)
-
-
-def _elector(control: Client, kit: Kit, election: Election) -> Elector | None:
-    if not election.enabled:
-        return None
-    who = identity(socket.gethostname(), control.clock)
-    lease = Key(election.namespace, election.name)
-    timings = election.timings
-    return Elector(control, control.clock, lease, identity=who, timings=timings, recorder=kit.recorder)
 
 
 def _health(manager: Manager, kit: Kit, options: Options) -> HealthServer:

@@ -13,6 +13,7 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,22 +33,22 @@ from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose import address
 from kubewright.compose.folder import PKI_FOLDER, SERVER_FOLDER, Presence, private_folder
-from kubewright.compose.kit import Kit, close, machine_kit
+from kubewright.compose.halves import elected, together
+from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options, Place
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import CLOUD_FILE, manifests
-from kubewright.runtime.leader import Elector
-from kubewright.runtime.manager import Manager, Settings
+from kubewright.runtime.group import Group, Settings, Work
+from kubewright.runtime.manager import Manager
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists
-from kubewright.wire.gvk import Key
 
 IDENTITY = "kubewright-up"
-"""Who holds the Lease here."""
+"""Who holds the Leases here."""
 
 READY_SECONDS = 30.0
 """How long caches may take to fill before ``serve`` gives up: they are in this process."""
@@ -94,8 +95,8 @@ class Embedded:
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             await self._furnish()
-            kit = machine_kit(self.client, self.client, self.driver, self._options, self.metrics)
-            self.manager = self._manager(kit)
+            self._kit = Kit(self.client, self.client, self.driver, self._options, self.metrics)
+            self.manager = self._manager(self._kit)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -107,7 +108,7 @@ class Embedded:
         await self._stack.aclose()
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
-        """Run everything until ``stop`` is set; ``ready`` is called once, when all controllers work.
+        """Run everything until ``stop`` is set; ``ready`` is called once, when all work or stand by.
 
         Raises:
             FolderGone: the data folder was deleted under us.
@@ -123,7 +124,7 @@ class Embedded:
 
     async def _until_working(self, ready: Callable[[], None]) -> None:
         async with asyncio.timeout(READY_SECONDS):
-            await self.manager.working.wait()
+            await self.manager.settled()
         ready()
 
     async def _guard(self) -> None:
@@ -182,31 +183,31 @@ class Embedded:
             await self.client.create(kind, body)
 
     def _manager(self, kit: Kit) -> Manager:
+        """In memory nobody else can work; a folder's server is open to others, so there we stand for Leases.
+
+        The folder's lock lets only one of us live, so our name in them can stay the same, and a process
+        that follows a killed one need not wait for its Leases to end.
+        """
+        settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None)
+        if self.place is None:
+            groups = together(kit, settings, furnish=self._loops)
+        else:
+            loops = self._loops(Work((), kit.informers))
+            groups = elected(kit, self.client, Election(), IDENTITY, settings)
+            groups.append(Group("server", self.clock, lambda: loops, settings=settings))
+        return Manager(self.clock, (), kit.informers, services=kit.services, groups=groups)
+
+    def _loops(self, work: Work) -> Work:
+        """The loops of a kube-controller-manager, beside what is there."""
         nodes = NodeSettings(grace=self._options.grace)
         loops = builtin.controllers(
-            kit.informers[0],
+            work.informers[0],
             settings=builtin.Settings(nodes=nodes),
-            recorder=kit.recorder,
-            metrics=kit.metrics,
+            recorder=self._kit.recorder,
+            metrics=self.metrics,
         )
-        return Manager(
-            self.clock,
-            [*kit.controllers, *loops.controllers],
-            kit.informers,
-            background=[*kit.background, *loops.background],
-            services=kit.services,
-            elector=self._elector(kit),
-            settings=Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None),
+        return replace(
+            work,
+            controllers=[*work.controllers, *loops.controllers],
+            background=[*work.background, *loops.background],
         )
-
-    def _elector(self, kit: Kit) -> Elector | None:
-        """The Lease that ``run`` asks for too, so that both never work on the same machines.
-
-        The folder's lock lets only one of us live, so the name can stay the same, and a process
-        that follows a killed one need not wait for its Lease to end.
-        """
-        if self.place is None:
-            return None
-        election = Election()
-        lease = Key(election.namespace, election.name)
-        return Elector(self.client, self.clock, lease, identity=IDENTITY, recorder=kit.recorder)

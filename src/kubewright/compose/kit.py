@@ -1,13 +1,14 @@
-"""Clients and options in, controllers and a manager out.
+"""Clients and options in, controllers at work out.
 
 Theory.      The same kit serves both ways to run. ``control`` has the machines, ``target`` their
-             nodes; when both are one server, they share one client and one set of caches.
-Called by    ``embedded`` and ``cluster``.
+             nodes; when both are one server, they share one client and one set of caches. What controllers
+             remember is theirs, so they can be made again and again (``term``) on caches that stay.
+Called by    ``embedded``, ``cluster`` and ``halves``.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from kubewright.api.core import LEASE, PDB
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
@@ -30,113 +31,118 @@ from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.manager import Task
+from kubewright.runtime.group import Task, Work
 from kubewright.runtime.metrics import Metrics
 
-MACHINE_CONTROLLERS = (
-    "machinedeployment",
-    "machineset",
-    "machine",
-    "machineclass",
-    "secret",
-    "orphanvms",
-    "orphannodes",
-)
+OF_SETS = ("machinedeployment", "machineset")
+OF_MACHINES = ("machine", "machineclass", "secret", "orphanvms", "orphannodes")
+MACHINE_CONTROLLERS = (*OF_SETS, *OF_MACHINES)
 COMPONENT = "machine-controller-manager"
 """Who our events come from, as MCM's do (mcm.md §2.6)."""
 KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, PDB, LEASE)
 """What events may be about."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two clusters, and what we know of it."""
+
+    client: Client
+    caches: Informers
+
+    def fenced(self, entitled: Entitled, agent: str) -> "Side":
+        """The same, for one who writes only while he leads, and leaves one day."""
+        transport = FencedTransport(self.client.transport, entitled)
+        client = self.client.behind(transport, user_agent=agent)
+        return Side(client, self.caches.borrow(client))
+
+
 class Kit:
-    """The machine controllers, and everything that must run beside them.
+    """The machine controllers that ``options`` asks for, and what they share.
 
-    ``background`` runs while leading, ``services`` always (see ``runtime.manager``).
-    """
-
-    controllers: Sequence[Controller]
-    informers: Sequence[Informers]
-    recorder: Recorder
-    metrics: Metrics
-    background: list[Task] = field(default_factory=list)
-    services: list[Task] = field(default_factory=list)
-
-
-def machine_kit(
-    control: Client,
-    target: Client,
-    driver: Driver,
-    options: Options,
-    metrics: Metrics,
-    *,
-    entitled: Entitled | None = None,
-) -> Kit:
-    """Wire the machine controllers that ``options`` asks for.
-
-    ``entitled``, where a leader is elected, is asked before anything is written or a cloud is called.
+    ``services`` run always, whoever leads.
 
     Raises:
         InvalidInput: ``options.controllers`` names none that exist.
     """
-    chosen = select(MACHINE_CONTROLLERS, options.controllers)
-    clock = control.clock
-    if entitled is not None:
-        control, target = _fenced(control, target, entitled)
-    control_caches = Informers(control, namespace=options.namespace)
-    target_caches = control_caches if target is control else Informers(target)
-    caches = [control_caches, *([target_caches] if target is not control else [])]
-    for each in caches:
-        metrics.informers(each)
-    recorder = Recorder(control, clock, COMPONENT, kinds=KINDS)
-    parts = Parts(
-        control=control,
-        target=target,
-        control_caches=control_caches,
-        target_caches=target_caches,
-        driver=Fenced(
-            driver,
-            clock,
-            on_end=DriverMetrics(metrics.registry).of(options.driver),
-            entitled=entitled or (lambda: True),
-        ),
-        recorder=recorder,
-        clock=clock,
-        settings=options.machine,
-        metrics=metrics,
-    )
-    kit = Kit([], caches, recorder, metrics, services=[recorder.run])
-    kit.controllers = _controllers(parts, chosen, kit, options)
-    if isinstance(driver, Background):
-        kit.background.append(lambda: driver.run(target_caches))
-    return kit
+
+    def __init__(
+        self, control: Client, target: Client, driver: Driver, options: Options, metrics: Metrics
+    ) -> None:
+        self.chosen = select(MACHINE_CONTROLLERS, options.controllers)
+        self.clock = control.clock
+        self.metrics = metrics
+        self.recorder = Recorder(control, self.clock, COMPONENT, kinds=KINDS)
+        self.services: list[Task] = [self.recorder.run]
+        self._control = Side(control, Informers(control, namespace=options.namespace))
+        self._target = self._control if target is control else Side(target, Informers(target))
+        self._driver = driver
+        self._on_call = DriverMetrics(metrics.registry).of(options.driver)
+        self._options = options
+        for each in self.informers:
+            metrics.informers(each)
+
+    @property
+    def informers(self) -> list[Informers]:
+        """The caches of each cluster."""
+        return list(dict.fromkeys((self._control.caches, self._target.caches)))
+
+    def work(self, names: Sequence[str]) -> Work:
+        """Controllers for as long as the process lives."""
+        return self._work(names, self._control, self._target, lambda: True)
+
+    def term(self, names: Sequence[str], half: str, entitled: Entitled) -> Work:
+        """Controllers for one term, which remember nothing of an earlier one.
+
+        ``entitled`` is asked before anything is written or a cloud is called.
+        """
+        agent = f"kubewright/{half}"
+        control = self._control.fenced(entitled, agent)
+        target = control if self._target is self._control else self._target.fenced(entitled, agent)
+        work = self._work(names, control, target, entitled)
+
+        def end() -> None:
+            for informers in work.informers:
+                informers.give_back()
+
+        return replace(work, end=end)
+
+    def _work(self, names: Sequence[str], control: Side, target: Side, entitled: Entitled) -> Work:
+        parts = Parts(
+            control=control.client,
+            target=target.client,
+            control_caches=control.caches,
+            target_caches=target.caches,
+            driver=Fenced(self._driver, self.clock, on_end=self._on_call, entitled=entitled),
+            recorder=self.recorder,
+            clock=self.clock,
+            settings=self._options.machine,
+            metrics=self.metrics,
+        )
+        sets, (machines, background) = _sets(parts, names), self._machines(parts, names)
+        informers = list(dict.fromkeys((control.caches, target.caches)))
+        return Work([*sets, *machines], informers, background)
+
+    def _machines(self, parts: Parts, names: Sequence[str]) -> tuple[list[Controller], list[Task]]:
+        if not set(OF_MACHINES) & set(names):
+            return [], []
+        caches = Caches(parts.control_caches, parts.target_caches)
+        controller, calls = machine.wire(parts, caches)
+        classes, secrets = machineclass.wire(parts, caches)
+        vms, nodes = orphans.wire(parts, caches, self._options.orphans, calls.busy)
+        background: list[Task] = [calls.run]
+        if isinstance(driver := self._driver, Background):
+            background.append(lambda: driver.run(parts.target_caches))
+        found = (controller, classes, secrets, vms, nodes)
+        return [each for each in found if each.name in names], background
 
 
-def _fenced(control: Client, target: Client, entitled: Entitled) -> tuple[Client, Client]:
-    """Clients on the same connections, that write only while we lead. One stays one."""
-
-    def fenced(client: Client) -> Client:
-        return Client(FencedTransport(client.transport, entitled), client.clock, name=client.name)
-
-    ours = fenced(control)
-    return ours, ours if target is control else fenced(target)
-
-
-def _controllers(parts: Parts, chosen: Sequence[str], kit: Kit, options: Options) -> list[Controller]:
-    found: list[Controller] = []
+def _sets(parts: Parts, names: Sequence[str]) -> list[Controller]:
+    if not set(OF_SETS) & set(names):
+        return []
     census = Census(parts.control_caches.get(MACHINE), parts.control.steady())
-    if "machinedeployment" in chosen:
-        found.append(deployment.wire(parts, census=census))
-    if "machineset" in chosen:
-        found.append(machineset.wire(parts, census=census))
-    if set(MACHINE_CONTROLLERS[2:]) & set(chosen):
-        machines = Caches(parts.control_caches, parts.target_caches)
-        controller, calls = machine.wire(parts, machines)
-        classes, secrets = machineclass.wire(parts, machines)
-        vms, nodes = orphans.wire(parts, machines, options.orphans, calls.busy)
-        found += [each for each in (controller, classes, secrets, vms, nodes) if each.name in chosen]
-        kit.background.append(calls.run)
-    return found
+    found = (deployment.wire(parts, census=census), machineset.wire(parts, census=census))
+    return [each for each in found if each.name in names]
 
 
 async def close(driver: Driver, seconds: float = 2.0) -> None:

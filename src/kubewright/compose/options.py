@@ -46,12 +46,18 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """Whether replicas elect a leader, where their Lease is, and its pace."""
+    """Whether replicas elect a leader, where their Leases are, and their pace.
+
+    ``leases``   by half (``halves``), the name of its Lease; MCM's own where none is given
+    ``timings``  with two Leases at this pace a process at rest stays within the design's 12 requests a minute
+    ``again``    whether who loses a Lease stands for it again, or the process ends
+    """
 
     enabled: bool = True
     namespace: str = "default"
-    name: str = "kubewright"
-    timings: Timings = field(default_factory=Timings)
+    leases: Mapping[str, str] = field(default_factory=dict)
+    timings: Timings = field(default_factory=lambda: Timings(retry_period=12.0))
+    again: bool = True
 
 
 @dataclass(frozen=True, slots=True)

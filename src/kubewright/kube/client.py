@@ -71,6 +71,12 @@ class Client:
         """A clock for ages of what this server dates: it begins with the server's time, and does not step."""
         return SteadyClock(self.clock, lambda: self.skew.anchor)
 
+    def behind(self, transport: Transport, *, user_agent: str) -> "Client":
+        """A client of the same server by another way, which knows what this one learns of the time there."""
+        other = Client(transport, self.clock, name=self.name, user_agent=user_agent)
+        other.skew = self.skew
+        return other
+
     def on_write(self, listener: Callable[[Written], None]) -> None:
         """Tell ``listener`` of each acknowledged write, before the writer goes on. It must not raise."""
         self._listeners.append(listener)

@@ -11,6 +11,7 @@ Called by    ``informers``, which shares informers and runs them.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -64,6 +65,7 @@ class Informer(Generic[T]):
         self._feed = Feed(client, kind.resource, scope, self._cache)
         self._listeners: list[Callable[[Change[T]], None]] = []
         self._listener_errors = 0
+        self._leave: Callable[[], None] = lambda: None
 
     @property
     def synced(self) -> bool:
@@ -140,6 +142,18 @@ class Informer(Generic[T]):
                 self._listeners.remove(listener)
 
         return unsubscribe
+
+    def face(self) -> "Informer[T]":
+        """The same objects, for listeners who leave all at once: when ``leave`` is called."""
+        other = copy(self)
+        other._listeners = []
+        other._leave = self.subscribe(other._tell)
+        return other
+
+    def leave(self) -> None:
+        """Tell the listeners of this face nothing more."""
+        self._leave()
+        self._listeners.clear()
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait for the first list.

@@ -3,6 +3,8 @@
 Theory.      Whoever asks for the same kind and scope gets the same informer; the last one to let go
              stops it. Kinds may be known only at run time (``api.kinds.dynamic``), and may not exist
              yet on the server: such an informer waits and picks up within seconds.
+             Who works on them for a while only, such as a leader in its term, ``borrow``s them: what it
+             subscribed to ends with it, and what it gets has been listed after it came.
 Invariants.  A cluster sees one list and one watch per kind and scope, however many controllers look.
              ``run`` owns every task; when it ends, none is left.
 Called by    ``compose`` and ``runtime.manager``.
@@ -34,13 +36,14 @@ class _Shared:
 class Informers:
     """The informers of one client. ``namespace``, when set, limits all namespaced kinds to it."""
 
-    def __init__(self, client: Client, *, namespace: str = "") -> None:
+    def __init__(self, client: Client, *, namespace: str = "", lender: "Informers | None" = None) -> None:
         self.client = client
         self._namespace = namespace
+        self._lender = lender
         self._shared: dict[tuple[Kind[Any], Scope], _Shared] = {}
         self._of: dict[Resource, list[Informer[Any]]] = {}
         self._group: asyncio.TaskGroup | None = None
-        client.on_write(self._wrote)
+        client.on_write(self._wrote if lender is None else lender._wrote)
 
     def get(
         self, kind: Kind[T], *, namespace: str | None = None, labels: str = "", fields: str = ""
@@ -57,7 +60,7 @@ class Informers:
         scope = Scope(wanted if kind.resource.namespaced else "", labels, fields)
         shared = self._shared.get((kind, scope))
         if shared is None:
-            shared = self._shared[kind, scope] = _Shared(Informer(self.client, kind, scope))
+            shared = self._shared[kind, scope] = _Shared(self._made(kind, scope))
             self._of.setdefault(kind.resource, []).append(shared.informer)
             self._start(shared)
         shared.holders += 1
@@ -69,10 +72,19 @@ class Informers:
         shared = self._shared[place]
         shared.holders -= 1
         if shared.holders == 0:
-            del self._shared[place]
-            self._of[informer.kind.resource].remove(informer)
-            if shared.task is not None:
-                shared.task.cancel()
+            self._drop(shared)
+
+    def borrow(self, client: Client) -> "Informers":
+        """The same caches for a user with a client of its own; ``give_back`` ends what it subscribed to.
+
+        What it gets has not been listed before: who begins to act must know what others wrote until then.
+        """
+        return Informers(client, namespace=self._namespace, lender=self)
+
+    def give_back(self) -> None:
+        """Let go of everything at once."""
+        for shared in tuple(self._shared.values()):
+            self._drop(shared)
 
     async def run(self) -> None:
         """Keep all informers current, also those asked for later, until cancelled."""
@@ -91,10 +103,7 @@ class Informers:
         For whoever begins to act on caches that somebody else's writes may not have reached yet.
         """
         for shared in tuple(self._shared.values()):
-            shared.informer.doubt()
-            if shared.task is not None:
-                shared.task.cancel()
-            self._start(shared)
+            self._anew(shared)
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every informer asked for so far has its first list.
@@ -116,6 +125,32 @@ class Informers:
     def statistics(self) -> list[Statistics]:
         """How each informer stands now."""
         return [shared.informer.statistics() for shared in self._shared.values()]
+
+    def _made(self, kind: Kind[T], scope: Scope) -> Informer[T]:
+        if self._lender is None:
+            return Informer(self.client, kind, scope)
+        origin = self._lender.get(kind, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
+        known = self._lender._shared[kind, scope]
+        if known.holders > 1:
+            self._lender._anew(known)
+        return origin.face()
+
+    def _drop(self, shared: _Shared) -> None:
+        informer = shared.informer
+        place = (informer.kind, informer.scope)
+        del self._shared[place]
+        self._of[informer.kind.resource].remove(informer)
+        if shared.task is not None:
+            shared.task.cancel()
+        if self._lender is not None:
+            informer.leave()
+            self._lender.release(self._lender._shared[place].informer)
+
+    def _anew(self, shared: _Shared) -> None:
+        shared.informer.doubt()
+        if shared.task is not None:
+            shared.task.cancel()
+        self._start(shared)
 
     def _start(self, shared: _Shared) -> None:
         if self._group is not None:

@@ -17,6 +17,7 @@ Called by    ``manager``.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,11 +45,14 @@ RELEASE_SECONDS = 2.0
 RELEASED_SECONDS = 1
 """What a Lease promises that was let go of; client-go writes the same."""
 
+_DIGITS = re.compile(r"\d+")
+"""Trouble that differs in numbers only is the same trouble."""
+
 log = structlog.get_logger("kubewright.leader")
 
 
 class LostLease(KubewrightError):
-    """We may not lead any longer. The process should end and start anew."""
+    """We may not lead any longer; the message says why. What we knew may be old: begin anew."""
 
 
 class Leases(Protocol):
@@ -144,6 +148,7 @@ class Elector:
         self._seen: Seen | None = None
         self._certain = False
         self._began = 0.0
+        self._trouble = self._said = ""
 
     @property
     def holder(self) -> str:
@@ -155,8 +160,12 @@ class Elector:
         """Whether our term cannot be over yet, whatever we have slept through: writes ask before they go."""
         return self.leading and self._clock.monotonic() < self._began + self.timings.renew_deadline
 
-    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+    async def run(
+        self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = lambda: None
+    ) -> None:
         """Wait for the Lease, keep it while ``lead`` runs, and let go of it when ``lead`` is over.
+
+        ``stands_by`` is called when it turns out that another holds it. May be called again afterwards.
 
         Raises:
             LostLease: our term ended; ``lead`` was cancelled and is over.
@@ -166,6 +175,7 @@ class Elector:
             if self.holder and self.holder != told:
                 told = self.holder
                 log.info("waiting for the lease", lease=str(self.key), holder=told)
+                stands_by()
             await self._clock.sleep(self._pause())
         self.leading = True
         self._say("became leader")
@@ -190,18 +200,21 @@ class Elector:
 
     async def _keep(self) -> None:
         """Renew until cancelled; raise once a renewal is overdue or somebody else holds the Lease."""
-        overdue = LostLease(f"lease {self.key} could not be renewed for {self.timings.renew_deadline:g} s")
         while True:
             await self._clock.sleep(self.timings.retry_period)
             remaining = self._began + self.timings.renew_deadline - self._clock.monotonic()
             if remaining <= 0:
-                raise overdue
+                raise self._overdue("this process stood still")
             try:
                 async with asyncio.timeout(remaining):
                     while not await self._try():
                         await self._clock.sleep(self._shortly())
             except TimeoutError:
-                raise overdue from None
+                raise self._overdue(self._trouble or "the server did not answer") from None
+
+    def _overdue(self, why: str) -> LostLease:
+        seconds = self.timings.renew_deadline
+        return LostLease(f"lease {self.key} could not be renewed for {seconds:g} s: {why}")
 
     async def _try(self) -> bool:
         """One attempt to take or renew the Lease: is it ours now?
@@ -211,16 +224,32 @@ class Elector:
         """
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                return await self._attempt()
+                ours = await self._attempt()
         except LostLease:
             raise
-        except Conflict:
+        except Conflict as error:
             log.debug("lease changed meanwhile", lease=str(self.key))
-        except (KubewrightError, OSError, TimeoutError) as error:
-            log.warning("lease not reachable", lease=str(self.key), error=str(error) or type(error).__name__)
-        except Exception:
+            self._trouble = f"others write it all the time ({error})"
+        except TimeoutError:
+            self._troubled(f"no answer within {REQUEST_SECONDS:g} s")
+        except (KubewrightError, OSError) as error:
+            self._troubled(str(error) or type(error).__name__)
+        except Exception as error:
             log.exception("unexpected error in an election", lease=str(self.key))
+            self._trouble = f"{type(error).__name__}, see the log"
+        else:
+            if self._said:
+                log.info("the lease can be reached again", lease=str(self.key))
+            self._trouble = self._said = ""
+            return ours
         return False
+
+    def _troubled(self, why: str) -> None:
+        """Note why the Lease cannot be had; people are told once, until something else is wrong."""
+        self._trouble, alike = why, _DIGITS.sub("", why)
+        if alike != self._said:
+            self._said = alike
+            log.warning("the lease cannot be reached", lease=str(self.key), why=why)
 
     async def _attempt(self) -> bool:
         seen = self._seen

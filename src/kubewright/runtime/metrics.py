@@ -78,17 +78,20 @@ class Metrics:
         self._queues.readings[name] = reading
         return _ControllerNumbers(self._waited, self._took, self._results, name)
 
-    def gauge(self, name: str, help_text: str, labels: tuple[str, ...], read: "ReadGauge") -> None:
+    def gauge(
+        self, name: str, help_text: str, labels: tuple[str, ...], read: "ReadGauge", *, source: str = ""
+    ) -> None:
         """A family of gauges that ``read`` fills at each scrape with (label values, value).
 
-        Naming a family again adds another reader to it.
+        Naming a family again with another ``source`` adds a reader to it; with the same, replaces it.
         """
-        self._gauges.families.setdefault(name, (help_text, labels, []))[2].append(read)
+        self._gauges.families.setdefault(name, (help_text, labels, {}))[2][source] = read
 
     def informers(self, informers: Informers) -> None:
         """Take the caches of one cluster in; they are read at each scrape."""
         for name, help_text, of in _INFORMER_GAUGES:
-            self.gauge(name, help_text, ("cluster", "resource"), _reader(informers, of))
+            read = _reader(informers, of)
+            self.gauge(name, help_text, ("cluster", "resource"), read, source=informers.client.name)
 
     def requested(self, client: str, method: str, resource: str, code: int) -> None:
         """A request to an API server ended with ``code``, or with none (0)."""
@@ -192,11 +195,11 @@ class _Gauges(Collector):
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self.families: dict[str, tuple[str, tuple[str, ...], list[ReadGauge]]] = {}
+        self.families: dict[str, tuple[str, tuple[str, ...], dict[str, ReadGauge]]] = {}
 
     def collect(self) -> Iterator[Metric]:
         for name, (help_text, labels, reads) in self.families.items():
             gauge = GaugeMetricFamily(self._prefix + name, help_text, labels=labels)
-            for values, value in (entry for read in reads for entry in read()):
+            for values, value in (entry for read in reads.values() for entry in read()):
                 gauge.add_metric(values, value)
             yield gauge

@@ -44,7 +44,7 @@ async def controlled(judge):
     task = asyncio.create_task(manager.run(stop))
     try:
         async with asyncio.timeout(30):
-            await manager.working.wait()
+            await manager.settled()
         yield client
     finally:
         stop.set()

@@ -6,6 +6,7 @@ import pytest
 
 from kubewright.api.core import EVENT, LEASE, NODE, SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
+from kubewright.compose.halves import Half
 from kubewright.compose.options import Election
 from kubewright.machines.machine import userdata
 from kubewright.runtime.leader import Timings
@@ -134,11 +135,11 @@ async def test_the_token_is_made_where_the_node_joins() -> None:
         assert await here.world.client.list(SECRET, userdata.NAMESPACE) == []
 
 
-ELECTED = Election(name="us", timings=Timings(lease_duration=6, renew_deadline=4, retry_period=1))
+ELECTED = Election(timings=Timings(lease_duration=6, renew_deadline=4, retry_period=1))
 
 
-async def holder(here: Stage) -> str:
-    lease = await here.world.client.get(LEASE, Key("default", "us"))
+async def holder(here: Stage, half: Half = Half.MACHINES) -> str:
+    lease = await here.world.client.get(LEASE, Key("default", half.value))
     return lease.spec.holder_identity or ""
 
 

@@ -10,7 +10,7 @@ from kubewright.api.core import NODE
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import LoopClock
-from kubewright.compose.kit import machine_kit
+from kubewright.compose.kit import Kit
 from kubewright.compose.options import Options
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
@@ -115,7 +115,8 @@ def test_decision(case: Case) -> None:
 async def test_whether_we_are_held_still_is_measured() -> None:
     clock, metrics = LoopClock(NOW), Metrics()
     control, target = (Client(InProcess(_nobody), clock, name=name) for name in ("control", "target"))
-    kit = machine_kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
+    kit = Kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
+    kit.work(kit.chosen)
     machines, nodes = kit.informers[0].get(MACHINE).sight, kit.informers[1].get(NODE).sight
     assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
     machines.sees(clock.monotonic())

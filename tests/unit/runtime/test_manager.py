@@ -172,7 +172,8 @@ async def test_a_kind_that_is_not_installed_is_named_and_waited_for():
         await run_for(60, manager)
     waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
     assert waiting == ["the server does not serve nodes; is its CRD installed?"] * 2
-    assert manager.working.is_set()
+    async with asyncio.timeout(0):
+        await manager.settled()
     picture = msgspec.json.decode(msgspec.json.encode(manager.status()))
     assert picture["phase"] == "stopped"
     assert [each["resource"] for each in picture["clusters"]["cluster"]] == ["nodes"]

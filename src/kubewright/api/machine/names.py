@@ -213,6 +213,11 @@ class EventReason(StrEnum):
     FAILED_DRAIN = "FailedDrain"
 
 
+SETS_LEASE = "machine-controller-manager"
+"""The Lease under which one process keeps deployments and sets, be it MCM's or ours (mcm.md §10.4)."""
+MACHINES_LEASE = "machine-controller"
+"""The same for machines, and what they need."""
+
 MACHINE_SET_COMPONENT = "machineset-controller"
 """Who the events on MachineSets come from."""
 DEPLOYMENT_COMPONENT = "machine-controller-manager"

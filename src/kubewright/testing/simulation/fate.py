@@ -88,7 +88,7 @@ async def _kill(world: World, _person: Person, _clock: SimClock) -> None:
 
 async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
     """The manager that works stands still, for longer than its lease; then it goes on, unaware."""
-    process = world.managers.leader
+    process = world.managers.one_that_works()
     if process is not None and not process.frozen:
         process.freeze()
         await clock.sleep(FREEZE_SECONDS)
@@ -98,7 +98,7 @@ async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
 
 async def _slow_process(world: World, _person: Person, clock: SimClock) -> None:
     """The manager that works gets a processor only now and then."""
-    process, until = world.managers.leader, clock.monotonic() + SLOW_PROCESS_SECONDS
+    process, until = world.managers.one_that_works(), clock.monotonic() + SLOW_PROCESS_SECONDS
     while process is not None and not process.frozen and clock.monotonic() < until:
         process.freeze()
         await clock.sleep(clock.random.uniform(*PAUSE_SECONDS))

@@ -19,6 +19,7 @@ import orjson
 
 from kubewright.apiserver.store import Change
 from kubewright.apiserver.store.log import Row
+from kubewright.compose.halves import Half
 from kubewright.providers.sim.store import Store
 from kubewright.providers.sim.vm import Vm
 from kubewright.providers.sim.volumes import Volume
@@ -30,8 +31,8 @@ MACHINE_SETS = "machinesets.machine.sapcloud.io"
 MACHINE_DEPLOYMENTS = "machinedeployments.machine.sapcloud.io"
 MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
 NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
-LEADER = "default/kubewright"
-"""The Lease that managers elect their leader by."""
+HELD = {f"default/{half.value}": half for half in Half}
+"""The Leases that managers elect their leaders by, and what each is about."""
 WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, MACHINE_CLASSES, NODES, PODS))
 """What the picture holds decoded; of everything else only the bytes are kept."""
 
@@ -49,6 +50,19 @@ class ApiStep:
     new: Object | None
     cluster: str = "control"
     version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who holds a Lease, and since when; empty for nobody."""
+
+    holder: str = ""
+    since: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The process that calls itself so."""
+        return self.holder.partition("_")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +85,8 @@ class Journal:
         self._digest = blake2b(digest_size=16)
         self.objects: dict[str, dict[str, Object]] = {resource: {} for resource in sorted(WATCHED)}
         self.vms: dict[str, Vm] = {}
-        self.leader = ""
-        """Who holds the managers' Lease; empty for nobody."""
-        self.led_since = 0.0
+        self.leaders = {half: Leader() for half in Half}
+        """Who works on what."""
         self._now = now
         self._listeners: list[Listener] = []
 
@@ -100,13 +113,14 @@ class Journal:
             self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version} {seal}")
             if new.resource in WATCHED:
                 self._enter(cluster, change)
-            elif new.resource == LEASES and new.key == LEADER:
-                self._lead(orjson.loads(new.data)["spec"].get("holderIdentity") or "")
+            elif new.resource == LEASES and (half := HELD.get(new.key)) is not None:
+                self._lead(half, orjson.loads(new.data)["spec"].get("holderIdentity") or "")
 
-    def _lead(self, holder: str) -> None:
-        if holder != self.leader:
-            self.leader, self.led_since = holder, self._now()
-            self.say("lease", f"is held by {holder.partition('_')[0] or 'nobody'}")
+    def _lead(self, half: Half, holder: str) -> None:
+        leader = Leader(holder, self._now())
+        if holder != self.leaders[half].holder:
+            self.leaders[half] = leader
+            self.say("lease", f"{half.value} is held by {leader.name or 'nobody'}")
 
     def _enter(self, cluster: str, change: Change) -> None:
         new, known = change.new, self.objects[change.new.resource]

@@ -8,34 +8,42 @@ Called by    ``world``; killed by ``fate`` and by ``Plot.kill_after``.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kubewright import builtin
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.kit import machine_kit
+from kubewright.compose.halves import Half, elected, together
+from kubewright.compose.kit import Kit
+from kubewright.compose.options import Election
 from kubewright.kube.client import Client
-from kubewright.runtime.leader import Elector, LostLease, identity
+from kubewright.runtime.group import Settings, Work
+from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
-from kubewright.runtime.manager import Settings as ManagerSettings
 from kubewright.runtime.metrics import Metrics
 from kubewright.testing.faults import Faulty
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import RemoteDriver
 from kubewright.testing.simulation.clusters import RESTART_SECONDS, Cluster
-from kubewright.testing.simulation.journal import LEADER
+from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, NODES
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.network import Line
 from kubewright.testing.simulation.news import CONTROL, TARGET, Told
 from kubewright.testing.simulation.tally import MANAGER
 from kubewright.testing.simulation.yesterday import Yesterday
-from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:
     from kubewright.kube.transport import Transport
     from kubewright.testing.simulation.world import World
+
+
+HEEDED = {
+    Half.SETS: (MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS),
+    Half.MACHINES: (MACHINES, MACHINE_SETS, NODES),
+}
+"""What each half decides by."""
 
 
 class Managers:
@@ -48,14 +56,34 @@ class Managers:
         self._ahead = 0.0
         self._born = 0
         self._walls: dict[Process, SimClock] = {}
+        self._chance = world.clock("managers").random
 
-    @property
-    def leader(self) -> Process | None:
-        """The manager that works now, if any does."""
+    def leader(self, half: Half) -> Process | None:
+        """The manager that works on this now, if any does."""
         if not self._world.plot.elect:
             return self.living[0] if self.living else None
-        holder = self._world.journal.leader.partition("_")[0]
-        return next((each for each in self.living if each.name == holder), None)
+        name = self._world.journal.leaders[half].name
+        return next((each for each in self.living if each.name == name), None)
+
+    def one_that_works(self) -> Process | None:
+        """A manager that works now, if any does; where one has each half, either."""
+        found = dict.fromkeys(each for half in Half if (each := self.leader(half)) is not None)
+        return self._chance.choice(list(found)) if len(found) > 1 else next(iter(found), None)
+
+    @property
+    def led_since(self) -> float | None:
+        """Since when each half has had the manager that works on it; None while one has none."""
+        if any(self.leader(half) is None for half in Half):
+            return None
+        return max(leader.since for leader in self._world.journal.leaders.values())
+
+    def duties(self) -> Iterator[tuple[Process, str]]:
+        """Who may act now upon what it has heard of which resource: where nobody leads, whoever lives."""
+        for half in Half:
+            leader = self.leader(half)
+            for process in self.living if leader is None else (leader,):
+                for resource in HEEDED[half]:
+                    yield process, resource
 
     def start(self) -> Process:
         """One more manager, with nothing in its memory."""
@@ -80,9 +108,9 @@ class Managers:
         self._world.fate.spawn(self._again())
 
     def kill_leader(self) -> None:
-        """The same for the one that works, if any does."""
-        if self.leader is not None:
-            self.kill(self.leader)
+        """The same for one that works, if any does."""
+        if (process := self.one_that_works()) is not None:
+            self.kill(process)
 
     def before_step(self, number: int, act: Callable[[], object]) -> None:
         """Call ``act`` before the managers' so manieth step from now."""
@@ -112,40 +140,32 @@ class Managers:
         self.start()
 
     async def _manage(self, process: Process) -> None:
-        """A process that starts anew when it loses the lead."""
+        """What ``kubewright run`` does."""
         world, clock = self._world, self._world.clock(process.name)
         clock.ahead = self._ahead
         self._walls[process] = clock
-        while True:
-            control = self._client(world.control, process, clock)
-            target = self._client(world.target, process, clock) if world.plot.apart else control
-            elector = None
-            if world.plot.elect:
-                me = identity(process.name, clock)
-                elector = Elector(control, clock, Key(*LEADER.split("/")), identity=me)
-            try:
-                await self._manager(process, control, target, elector).run(asyncio.Event())
-            except LostLease:
-                world.journal.say(process.name, "has lost the lease")
-                await clock.sleep(RESTART_SECONDS)
-
-    def _manager(self, process: Process, control: Client, target: Client, elector: Elector | None) -> Manager:
-        world = self._world
+        control = self._client(world.control, process, clock)
+        target = self._client(world.target, process, clock) if world.plot.apart else control
         choose = partial(world.weather.of_call, process.name)
         driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose)
         options = replace(world.plot.options, controllers=("*",))
-        fence = None if elector is None else lambda: elector.entitled
-        kit = machine_kit(control, target, driver, options, Metrics(), entitled=fence)
-        settings = builtin.Settings(nodes=NodeSettings(grace=options.grace))
-        loops = [builtin.controllers(informers, settings=settings) for informers in kit.informers]
-        return Manager(
-            control.clock,
-            [*kit.controllers, *(each for loop in loops for each in loop.controllers)],
-            kit.informers,
-            background=[*kit.background, *(each for loop in loops for each in loop.background)],
-            services=kit.services,
-            elector=elector,
-            settings=ManagerSettings(),
+        kit = Kit(control, target, driver, options, Metrics())
+        if world.plot.elect:
+            me, beside = identity(process.name, clock), {Half.SETS: self._with_loops}
+            groups = elected(kit, control, Election(), me, Settings(), furnish=beside)
+        else:
+            groups = together(kit, Settings(), furnish=self._with_loops)
+        manager = Manager(clock, (), kit.informers, services=kit.services, groups=groups)
+        await manager.run(asyncio.Event())
+
+    def _with_loops(self, work: Work) -> Work:
+        """The loops of kube-controller-manager, where the sets are kept: in one process at a time."""
+        settings = builtin.Settings(nodes=NodeSettings(grace=self._world.plot.options.grace))
+        loops = [builtin.controllers(informers, settings=settings) for informers in work.informers]
+        return replace(
+            work,
+            controllers=[*work.controllers, *(each for loop in loops for each in loop.controllers)],
+            background=[*work.background, *(each for loop in loops for each in loop.background)],
         )
 
     def _client(self, cluster: Cluster, process: Process, clock: SimClock) -> Client:

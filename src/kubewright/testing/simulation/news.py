@@ -13,7 +13,7 @@ Called by    ``managers`` (puts ``Told`` on each line), ``run`` (tells of the st
 
 import re
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -42,6 +42,8 @@ CONTROL = {resource.partition(".")[0]: resource for resource in (MACHINES, MACHI
 TARGET = {NODES: NODES}
 """The same, from the nodes' cluster."""
 
+Duty = tuple[Process, str]
+
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
@@ -68,11 +70,11 @@ class _Errand:
 
 
 class News:
-    """For one world. ``worker`` answers the manager that works now, if any does."""
+    """For one world. ``duties`` answers which managers may act now upon what they heard of which resource."""
 
-    def __init__(self, now: Callable[[], float], worker: Callable[[], Process | None]) -> None:
+    def __init__(self, now: Callable[[], float], duties: Callable[[], Iterable[Duty]]) -> None:
         self._now = now
-        self._worker = worker
+        self._duties = duties
         self._past = {resource: _Past() for resource in (*CONTROL.values(), *TARGET.values())}
         self._known: dict[Process, dict[str, int]] = {}
         self._errands: dict[int, _Errand] = {}
@@ -94,14 +96,14 @@ class News:
     def told(self, process: Process, resource: str, version: int) -> None:
         """A manager has heard of all that happened to this resource up to a version."""
         known = self._known.setdefault(process, {})
-        if process in self._workers():
+        if (process, resource) in self._duties():
             self._ignorant_since(self._first_unknown(resource, known.get(resource)))
         known[resource] = version
 
     def since(self) -> float:
         """Nobody acts on what was over before this moment."""
-        for worker in self._workers():
-            for resource, version in self._known.get(worker, {}).items():
+        for process, resource in self._duties():
+            if (version := self._known.get(process, {}).get(resource)) is not None:
                 self._ignorant_since(self._first_unknown(resource, version))
         for identity, errand in tuple(self._inside.items()):
             if errand.arrived is not None and self._now() - errand.arrived > SLACK_SECONDS:
@@ -147,11 +149,6 @@ class News:
     def is_done(self, _client: str, request: Request, _response: Response) -> None:
         """A server has done what it was asked."""
         self._inside.pop(id(request), None)
-
-    def _workers(self) -> list[Process]:
-        """The manager that leads; where nobody does, whoever may not have heard yet that he does not."""
-        worker = self._worker()
-        return [worker] if worker is not None else [each for each in self._known if each.alive]
 
     def _first_unknown(self, resource: str, version: int | None) -> float:
         """When the first thing happened that is not known yet; who has not listed yet does nothing."""

@@ -14,7 +14,7 @@ from kubewright.api.core import LEASE
 from kubewright.kube.errors import TransportError
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.clusters import Cluster
-from kubewright.testing.simulation.journal import LEADER
+from kubewright.testing.simulation.journal import HELD
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.tally import USURPER
 from kubewright.testing.simulation.world import World
@@ -39,7 +39,7 @@ BLIND_SECONDS = 12.0
 """Longer than anything that people do in a story takes."""
 STORM_SECONDS = 4.0
 
-LEASE_KEY = Key(*LEADER.split("/"))
+LEASE_KEYS = tuple(Key(*lease.split("/")) for lease in HELD)
 
 
 async def _restart_server(world: World, _person: Person, _clock: SimClock) -> None:
@@ -83,7 +83,7 @@ async def _vanish(cluster: Cluster, clock: SimClock, seconds: float) -> None:
 
 async def _partition(world: World, _person: Person, clock: SimClock) -> None:
     """The manager that works reaches no API server, and is not told so; the cloud it reaches."""
-    if (process := world.managers.leader) is not None:
+    if (process := world.managers.one_that_works()) is not None:
         world.weather.cut_off(process.name, PARTITION_SECONDS)
         await clock.sleep(PARTITION_SECONDS)
 
@@ -115,33 +115,36 @@ async def _storm_conflict(world: World, _person: Person, clock: SimClock) -> Non
     await clock.sleep(STORM_SECONDS)
 
 
-async def _lease_deleted(world: World, _person: Person, _clock: SimClock) -> None:
+async def _lease_deleted(world: World, _person: Person, clock: SimClock) -> None:
+    """That of one half, as all that follows: the other half must not feel it."""
     with suppress(ApiError, TransportError):
-        await world.client.delete(LEASE, LEASE_KEY)
+        await world.client.delete(LEASE, clock.random.choice(LEASE_KEYS))
 
 
-async def _lease_cleared(world: World, _person: Person, _clock: SimClock) -> None:
+async def _lease_cleared(world: World, _person: Person, clock: SimClock) -> None:
     """Somebody asks the leader to step down; others must not be faster than it can hear of it."""
-    await _rewrite(world, None)
+    await _rewrite(world, clock, None)
 
 
-async def _lease_stolen(world: World, _person: Person, _clock: SimClock) -> None:
+async def _lease_stolen(world: World, _person: Person, clock: SimClock) -> None:
     """Somebody who is not there takes the Lease from a leader that lives and is connected."""
-    await _rewrite(world, f"{USURPER}_by-hand")
+    await _rewrite(world, clock, f"{USURPER}_by-hand")
 
 
-async def _rewrite(world: World, holder: str | None) -> None:
+async def _rewrite(world: World, clock: SimClock, holder: str | None) -> None:
     with suppress(ApiError, TransportError):
-        await world.client.patch(LEASE, LEASE_KEY, {"spec": {"holderIdentity": holder}})
+        key = clock.random.choice(LEASE_KEYS)
+        await world.client.patch(LEASE, key, {"spec": {"holderIdentity": holder}})
 
 
 async def _renewals_lost(world: World, _person: Person, clock: SimClock) -> None:
-    """The leader reaches everything, but cannot renew its Lease: another takes it in the end."""
-    process = world.managers.leader
-    name = process.name if process is not None else ""
+    """A leader reaches everything, but cannot renew one Lease: another takes it in the end."""
+    lease, half = clock.random.choice(tuple(HELD.items()))
+    process = world.managers.leader(half)
+    name, place = process.name if process is not None else "", f"/leases/{Key(*lease.split('/')).name}"
 
     def renews(client: str, asked: Request) -> bool:
-        return client == name and asked.method != "GET" and "/leases" in asked.path
+        return client == name and asked.method != "GET" and asked.path.endswith(("/leases", place))
 
     world.weather.blow("lose", RENEWALS_LOST_SECONDS, share=1.0, aim=renews)
     await clock.sleep(RENEWALS_LOST_SECONDS)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kubewright.base.clock import SystemClock
-from kubewright.runtime.manager import tune_gc
+from kubewright.runtime.group import tune_gc
 from kubewright.testing.simulation.journal import Step, VmStep
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.run import simulate

@@ -9,6 +9,7 @@ Called by    ``world``; read by ``run``, ``crashes`` and ``report``.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kubewright.compose.halves import Half
 from kubewright.runtime.leader import Timings
 from kubewright.testing.simulation.journal import Journal, Step, VmStep
 from kubewright.testing.simulation.network import READS
@@ -75,16 +76,17 @@ class Tally:
 
     def sends(self, client: str, request: Request) -> None:
         """A manager begins a request: it should lead if this is a write, as far as it can know."""
-        if request.method not in READS and _counts(request):
-            self.acts(client, f"writes {request.path}")
+        half = request.headers.get("user-agent", "").partition("/")[2]
+        if half and request.method not in READS and _counts(request):
+            self.acts(client, Half(half), f"writes {request.path}")
 
-    def acts(self, client: str, what: str) -> None:
-        """A manager begins what only a leader may."""
-        led = self._journal.leader.partition("_")[0]
-        fence = USURPED_SECONDS if led == USURPER else FENCE_SECONDS
-        late = self._now() - self._journal.led_since > fence
-        if led and led != client and late:
-            self.deposed.append(f"fencing: {client} {what}, and {led} has led for long")
+    def acts(self, client: str, half: Half, what: str) -> None:
+        """A manager begins what only the leader of this half may."""
+        leader = self._journal.leaders[half]
+        fence = USURPED_SECONDS if leader.name == USURPER else FENCE_SECONDS
+        late = self._now() - leader.since > fence
+        if leader.name not in ("", client) and late:
+            self.deposed.append(f"fencing: {client} {what}, and {leader.name} has led for long")
 
     def _step(self, step: Step) -> None:
         if isinstance(step, VmStep) and step.new is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from kubewright.compose.halves import Half
 from kubewright.testing.faults import Fault as Harm
 from kubewright.testing.faults import Haunt, is_watch
 from kubewright.testing.simulation.clock import SimClock
@@ -126,7 +127,7 @@ class Weather:
 
     def of_call(self, client: str, verb: str, name: str) -> str:
         """The word for this driver call; empty for none."""
-        self._tally.acts(client, f"asks the cloud to {verb} {name}")
+        self._tally.acts(client, Half.MACHINES, f"asks the cloud to {verb} {name}")
         if not self._telling:
             return ""
         counts = self._tally.counts

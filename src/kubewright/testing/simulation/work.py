@@ -37,8 +37,8 @@ what it does again because it cannot know that the one before it has."""
 WATCH_SECONDS = 300.0
 """The shortest life of a watch (``kube.reflector.WATCH_SECONDS``)."""
 
-RENEWALS = 0.25
-"""Requests a second for the Lease by two managers that each ask every ten, of which a candidate needs two."""
+RENEWALS = 0.5
+"""Requests a second for two Leases by two managers that ask every ten, of which a candidate needs two."""
 
 
 HELD = 0.5

@@ -75,7 +75,7 @@ class World:
         self.plot = plot
         self.began = 0.0
         self.journal = Journal(loop.time)
-        self.news = News(loop.time, lambda: self.managers.leader)
+        self.news = News(loop.time, lambda: self.managers.duties())  # noqa: PLW0108 -- not there yet
         self.journal.listen(self.news.learn)
         self.tally = Tally(self.journal, loop.time)
         self.weather = Weather(plot.schedule, self.tally, self.journal, self.clock("weather"))

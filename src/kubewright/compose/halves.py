@@ -1,0 +1,77 @@
+"""The two halves of the machine controllers, and the Lease that each of them works under.
+
+Theory.      MCM is two programs: one keeps deployments and sets, the other machines and what they need.
+             Each elects its leader by a Lease of its own, and so do our two halves, by default with MCM's
+             own names in the place where MCM would look: then the original and ours can never work on the
+             same objects, whichever of the two programs is replaced first. A process that runs both halves
+             holds two Leases; each half waits, works and loses for itself.
+Invariants.  A half writes, and calls a cloud, only while its own Lease may still be its own (``kit``).
+Source       mcm.md §10.4.
+Called by    ``cluster``, ``embedded`` and ``testing``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+
+from kubewright.api.machine import names
+from kubewright.compose.kit import OF_MACHINES, OF_SETS, Kit
+from kubewright.compose.options import Election
+from kubewright.kube.client import Client
+from kubewright.runtime.group import Group, Settings, Work
+from kubewright.runtime.leader import Elector
+from kubewright.wire.gvk import Key
+
+
+class Half(StrEnum):
+    """By the names of MCM's Leases."""
+
+    SETS = names.SETS_LEASE
+    MACHINES = names.MACHINES_LEASE
+
+
+MEMBERS: Mapping[Half, Sequence[str]] = {
+    Half.SETS: OF_SETS,
+    Half.MACHINES: OF_MACHINES,
+}
+
+Furnish = Callable[[Work], Work]
+"""Adds to a half's work what shall run with it."""
+
+
+def halves(chosen: Sequence[str]) -> list[Half]:
+    """The halves to which the chosen controllers belong."""
+    return [half for half, members in MEMBERS.items() if set(members) & set(chosen)]
+
+
+def together(kit: Kit, settings: Settings, *, furnish: Furnish = lambda work: work) -> list[Group]:
+    """Both halves as one group, for a process that is alone: it begins and ends as one, without a Lease."""
+    work = furnish(kit.work(kit.chosen))
+    return [Group("controllers", kit.clock, lambda: work, settings=settings)]
+
+
+def elected(
+    kit: Kit,
+    control: Client,
+    election: Election,
+    who: str,
+    settings: Settings,
+    *,
+    furnish: Mapping[Half, Furnish] | None = None,
+) -> list[Group]:
+    """A group for each half that runs; ``who`` is our name in both Leases."""
+
+    def group(half: Half) -> Group:
+        lease = Key(election.namespace, election.leases.get(half.value, half.value))
+        elector = Elector(
+            control, kit.clock, lease, identity=who, timings=election.timings, recorder=kit.recorder
+        )
+        members = [name for name in kit.chosen if name in MEMBERS[half]]
+        more = (furnish or {}).get(half)
+
+        def begin() -> Work:
+            work = kit.term(members, half.value, lambda: elector.entitled)
+            return more(work) if more is not None else work
+
+        return Group(half.value, kit.clock, begin, elector=elector, again=election.again, settings=settings)
+
+    return [group(half) for half in halves(kit.chosen)]

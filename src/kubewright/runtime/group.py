@@ -1,0 +1,237 @@
+"""Controllers that begin and end together: under one Lease, or under none.
+
+Theory.      A process may run several groups, and each lives for itself: it waits for its Lease, is made,
+             waits until its caches are full, works, and when its term is over it is put away and stands
+             for the Lease again, while the others go on. What a group remembers is made anew for each
+             term, since another may have worked in between: as if it were a process that has just begun.
+Invariants.  No key is begun outside a term, nor before the caches are full. After the end of a term
+             (``LostLease``) nothing is finished politely: it is cancelled at once, and over before
+             the group stands again.
+Called by    ``manager``, which runs what all groups share around them.
+"""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import structlog
+
+from kubewright.base import limits
+from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError, OnChange, Retry
+from kubewright.kube.errors import TransportError
+from kubewright.kube.informer import Statistics
+from kubewright.kube.informers import Informers
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.leader import Elector, LostLease
+from kubewright.wire.errors import NotFound
+
+log = structlog.get_logger("kubewright.manager")
+
+Task = Callable[[], Awaitable[None]]
+
+
+class Phase(StrEnum):
+    """How far a group, or a manager with all its groups, has come."""
+
+    STARTING = "starting"
+    SYNCING = "waiting for caches"
+    CANDIDATE = "waiting for the lease"
+    WORKING = "working"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+class NotSynced(KubewrightError):
+    """The caches were not full in time; the message says which and why."""
+
+    retry: Retry = OnChange()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How groups behave; all times in seconds.
+
+    ``sync_seconds``    how long to wait for full caches; None waits for ever, since a CRD may be
+                        installed later. What is missing is said every ``report_seconds``.
+    ``drain_seconds``   what running reconciliations get at the end; the rest of the shutdown's time
+                        is for handing over the Lease and writing the last events.
+    ``tune_gc``         when caches are full, move what lives for ever out of the garbage collector's
+                        sight and let it run rarely: no pauses with 100,000 cached objects.
+    """
+
+    sync_seconds: float | None = None
+    report_seconds: float = 10.0
+    drain_seconds: float = limits.SHUTDOWN_SECONDS * 0.6
+    tune_gc: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a group does in one term: ``controllers``, and ``background`` beside them, on these caches.
+
+    ``end`` lets go of what was made for it alone.
+    """
+
+    controllers: Sequence[Controller]
+    informers: Sequence[Informers]
+    background: Sequence[Task] = ()
+    end: Callable[[], None] = lambda: None
+
+
+class Group:
+    """See the module. ``begin`` makes the work of a term.
+
+    ``again``    stand for the Lease again when a term was lost; else ``run`` ends with ``LostLease``.
+    ``settled``  is set once the group works, or stands by behind another that does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        begin: Callable[[], Work],
+        *,
+        elector: Elector | None = None,
+        again: bool = True,
+        settings: Settings | None = None,
+    ) -> None:
+        self.name = name
+        self.elector = elector
+        self.phase = Phase.STARTING
+        self.settled = asyncio.Event()
+        self.work = Work((), ())
+        self._clock = clock
+        self._begin = begin
+        self._again = again
+        self._settings = settings or Settings()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work in terms until ``stop`` is set. A stop before we work needs no politeness.
+
+        Raises:
+            LostLease: another replica leads now, and we do not stand again.
+            NotSynced: the caches were not full within ``sync_seconds``.
+        """
+        async with asyncio.TaskGroup() as group:
+            terms = group.create_task(self._terms(stop), name=f"terms of {self.name}")
+            asked = group.create_task(stop.wait(), name="stop")
+            await asyncio.wait((terms, asked), return_when=asyncio.FIRST_COMPLETED)
+            if self.phase in {Phase.STARTING, Phase.SYNCING, Phase.CANDIDATE}:
+                terms.cancel()
+            await asyncio.wait((terms,))
+            asked.cancel()
+        self.phase = Phase.STOPPED
+
+    async def _terms(self, stop: asyncio.Event) -> None:
+        if self.elector is None:
+            await self._term(stop)
+            return
+        while not stop.is_set():
+            self.phase = Phase.CANDIDATE
+            try:
+                await self.elector.run(lambda: self._term(stop), stands_by=self.settled.set)
+            except LostLease as lost:
+                if not self._again:
+                    raise
+                log.warning("work is cancelled; standing for the lease again", group=self.name, why=str(lost))
+
+    async def _term(self, stop: asyncio.Event) -> None:
+        self.phase = Phase.SYNCING
+        self.work = self._begin()
+        try:
+            await self._wait_for_caches()
+            if self._settings.tune_gc:
+                tune_gc()
+            await self._lead(stop)
+        finally:
+            self._take_no_more()
+            self.work.end()
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        self.phase = Phase.WORKING
+        self.settled.set()
+        async with asyncio.TaskGroup() as group:
+            tasks = [start(group, task) for task in self.work.background]
+            tasks += [start(group, each.run) for each in self.work.controllers]
+            try:
+                await stop.wait()
+            finally:
+                self._take_no_more()
+            await self._drain()
+            cancel(tasks)
+
+    def _take_no_more(self) -> None:
+        """No key is begun from here on, whatever ended our work, and whoever ignores his cancellation."""
+        self.phase = Phase.STOPPING
+        for controller in self.work.controllers:
+            controller.close()
+
+    async def _drain(self) -> None:
+        """Let what runs finish, for a while."""
+        try:
+            async with asyncio.timeout(self._settings.drain_seconds):
+                for controller in self.work.controllers:
+                    await controller.drained()
+        except TimeoutError:
+            counts = ((each.name, each.statistics().running) for each in self.work.controllers)
+            late = {name: running for name, running in counts if running}
+            log.warning("cancelling reconciliations that did not finish in time", running=late)
+
+    async def _wait_for_caches(self) -> None:
+        began, settings = self._clock.monotonic(), self._settings
+        for informers in self.work.informers:
+            while missing := await self._missing(informers):
+                waited = self._clock.monotonic() - began
+                if settings.sync_seconds is not None and waited >= settings.sync_seconds:
+                    raise NotSynced(f"not ready after {waited:.0f} s: {missing}")
+                log.warning("waiting", seconds=round(waited), missing=missing)
+        log.info("caches are full", group=self.name, seconds=round(self._clock.monotonic() - began, 3))
+
+    async def _missing(self, informers: Informers) -> str:
+        """Wait one report's time; what is not full then, in words."""
+        limit, report = self._settings.sync_seconds, self._settings.report_seconds
+        try:
+            await informers.wait_synced(report if limit is None else min(limit, report))
+        except TransportError:
+            return in_words([each for each in informers.statistics() if not each.synced])
+        return ""
+
+
+def in_words(late: Sequence[Statistics]) -> str:
+    """Why caches are not full: one clause per cause. What fails alike is told once, and counted."""
+    unserved = [each.resource for each in late if each.trouble.startswith(f"{NotFound.__name__}:")]
+    others = [each for each in late if each.resource not in unserved]
+    clauses = []
+    if unserved:
+        asked = "is its CRD installed?" if len(unserved) == 1 else "are their CRDs installed?"
+        clauses.append(f"the server does not serve {', '.join(unserved)}; {asked}")
+    if others:
+        more = f" (and {len(others) - 1} more caches)" if len(others) > 1 else ""
+        clauses.append(f"{others[0].resource}: {others[0].trouble or 'no answer yet'}{more}")
+    return "; ".join(clauses) or "caches are not full"
+
+
+def tune_gc() -> None:
+    """Settings measured for large caches (python-libs.md §6.2), for the whole process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
+
+
+def start(group: asyncio.TaskGroup, task: Task) -> asyncio.Task[None]:
+    """Run ``task`` under its own name."""
+
+    async def run() -> None:
+        await task()
+
+    return group.create_task(run(), name=getattr(task, "__qualname__", "task"))
+
+
+def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Ask them all to end."""
+    for task in tasks:
+        task.cancel()
