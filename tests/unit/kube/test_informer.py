@@ -292,3 +292,52 @@ async def test_informers_are_shared_and_stop_with_their_last_holder(calm) -> Non
     assert calm.wire.count() == asked
     assert calm.informers.statistics() == []
     assert calm.informers.get(THING) is not calm.things
+
+
+async def test_who_borrowed_the_caches_leaves_with_its_listeners_and_nobody_else_notices(calm) -> None:
+    await calm.informers.wait_synced(5)
+    borrowed = calm.informers.borrow(calm.client.behind(calm.client.transport, user_agent="term"))
+    mine = borrowed.get(THING)
+    for heard, informer in ((told := []), mine), ((others := []), calm.things):
+        informer.subscribe(lambda change, heard=heard: heard.append(change.key.name))
+    await borrowed.wait_synced(5)
+    calm.toy.put(f"{PATH}/a", thing("a"))
+    await calm.clock.sleep(1)
+    borrowed.give_back()
+    calm.toy.put(f"{PATH}/b", thing("b"))
+    await calm.clock.sleep(1)
+    assert (told, others) == (["a"], ["a", "b"])
+    assert calm.names() == {"a", "b"}
+    assert borrowed.statistics() == []
+
+
+async def test_what_is_borrowed_is_listed_first(calm) -> None:
+    """A watch that is late must not make a leader act on what was before its term."""
+    await calm.informers.wait_synced(5)
+    lists = calm.things.statistics().lists
+    borrowed = calm.informers.borrow(calm.client)
+    mine = borrowed.get(THING)
+    assert not mine.synced
+    await borrowed.wait_synced(5)
+    assert calm.things.statistics().lists == lists + 1
+    assert borrowed.get(THING) is mine
+    assert calm.things.statistics().lists == lists + 1
+
+
+async def test_what_a_borrower_alone_had_is_asked_for_no_longer_when_it_leaves(calm) -> None:
+    await calm.informers.wait_synced(5)
+    borrowed = calm.informers.borrow(calm.client)
+    borrowed.get(THING, labels="colour=red")
+    await borrowed.wait_synced(5)
+    assert len(calm.informers.statistics()) == 2
+    borrowed.give_back()
+    assert [each.scope.labels for each in calm.informers.statistics()] == [""]
+
+
+async def test_a_write_of_a_borrower_is_in_the_shared_cache_when_it_returns(calm) -> None:
+    await calm.informers.wait_synced(5)
+    client = calm.client.behind(calm.client.transport, user_agent="term")
+    mine = calm.informers.borrow(client).get(THING)
+    await client.create(THING, thing("a"))
+    assert calm.names() == {"a"}
+    assert mine.get(Key("n", "a")) is not None

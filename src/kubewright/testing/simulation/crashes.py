@@ -9,7 +9,7 @@ Theory.      The undisturbed run has W writes, to the API and to the cloud. Run 
              all watches fall silent, and then the history of what they held back is lost. That is
              Sieve's third, unobserved states. The other rounds kill between two awaits; again, before
              the dust has settled; the leader, while another waits for the lead, or freeze it until it
-             has lost the lead; and where nodes live apart.
+             has lost the lead; take the Lease of one half away; and where nodes live apart.
 Invariants.  Rounds are pure: they make plots, and whoever calls runs them. A round that tries only some
              of its points begins elsewhere for each story and seed, so other seeds reach the others.
 To add one   write a function from the undisturbed run to plots, and put it into ``ROUNDS`` under the
@@ -97,6 +97,12 @@ def frozen_leaders(calm: Outcome, every: int = 7) -> Iterator[Plot]:
         yield replace(_faulty(calm, Fault("write", point, "freeze")), elect=True)
 
 
+def lost_halves(calm: Outcome, every: int = 7) -> Iterator[Plot]:
+    """After a write one half loses its Lease to somebody who is not there; the other half goes on."""
+    for point in _writes(calm, "half", every):
+        yield replace(_faulty(calm, Fault("write", point, "lease-stolen")), elect=True)
+
+
 def with_nodes_apart(calm: Outcome, every: int = 5) -> Iterator[Plot]:
     """Killed after a write, where nodes live in a cluster of their own."""
     for point in _writes(calm, "apart", every):
@@ -112,6 +118,7 @@ ROUNDS: Mapping[str, Round] = {
     "blind": blind_managers,
     "leader": killed_leaders,
     "frozen": frozen_leaders,
+    "half": lost_halves,
     "apart": with_nodes_apart,
 }
 """All ways to disturb a story at its points, by the word for a table."""
