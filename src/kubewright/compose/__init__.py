@@ -5,7 +5,8 @@ Theory.      Everything else takes what it needs as arguments. Here the argument
              the controllers that were asked for, and the manager that runs them all.
 Files        ``options``    what a person may choose, checked
              ``selection``  which controllers run: names, ``*`` and ``-name`` (pure)
-             ``kit``        clients and options -> controllers and a manager
+             ``kit``        clients and options -> controllers at work
+             ``halves``     which controllers work under which Lease
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, and whether it is still there
              ``address``    the port that stays with the data

@@ -7,7 +7,8 @@ Tour, in the order of use:
 ``controller``  workers that take keys and call a reconciler; the whole retry policy in one match
 ``mapping``     from a change of one object to the keys that must look again
 ``manager``     starts informers, waits for them, runs the controllers, shuts down in time
-``leader``      election on a Lease, so that of several replicas one works
+``leader``      election on a Lease, so that of several replicas one works; ``lease``: what is pure of it
+``group``       controllers that begin and end together, under a Lease of their own
 ``events``      core/v1 Events: deduplicated, rate limited, never in anybody's way
 ``metrics``     numbers for Prometheus; ``health`` the endpoints that show them; ``log`` the log
 

@@ -13,15 +13,12 @@ Invariants.  The work is cancelled and over before ``run`` lets go of the Lease.
              Who is asked hears it at its next renewal, so only a Lease that its holder let go of, with
              work over, may be taken at once; one that somebody cleared is waited out as any other.
 Cost.        One request per ``retry_period`` and replica: six a minute by default.
-Called by    ``manager``.
+Called by    ``group``. Continues in ``lease``.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import datetime
-from math import ceil
 from typing import Protocol
 
 import structlog
@@ -31,19 +28,19 @@ from kubewright.api.core import LEASE, Lease, LeaseSpec
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock, new_uid
-from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.errors import KubewrightError
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.lease import Seen, Timings, claimed, released
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
+
+__all__ = ["Elector", "Leases", "LostLease", "Timings", "identity"]
 
 REQUEST_SECONDS = 5.0
 """Deadline of one attempt."""
 
 RELEASE_SECONDS = 2.0
 """How long a leaving leader tries to hand the Lease over."""
-
-RELEASED_SECONDS = 1
-"""What a Lease promises that was let go of; client-go writes the same."""
 
 _DIGITS = re.compile(r"\d+")
 """Trouble that differs in numbers only is the same trouble."""
@@ -66,63 +63,6 @@ class Leases(Protocol):
 
     async def replace(self, kind: Kind[Lease], key: Key, obj: Lease) -> Lease:
         """Overwrite it; Conflict unless it is still at ``obj``'s resourceVersion."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """In seconds, with the meaning of ``--leader-elect-lease-duration``, ``-renew-deadline`` and
-    ``-retry-period`` (mcm.md §10.1); the last is the pace of renewals and of attempts.
-
-    Raises:
-        InvalidInput: the numbers leave a leader no time to stop.
-    """
-
-    lease_duration: float = 30.0
-    renew_deadline: float = 20.0
-    retry_period: float = 10.0
-
-    def __post_init__(self) -> None:
-        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
-            raise InvalidInput(
-                "leader election needs lease duration > renew deadline > retry period > 0, not "
-                f"{self.lease_duration:g} s, {self.renew_deadline:g} s and {self.retry_period:g} s"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The Lease as last read (None: there is none), and since when it is like that, for us.
-
-    ``guard`` is how long the last holder may still believe in its term, in seconds.
-    """
-
-    lease: Lease | None
-    since: float
-    guard: float = 0.0
-
-    @classmethod
-    def first(cls, lease: Lease | None, now: float, me: str) -> "Seen":
-        """The first look, or a look after a change."""
-        if lease is None or lease.spec.holder_identity == me or _let_go(lease):
-            return cls(lease, now)
-        return cls(lease, now, float(lease.spec.lease_duration_seconds or 0))
-
-    def then(self, lease: Lease | None, now: float, me: str) -> "Seen":
-        """The next look: an unchanged Lease keeps its moment; a vanished one keeps its guard."""
-        if lease is None:
-            return self if self.lease is None else Seen(None, now, self.guard)
-        if self.lease is not None and _version(self.lease) == _version(lease):
-            return self
-        return Seen.first(lease, now, me)
-
-    @property
-    def free_at(self) -> float:
-        """The monotonic moment from which the Lease may be taken."""
-        return self.since + self.guard
-
-    @property
-    def holder(self) -> str:
-        return (self.lease.spec.holder_identity or "") if self.lease else ""
 
 
 class Elector:
@@ -321,33 +261,3 @@ class Elector:
 def identity(host: str, clock: Clock) -> str:
     """A candidate's name that no other process has, nor this one after a restart: ``host_uid``."""
     return f"{host}_{new_uid(clock)}"
-
-
-def _version(lease: Lease) -> tuple[str, str]:
-    return lease.metadata.uid, lease.metadata.resource_version
-
-
-def claimed(old: Lease | None, me: str, duration: float, now: datetime) -> LeaseSpec:
-    """The record that says: ``me`` holds it. A renewal keeps the moment of acquisition."""
-    before = old.spec if old is not None else LeaseSpec()
-    renewal = before.holder_identity == me
-    return structs.replace(
-        before,
-        holder_identity=me,
-        lease_duration_seconds=ceil(duration),
-        acquire_time=before.acquire_time if renewal else now,
-        renew_time=now,
-        lease_transitions=(before.lease_transitions or 0) + (0 if renewal or old is None else 1),
-    )
-
-
-def _let_go(lease: Lease) -> bool:
-    """Whether the holder itself put it down (``released``), and not somebody in its place."""
-    return not lease.spec.holder_identity and (lease.spec.lease_duration_seconds or 0) <= RELEASED_SECONDS
-
-
-def released(old: Lease, now: datetime) -> LeaseSpec:
-    """The record that says: nobody holds it."""
-    return structs.replace(
-        old.spec, holder_identity="", lease_duration_seconds=RELEASED_SECONDS, renew_time=now
-    )
