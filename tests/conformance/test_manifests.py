@@ -1,0 +1,93 @@
+"""Everything in ``examples`` and ``deploy`` is what an API server takes, as it stands in the repository.
+
+kubectl applies it strictly (an unknown field is an error) to the embedded server and to a real one. What must
+not be left behind on a shared server (roles, a Deployment) is a dry run there, which validates and admits all
+the same.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubewright.testing.kubectl import Kubectl
+
+pytestmark = pytest.mark.kubectl
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
+ROLES = (
+    {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"},
+    {"kubewright-control"},
+)
+"""Which roles are left by the overlay for one cluster, and by the control cluster's of two."""
+PLACED = re.compile(r"namespace: default\b")
+
+
+@pytest.fixture
+def machines(kubectl: Kubectl) -> Kubectl:
+    """A server with the kinds of ``deploy/crds``."""
+    kubectl("apply", "-f", str(ROOT / "deploy" / "crds"))
+    kubectl("wait", "--for=condition=Established", "-f", str(ROOT / "deploy" / "crds"), "--timeout=20s")
+    return kubectl
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_taken_as_it_is(machines: Kubectl, path: Path) -> None:
+    text = PLACED.sub(f"namespace: {machines.namespace}", path.read_text())
+    done = machines.run("apply", "--validate=strict", "-f", "-", stdin=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    assert len(done.stdout.splitlines()) == len(objects)
+    for each in objects:
+        found = json.loads(machines("get", each["kind"], each["metadata"]["name"], "-o", "json"))
+        wanted = {name: value for name, value in each.items() if name not in ("metadata", "stringData")}
+        assert contains(found, wanted), path.name
+
+
+def test_the_installation_is_taken_as_it_is_and_without_a_warning(machines: Kubectl) -> None:
+    machines("apply", "-f", str(ROOT / "deploy" / "namespace.yaml"))
+    machines.namespace = ""  # each object says its own
+    done = machines.run("apply", "--validate=strict", "--dry-run=server", "-k", str(ROOT / "deploy"))
+    warned = [line for line in done.stderr.splitlines() if "last-applied-configuration" not in line]
+    assert done.returncode == 0, done.stderr
+    if machines.flavour == "real":  # the embedded server says that nothing runs a Deployment there
+        assert warned == []
+    applied = {line.split()[0].partition("/")[0] for line in done.stdout.splitlines()}
+    assert {"namespace", "serviceaccount", "deployment.apps"} <= applied
+    assert len(done.stdout.splitlines()) == 4 + 3 + 6
+
+
+def test_every_overlay_of_the_how_to_builds_on_the_installation(kubectl: Kubectl, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    overlays = [text for text in blocks(HOW_TO.read_text(), "yaml") if "kind: Kustomization" in text]
+    assert len(overlays) == 2
+    for number, text in enumerate(overlays):
+        folder = tmp_path / f"mine-{number}"
+        folder.mkdir()
+        (folder / "kustomization.yaml").write_text(text)
+        built = list(yaml.safe_load_all(kubectl("kustomize", str(folder))))
+        assert {each["metadata"]["name"] for each in built if "Role" in each["kind"]} == ROLES[number]
+        deployment = next(each for each in built if each["kind"] == "Deployment")
+        container = deployment["spec"]["template"]["spec"]["containers"][0]
+        assert container["image"] != "kubewright:0.1.0"
+        assert "--driver=name-of-your-driver" not in container["args"]
+        assert {mount["name"] for mount in container.get("volumeMounts", ())} == {
+            volume["name"] for volume in deployment["spec"]["template"]["spec"].get("volumes", ())
+        }
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def contains(found: Any, wanted: Any) -> bool:
+    """Whether all of ``wanted`` is in ``found``, which may have defaults beside it."""
+    if isinstance(wanted, dict):
+        return all(name in found and contains(found[name], value) for name, value in wanted.items())
+    return bool(found == wanted)

@@ -1,0 +1,83 @@
+"""The version says the same everywhere, and what is shipped around the code fits to it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from kubewright import __version__
+from kubewright.api.machine import access
+from kubewright.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
+HEADINGS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+CHAPTER = re.compile(r"^## (.+)$", re.MULTILINE)
+RELEASE = re.compile(r"\d+\.\d+\.\d+ - \d{4}-\d{2}-\d{2}")
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_knows_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    first, *releases = CHAPTER.findall(text)
+    assert first == "Unreleased"
+    assert all(RELEASE.fullmatch(each) for each in releases)
+    assert releases[0].startswith(f"{__version__} - ")
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= HEADINGS
+
+
+def test_images_are_tagged_with_this_version() -> None:
+    named = {path: set(re.findall(r"kubewright:(\d\S*?)(?=[\s`])", path.read_text())) for path in manifests()}
+    assert {tag for tags in named.values() for tag in tags} == {__version__}
+
+
+def manifests() -> list[Path]:
+    return [DEPLOY / "deployment.yaml", DEPLOY / "Dockerfile", HOW_TO]
+
+
+def test_the_account_of_the_deployment_is_the_one_that_the_roles_are_bound_to() -> None:
+    account, deployment = read("service-account.yaml"), read("deployment.yaml")
+    assert account["metadata"] == {"name": access.ACCOUNT, "namespace": access.NAMESPACE}
+    assert read("namespace.yaml")["metadata"]["name"] == access.NAMESPACE
+    assert deployment["metadata"]["namespace"] == access.NAMESPACE
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == access.ACCOUNT
+
+
+def test_the_installation_has_every_manifest() -> None:
+    there = {str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yaml")} - {"kustomization.yaml"}
+    assert set(read("kustomization.yaml")["resources"]) == there
+
+
+def words() -> list[tuple[str, list[str]]]:
+    """What the manifests and the page call the program with."""
+    container = read("deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+    page = HOW_TO.read_text()
+    typed = re.findall(r"^\$ kubewright (run .+)$", page, re.MULTILINE)
+    patched = re.findall(r"value: (--[\w=./-]+)", page)
+    return [
+        ("the deployment", container["args"]),
+        ("the overlays", ["run", *dict.fromkeys(patched)]),
+        *((line, line.split()) for line in typed),
+    ]
+
+
+@pytest.mark.parametrize("typed", [each[1] for each in words()], ids=[each[0] for each in words()])
+def test_what_is_shipped_calls_the_program_with_words_that_it_knows(typed: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    command.commands[typed[0]].make_context(typed[0], typed[1:])
+
+
+def test_the_probes_ask_the_port_that_is_served() -> None:
+    container = read("deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+    (port,) = container["ports"]
+    assert f"--health-port={port['containerPort']}" in container["args"]
+    probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+    assert [probe["path"] for probe in probes] == ["/healthz", "/healthz", "/readyz"]
+    assert {probe["port"] for probe in probes} == {port["name"]}
