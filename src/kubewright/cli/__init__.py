@@ -5,7 +5,7 @@ Theory.      A command turns words into ``compose.options`` values and hands ove
              for us, in the log, when the mistake is ours.
 Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
 Files        ``app`` (the commands), ``up``, ``down``, ``standing`` (`status`), ``run`` with ``run_words``,
-             ``demo/``, ``words``, ``signals``, ``states``
+             ``demo/``, ``words``, ``program``, ``signals``, ``states``
 """
 
 from kubewright.cli.app import main

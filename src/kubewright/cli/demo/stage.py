@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kubewright.cli.demo.view import PENDING, TERMINATING, View
+from kubewright.cli.program import program
 
 WIDE = 76
 """Columns of a terminal that has room for the class and the node of each machine."""
@@ -90,7 +91,7 @@ class Stage:
         self._console.print(table)
         left = "Nothing is left" if now.empty else f"Left: {_line(now)}"
         self._console.print(
-            f"\n{left}. Next: kubewright up, and kubectl in another terminal.", soft_wrap=True
+            f"\n{left}. Next: {program()} up, and kubectl in another terminal.", soft_wrap=True
         )
 
 

@@ -1,0 +1,23 @@
+"""The program is named so that its name can be typed again."""
+
+from pathlib import Path
+
+import pytest
+
+from kubewright.cli.program import called
+
+HERE = Path("/home/ann/kubewright")
+CASES = [
+    ("called by its path from here, and not on PATH", ".venv/bin/kubewright", None, ".venv/bin/kubewright"),
+    ("called by its whole path below here", f"{HERE}/.venv/bin/kubewright", None, ".venv/bin/kubewright"),
+    ("called from elsewhere", "../kw/bin/kubewright", None, "/home/ann/kw/bin/kubewright"),
+    ("found on PATH", "/usr/bin/kubewright", "/usr/bin/kubewright", "kubewright"),
+    ("another one is on PATH", ".venv/bin/kubewright", "/usr/bin/kubewright", ".venv/bin/kubewright"),
+    ("a folder with a blank", "/opt/my tools/kubewright", None, "'/opt/my tools/kubewright'"),
+    ("not the program at all", "/usr/bin/pytest", None, "kubewright"),
+]
+
+
+@pytest.mark.parametrize(("path", "found", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_it_is(path: str, found: str | None, expected: str) -> None:
+    assert called(path, found, HERE) == expected
