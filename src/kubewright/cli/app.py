@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kubewright import __version__
-from kubewright.base.errors import KubewrightError
+from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
 from kubewright.cli import run_words
 from kubewright.cli.words import DATA_DIR, DataDir, duration, path_of
@@ -52,6 +52,7 @@ Verbosity = Annotated[
 
 @app.command()
 def up(
+    *,
     data_dir: DataDir = DATA_DIR,
     port: Annotated[
         int | None,
@@ -70,14 +71,28 @@ def up(
             parser=path_of("--kubeconfig"),
         ),
     ] = None,
+    merge_kubeconfig: Annotated[
+        bool,
+        typer.Option(
+            "--merge-kubeconfig",
+            help="Put a context into your own kubeconfig too ($KUBECONFIG, ~/.kube/config).",
+        ),
+    ] = False,
+    context: Annotated[str, typer.Option(help="Name of that context.", metavar="NAME")] = "kubewright",
+    use_context: Annotated[
+        bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
+    ] = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
+    from kubewright.cli.merging import Merge
     from kubewright.cli.up import up as command
     from kubewright.compose.options import Place
 
     _logging(log_level)
-    command(Place(data_dir, port, kubeconfig))
+    if use_context and not merge_kubeconfig:
+        raise InvalidInput("--use-context goes with --merge-kubeconfig")
+    command(Place(data_dir, port, kubeconfig), Merge(context, use_context) if merge_kubeconfig else None)
 
 
 @app.command()
@@ -189,7 +204,6 @@ def _fail(sentence: str) -> None:
 
 def _logging(level: str) -> None:
     from kubewright.base.clock import SystemClock
-    from kubewright.base.errors import InvalidInput
     from kubewright.runtime import log
 
     try:

@@ -1,18 +1,20 @@
 """``kubewright up``: everything in one process, until somebody asks it to stop."""
 
 import asyncio
+import os
 import shlex
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.cli.merging import Merge, merge
 from kubewright.cli.signals import run_until_signal
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, Place
 
 
-def up(place: Place) -> None:
-    """Serve from ``place``; returns after SIGINT or SIGTERM.
+def up(place: Place, merging: Merge | None = None) -> None:
+    """Serve from ``place``; returns after SIGINT or SIGTERM. ``merging``: say so in the person's kubeconfig.
 
     Raises:
         InvalidInput: another process has the folder, the port is taken, or the folder cannot be used.
@@ -22,7 +24,11 @@ def up(place: Place) -> None:
 
     async def work(stop: asyncio.Event) -> None:
         async with Embedded(place, Options(), SystemClock()) as world:
-            await world.serve(stop, lambda: print(greeting(world.kubeconfig), flush=True))
+            words = greeting(world.kubeconfig)
+            if merging is not None:
+                file = merge(merging, world.kubeconfig, place.data_dir, os.environ)
+                words = words if file is None else merged_greeting(file, merging.context)
+            await world.serve(stop, lambda: print(words, flush=True))
 
     run_until_signal(work)
 
@@ -40,3 +46,11 @@ def greeting(kubeconfig: Path) -> str:
     """What is said when all is ready; the second line can be pasted into a shell."""
     export = f"export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}"
     return f"kubewright is ready; its kubeconfig is {kubeconfig}\n  try: {export}; kubectl get machineclasses"
+
+
+def merged_greeting(file: Path, context: str) -> str:
+    """The same when the person's own kubeconfig knows us: no variable is needed then."""
+    return (
+        f"kubewright is ready; context {context} is in {file}\n"
+        f"  try: kubectl --context {shlex.quote(context)} get machineclasses"
+    )

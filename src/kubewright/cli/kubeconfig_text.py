@@ -1,0 +1,242 @@
+"""A kubeconfig as text: entries of ours put in, everything else left to the byte. Pure.
+
+Theory.      A kubeconfig that was written by a person has an order, comments and quotes; read and
+             written anew it would lose them. So the text is cut: its syntax tree says where an entry
+             stands, and only that place changes. What comes out is read again and compared with what
+             was wanted; where the two differ the file is left alone, so a shape of YAML that was not
+             thought of costs a refusal, never an entry.
+Invariants.  An entry that is ours already keeps what others added to it (a namespace, a proxy).
+             An entry of the same name that is not ours is refused. Nothing to change: the same text.
+Called by    ``merging``.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from kubewright.base.errors import InvalidInput
+
+Plain = dict[str, Any]
+
+BODIES = {"clusters": "cluster", "contexts": "context", "users": "user"}
+"""The three lists of a kubeconfig, and what each entry has beside its name."""
+
+CURRENT = "current-context"
+MARK = "kubewright"
+"""Name of the extension by which we know our own cluster again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What we put in, all under one name: the bodies of the cluster and the user, and the data folder."""
+
+    name: str
+    cluster: Mapping[str, Any]
+    user: Mapping[str, Any]
+    data_dir: str
+
+    def bodies(self) -> Mapping[str, Plain]:
+        """By list."""
+        marks = [{"name": MARK, "extension": {"dataDir": self.data_dir}}]
+        return {
+            "clusters": {**self.cluster, "extensions": marks},
+            "contexts": {"cluster": self.name, "user": self.name},
+            "users": dict(self.user),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """Characters from ``start`` to ``end`` become ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+def merged(text: str, ours: Ours, *, use: bool) -> str:
+    """The text with our entries in it. ``use`` makes them current; else they are if nothing is.
+
+    Raises:
+        InvalidInput: it is no kubeconfig, the name is taken, or the text cannot be changed safely.
+    """
+    found = _read(text)
+    wanted = _wanted(found, ours, use=use)
+    if wanted == found:
+        return text
+    made = _as_json(text, wanted) or _spliced(text, found, wanted, ours.name)
+    try:
+        kept = _parsed(made) == wanted
+    except yaml.YAMLError:
+        kept = False
+    if not kept:
+        raise InvalidInput(
+            "it is written in a way that cannot be changed without risk; put entries into another file, and "
+            "name both in KUBECONFIG"
+        )
+    return made
+
+
+def _parsed(text: str) -> Any:
+    """What a text says; JSON is read as JSON, whose escapes are not quite YAML's."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return yaml.safe_load(text)
+
+
+def _read(text: str) -> Plain:
+    try:
+        found = _parsed(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        raise InvalidInput(f"it is not YAML{place}; mend it, or move it away") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(
+        _is_list(found.get(part), body) for part, body in BODIES.items()
+    ):
+        raise InvalidInput("it is no kubeconfig")
+    if (found.get("kind") or "Config") != "Config":
+        raise InvalidInput(f"it is no kubeconfig, but a {found['kind']}")
+    return found
+
+
+def _is_list(entries: Any, body: str) -> bool:
+    """Whether a value is a list of named things of a kubeconfig, or nothing."""
+    return not entries or (
+        isinstance(entries, list)
+        and all(isinstance(each, dict) and isinstance(each.get(body) or {}, dict) for each in entries)
+    )
+
+
+def _extensions(body: Plain) -> list[Plain]:
+    found = body.get("extensions")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+# ---------------------------------------------------------------- what it should say
+
+
+def _wanted(found: Plain, ours: Ours, *, use: bool) -> Plain:
+    wanted = {"apiVersion": "v1", "kind": "Config", **found} if not found else dict(found)
+    if (stranger := _stranger(found, ours)) is not None:
+        raise InvalidInput(
+            f"its {stranger} {ours.name!r} is not this data folder's; choose another name with --context"
+        )
+    for part, body in ours.bodies().items():
+        entries = list(found.get(part) or [])
+        place = _place(entries, ours.name)
+        key = BODIES[part]
+        if place is None:
+            entries.insert(0, {"name": ours.name, key: body})
+        else:
+            old = entries[place].get(key) or {}
+            entries[place] = {**entries[place], key: _joined(old, body)}
+        wanted[part] = entries
+    if use or not found.get(CURRENT):
+        wanted[CURRENT] = ours.name
+    return wanted
+
+
+def _joined(old: Plain, new: Plain) -> Plain:
+    """What others added stays; of a list of extensions too."""
+    others = [each for each in _extensions(old) if each.get("name") != MARK]
+    joined = {**old, **new}
+    if "extensions" in new:
+        joined["extensions"] = [*others, *new["extensions"]]
+    return joined
+
+
+def _stranger(found: Plain, ours: Ours) -> str | None:
+    """Which entry has our name and is not ours: a cluster is, by its mark or by its authority."""
+    taken = {
+        part: place for part in BODIES if (place := _place(found.get(part) or [], ours.name)) is not None
+    }
+    if not taken:
+        return None
+    if "clusters" not in taken:
+        return BODIES[next(iter(taken))]
+    cluster = found["clusters"][taken["clusters"]].get("cluster") or {}
+    authority = "certificate-authority-data"
+    marks = [each.get("extension") for each in _extensions(cluster) if each.get("name") == MARK]
+    same = cluster.get(authority) == ours.cluster[authority] or {"dataDir": ours.data_dir} in marks
+    return None if same else "cluster"
+
+
+def _place(entries: Sequence[Plain], name: str) -> int | None:
+    return next((at for at, entry in enumerate(entries) if entry.get("name") == name), None)
+
+
+# ---------------------------------------------------------------- how the text comes to say it
+
+
+def _as_json(text: str, wanted: Plain) -> str:
+    """A kubeconfig in JSON has nothing but its values to lose; empty for all others."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return ""
+    return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
+
+
+def _spliced(text: str, found: Plain, wanted: Plain, name: str) -> str:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    values = {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
+    edits, added = [], {}
+    for key, value in wanted.items():
+        if found.get(key) == value:
+            continue
+        if key not in values:
+            added[key] = value
+        elif key in BODIES:
+            edits.append(_entry(text, values[key], value, name))
+        else:
+            edits.append(_replaced(values[key], _inline(value)))
+    for edit in sorted(edits, key=lambda each: -each.start):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    if added:
+        text += "\n" * bool(text and not text.endswith("\n")) + _block(added)
+    return text
+
+
+def _entry(text: str, node: yaml.Node, entries: Sequence[Plain], name: str) -> _Edit:
+    """Our entry in a list: in its old place, or before all others."""
+    place = _place(entries, name) or 0
+    if not isinstance(node, yaml.SequenceNode) or not node.value:
+        return _replaced(node, "\n" + _block([entries[place]]).rstrip("\n"))
+    if not node.flow_style and len(node.value) < len(entries):
+        column = node.start_mark.column
+        return _Edit(node.start_mark.index, node.start_mark.index, _block([entries[0]], column))
+    item = node.value[place]
+    start, end = item.start_mark.index, _end(item)
+    line = "\n" if text[start:end].endswith("\n") else ""
+    return _Edit(start, end, _block(entries[place], item.start_mark.column).rstrip("\n ") + line)
+
+
+def _replaced(node: yaml.Node, text: str) -> _Edit:
+    """A value in place of another; what is empty in the text begins right after its colon."""
+    start, end = node.start_mark.index, node.end_mark.index
+    return _Edit(start, end, text if end > start or text.startswith("\n") else " " + text)
+
+
+def _end(node: yaml.Node) -> int:
+    """Where a node's own text ends; a block's mark is where the next begins, after comments between."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.index)
+
+
+def _block(value: Any, column: int = 0) -> str:
+    """A value in block style, whose first line stands in ``column`` already, as what follows it will."""
+    text = yaml.safe_dump(value, sort_keys=False, width=2**20, allow_unicode=True)
+    return text.replace("\n", "\n" + " " * column)
+
+
+def _inline(value: str) -> str:
+    return yaml.safe_dump([value], default_flow_style=True, width=2**20, allow_unicode=True).strip()[1:-1]
