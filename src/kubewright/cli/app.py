@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,8 +9,8 @@ import typer
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
-from kubewright.cli import run_words
-from kubewright.cli.words import DATA_DIR, DataDir, duration, path_of
+from kubewright.cli import run_words, up_words
+from kubewright.cli.words import DATA_DIR, DataDir, duration
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C in a command that was not finished, as shells have it."""
@@ -54,34 +53,11 @@ Verbosity = Annotated[
 def up(
     *,
     data_dir: DataDir = DATA_DIR,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port on loopback; 0 picks a free one. Default: the one of the last start.",
-            metavar="N",
-            min=0,
-            max=65535,
-        ),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to write the kubeconfig; default: DIR/kubeconfig.",
-            metavar="PATH",
-            parser=path_of("--kubeconfig"),
-        ),
-    ] = None,
-    merge_kubeconfig: Annotated[
-        bool,
-        typer.Option(
-            "--merge-kubeconfig",
-            help="Put a context into your own kubeconfig too ($KUBECONFIG, ~/.kube/config).",
-        ),
-    ] = False,
-    context: Annotated[str, typer.Option(help="Name of that context.", metavar="NAME")] = "kubewright",
-    use_context: Annotated[
-        bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
-    ] = False,
+    port: up_words.Port = None,
+    kubeconfig: up_words.Kubeconfig = None,
+    merge_kubeconfig: up_words.MergeKubeconfig = False,
+    context: up_words.Context = "kubewright",
+    use_context: up_words.UseContext = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
