@@ -20,6 +20,7 @@ WRITES = {
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "trigger-deletion": 16, "delete-against-budget": 16,
+    "name-too-long": 8, "nodes-forbidden": 19,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""

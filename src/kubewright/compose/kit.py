@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kubewright.api.core import LEASE, PDB
+from kubewright.api.core import LEASE, PDB, SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.compose.options import Options
 from kubewright.compose.selection import select
@@ -39,7 +39,7 @@ OF_MACHINES = ("machine", "machineclass", "secret", "orphanvms", "orphannodes")
 MACHINE_CONTROLLERS = (*OF_SETS, *OF_MACHINES)
 COMPONENT = "machine-controller-manager"
 """Who our events come from, as MCM's do (mcm.md §2.6)."""
-KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, PDB, LEASE)
+KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, SECRET, PDB, LEASE)
 """What events may be about."""
 
 

@@ -33,6 +33,7 @@ from kubewright.providers import sim
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.faults import Choice, Faulty
 from kubewright.testing.judge import Judge
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
@@ -209,13 +210,22 @@ class World:
 
 
 @asynccontextmanager
-async def embedded_world(options: Options = IMPATIENT, *, seed: int = 0) -> AsyncIterator[World]:
-    """Everything in this process and in memory, on the event loop's time."""
+async def embedded_world(
+    options: Options = IMPATIENT, *, seed: int = 0, faults: Choice | None = None
+) -> AsyncIterator[World]:
+    """Everything in this process and in memory, on the event loop's time.
+
+    ``faults`` strike what controllers and kubelets ask; people have a good line.
+    """
     clock = LoopClock(seed=seed)
-    async with Embedded(None, options, clock) as embedded, running(embedded.serve):
+    embedded = Embedded(None, options, clock)
+    people = embedded.client
+    if faults is not None:
+        embedded.client = Client(Faulty(people.transport, clock, faults), clock, name=people.name)
+    async with embedded, running(embedded.serve):
         assert isinstance(embedded.driver, SimDriver)
-        world = World(embedded.client, embedded.driver.cloud, clock, "machines")
-        await embedded.client.create(NAMESPACE, {"metadata": {"name": world.namespace}})
+        world = World(people, embedded.driver.cloud, clock, "machines")
+        await people.create(NAMESPACE, {"metadata": {"name": world.namespace}})
         await world.furnish()
         yield world
 

@@ -118,6 +118,17 @@ class Unavailable(ApiError):
     code, reason, retry = 503, "ServiceUnavailable", Backoff()
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Whether a server has understood, said no, and will say so again: by a rule, role or webhook.
+
+    Not so: a conflict (look again), what is gone (a cache will show it), too many requests, a server in
+    trouble, and credentials that are not valid (401): they are refreshed, or nothing works at all.
+    """
+    if not isinstance(error, ApiError) or isinstance(error, Conflict | NotFound):
+        return False
+    return isinstance(error, Forbidden) or (isinstance(error.retry, OnChange) and error.code < 500)
+
+
 _KNOWN: tuple[type[ApiError], ...] = (
     BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict,
     Gone, TooLarge, UnsupportedMedia, Invalid, TooManyRequests, ServerError, Unavailable,

@@ -211,6 +211,18 @@ class EventReason(StrEnum):
     DELETION_TRIGGERED = "DeletionTriggered"
     DRAIN_HELD = "DrainHeld"
     FAILED_DRAIN = "FailedDrain"
+    FAILED_VALIDATION = "FailedValidation"
+    FAILED_CREATE_VM = "FailedCreateVM"
+    FAILED_DELETE_VM = "FailedDeleteVM"
+    FAILED_NODE_SYNC = "FailedNodeSync"
+    """An API server refuses the labels, annotations or taints that the node should have."""
+    FAILED_UPDATE = "FailedUpdate"
+    """An API server refuses another write."""
+    FAILED_READ = "FailedRead"
+    """An API server does not let us see what a decision needs."""
+    MACHINE_UNKNOWN = "MachineUnknown"
+    MACHINE_FAILED = "MachineFailed"
+    VM_LEFT_BEHIND = "VMLeftBehind"
 
 
 SETS_LEASE = "machine-controller-manager"

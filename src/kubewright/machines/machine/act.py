@@ -4,13 +4,14 @@ Theory.      Steps run in order and stop at the first failure; the status is wri
              in one patch, when it says something new. Every patch of the machine names the uid and
              the version of what was seen: a namesake that was made meanwhile is never touched, and
              a patch that the network delivers a minute late changes nothing.
-Invariants.  No PUT. No step waits for a cloud or a pod. A refused eviction is not an error.
+Invariants.  No PUT. No step waits for a cloud or a pod. A refused eviction is not an error. A write that
+             is refused, and would be again, ends the pass as ``WriteRefused``: the next one knows of it.
              An event is told when the status has news, not each time that the same is seen.
 Called by    ``reconciler.Machines``.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, assert_never
 
 from kubewright.api.core import NODE, VOLUME_ATTACHMENT
@@ -23,6 +24,7 @@ from kubewright.kube.patches import merge_patch, with_uid
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.refusals import mute
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
@@ -40,6 +42,7 @@ from kubewright.machines.machine.steps import (
     Record,
     Release,
     ReleaseVolumes,
+    Step,
     SyncNode,
     Verb,
 )
@@ -47,9 +50,27 @@ from kubewright.machines.parts import Parts
 from kubewright.nodes.drain import run as drains
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import Invalid, NotFound
+from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
+
+
+class WriteRefused(Exception):
+    """An API server refused a step (None: the status) and will again. Never leaves this package."""
+
+    def __init__(self, step: Step | None, error: ApiError) -> None:
+        super().__init__(str(error))
+        self.step, self.error = step, error
+
+
+@contextmanager
+def _refusable(step: Step | None) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if is_refusal(error):
+            raise WriteRefused(step, error) from error
+        raise
 
 
 class NodeGone(KubewrightError):
@@ -70,14 +91,21 @@ class Actor:
         self._calls = calls
 
     async def perform(self, seen: Seen, plan: Plan, notes: Notes) -> Result:
-        """All steps, then the status; raises what the API server or network said no with."""
+        """All steps, then the status.
+
+        Raises:
+            WriteRefused: a write was refused for good; what came before it in the plan is done.
+            ApiError, TransportError: an API server said no for now, or was not to be reached.
+        """
         latest = seen.machine.metadata
         for step in plan.steps:
-            if isinstance(step, NodeStep):
-                await self._on_node(seen, step, notes)
-            else:
-                latest = await self._on_machine(seen, step) or latest
-        news = await self._report(seen, plan, latest)
+            with _refusable(step):
+                if isinstance(step, NodeStep):
+                    await self._on_node(seen, step, notes)
+                else:
+                    latest = await self._on_machine(seen, step) or latest
+        with _refusable(None):
+            news = not mute(seen) and await self._report(seen, plan, latest)
         if plan.warning is not None and (news or plan.report is None) and _new_topics(plan, notes):
             self._recorder.event(seen.machine, *plan.warning, warning=True)
         return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
@@ -111,7 +139,7 @@ class Actor:
     async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
         match step:
             case SyncNode(patch):
-                await self._sync(seen, patch)
+                await self._mark(seen, patch)
             case Cordon(patch):
                 await self._mark(seen, patch)
             case MarkTerminating(patch):
@@ -158,13 +186,6 @@ class Actor:
             await self._target.patch(NODE, Key("", meta.name), with_uid(patch, meta.uid), **how)
         except NotFound:
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
-
-    async def _sync(self, seen: Seen, patch: Mapping[str, Any]) -> None:
-        """A template that no node can have (a label with blanks) must not keep the machine from living."""
-        try:
-            await self._mark(seen, patch)
-        except Invalid as error:
-            self._recorder.event(seen.machine, "FailedNodeSync", str(error), warning=True)
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine = seen.machine

@@ -24,6 +24,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
 from kubewright.machines.machine.steps import Verb
+from kubewright.wire.errors import is_refusal
 from kubewright.wire.gvk import Key
 
 _CERTAIN = frozenset((
@@ -153,7 +154,8 @@ class VmCalls:
         except DriverError as failure:
             return replace(before, error=failure, initializing=False)
         except KubewrightError as failure:  # the cloud was not even asked
-            told = DriverError.of(Code.Unavailable, f"the request could not be made: {failure}")
+            code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
+            told = DriverError.of(code, f"the request could not be made: {failure}")
             return replace(before, error=told)
 
     async def _perform(self, verb: Verb, request: MachineRequest, before: VmSeen) -> VmSeen:

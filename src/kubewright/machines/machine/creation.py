@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
@@ -58,12 +58,12 @@ def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
     """A machine that breaks the rules, or whose class is missing, gets no VM, and says why."""
     if not seen.problem or seen.vm.running or not _wants_vm(seen):
         return None
-    report = _failed(seen, now, Code.InvalidArgument, seen.problem)
+    report = creation_failed(seen, now, Code.InvalidArgument, seen.problem)
     return Plan(
         report=report,
-        wake=_until_late(seen, now),
+        wake=until_late(seen, now),
         because=seen.problem,
-        warning=("FailedValidation", seen.problem),
+        warning=(EventReason.FAILED_VALIDATION, seen.problem),
     )
 
 
@@ -77,7 +77,7 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
         return _after_failure(seen, now, error)
     known = seen.machine.spec.provider_id
     because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
-    return Plan((Call(Verb.ENSURE),), wake=_until_late(seen, now), because=because)
+    return Plan((Call(Verb.ENSURE),), wake=until_late(seen, now), because=because)
 
 
 def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
@@ -86,7 +86,7 @@ def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
         return None
     report = Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, "VM using old node obj")
     because = "another VM's node has the name that its own will want"
-    return Plan(report=report, because=because, warning=("MachineFailed", because))
+    return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, because))
 
 
 def unsettled(machine: Machine) -> bool:
@@ -106,10 +106,10 @@ def joined_too_late(seen: Seen) -> Report:
 def _while_running(seen: Seen, now: datetime) -> Plan:
     """A call that never answers must not keep its machine from being replaced; one that lasts is told of."""
     because = "the cloud is working on its VM"
-    if _is_late(seen, now) and seen.phase is not Phase.FAILED:
+    if is_late(seen, now) and seen.phase is not Phase.FAILED:
         report = joined_too_late(seen) if seen.machine.spec.provider_id else _made_too_late(seen, now)
-        return Plan(report=report, because=because, warning=("MachineFailed", report.description))
-    plan = Plan(wake=_until_late(seen, now), because=because)
+        return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, report.description))
+    plan = Plan(wake=until_late(seen, now), because=because)
     if seen.phase not in (Phase.NONE, Phase.PENDING) or _is_well(seen):
         return plan  # it says what the last attempt failed with, or will be Running in a moment
     wait = seen.until_worth_reporting(since=seen.vm.began, after=seen.settings.report_creation_after)
@@ -135,16 +135,16 @@ def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
     text = f"Provider error: {error}. Initialize VM Instance" if seen.vm.initializing else (
         f"Cloud provider message - {error}"
     )  # fmt: skip
-    report = _failed(seen, now, error.code, text)
-    late, wait = _until_late(seen, now), (seen.vm.ended or now) + _pause(seen, error) - now
-    giving_up = _is_late(seen, now) and seen.phase is not Phase.FAILED
+    report = creation_failed(seen, now, error.code, text)
+    late, wait = until_late(seen, now), (seen.vm.ended or now) + _pause(seen, error) - now
+    giving_up = is_late(seen, now) and seen.phase is not Phase.FAILED
     if (wait <= timedelta(0) or seen.vm.inputs != seen.inputs) and not giving_up:
         return Plan((Call(Verb.ENSURE),), report, wake=late, because="it tries again")
     return Plan(
         report=report,
         wake=max(timedelta(0), wait if late is None else min(wait, late)),
         because=f"the cloud refused ({error.code.name}); next try in {format_duration(wait)}",
-        warning=("FailedCreateVM", text),
+        warning=(EventReason.FAILED_CREATE_VM, text),
     )
 
 
@@ -157,8 +157,8 @@ def _pause(seen: Seen, error: DriverError) -> timedelta:
     return timedelta(seconds=retry.seconds)
 
 
-def _failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
-    given_up = seen.phase is Phase.FAILED or _is_late(seen, now)
+def creation_failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
+    given_up = seen.phase is Phase.FAILED or is_late(seen, now)
     phase = Phase.FAILED if given_up else Phase.CRASH_LOOP_BACK_OFF
     return Report(phase, OperationType.CREATE, OperationState.FAILED, text, code.name)
 
@@ -167,7 +167,7 @@ def _wants_vm(seen: Seen) -> bool:
     return not seen.recorded or unsettled(seen.machine)
 
 
-def _is_late(seen: Seen, now: datetime) -> bool:
+def is_late(seen: Seen, now: datetime) -> bool:
     """The creation deadline is over, and no node has come of it."""
     return now > seen.creation_deadline and not _is_well(seen)
 
@@ -176,7 +176,7 @@ def _is_well(seen: Seen) -> bool:
     return seen.node is not None and seen.health.healthy
 
 
-def _until_late(seen: Seen, now: datetime) -> timedelta | None:
+def until_late(seen: Seen, now: datetime) -> timedelta | None:
     """The wait until just past the creation deadline; None when that is over."""
     left = seen.creation_deadline - now
     return left + timedelta(milliseconds=1) if left >= timedelta(0) else None

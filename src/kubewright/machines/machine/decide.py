@@ -16,6 +16,7 @@ from kubewright.machines.machine.creation import (
 from kubewright.machines.machine.deletion import DELETING, Deciding
 from kubewright.machines.machine.health import follow_node, hold_still
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.refusals import allowed, patient
 from kubewright.machines.machine.steps import Plan
 from kubewright.machines.machine.triggered import delete_when_triggered
 
@@ -35,6 +36,7 @@ def decide(seen: Seen, now: datetime) -> Plan:
 
 
 def first(phases: tuple[Deciding, ...], seen: Seen, now: datetime) -> Plan:
-    """The plan of the first phase that is not over."""
-    plans = (phase(seen, now) for phase in phases)
-    return next((plan for plan in plans if plan is not None), Plan(because="nothing is left to do"))
+    """The plan of the first phase that is not over, as far as the API servers allow it."""
+    plans = (plan for phase in phases if (plan := phase(seen, now)) is not None)
+    possible = (plan for each in plans if (plan := allowed(each, seen)) is not None)
+    return patient(next(possible, Plan(because="nothing is left to do")), seen)

@@ -49,6 +49,8 @@ GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
 DRAINING = "Initiate node drain"
 DETACHING = "Delete Volume Attachments"
 DELETING_VM = "Initiate VM deletion"
+DELETING_NODE = "Initiate node object deletion"
+RELEASING = "Initiate machine object finalizer removal"
 """How a description ends, by what is being done: MCM goes on from there (mcm.md §4.13)."""
 
 UNSURE = "Error occurred with decoding machine error status while getting VM status"
@@ -85,7 +87,18 @@ def identify(seen: Seen, now: datetime) -> Plan | None:
         return _doubtful(seen, now) if seen.vm.absent and not seen.vm.deleted else None
     how = "with retry." if error.retry == SHORT else "without retry. machine code:"
     text = f"{UNSURE}, aborting {how} {error}. {GETTING_STATUS}"
-    return _again(seen, now, Call(Verb.LOOK), _failed(text, error.code.name))
+    return _again(seen, now, Call(Verb.LOOK), deletion_failed(text, error.code.name))
+
+
+def read(seen: Seen, _now: datetime) -> Plan | None:
+    """Nobody knows whether pods are left: the VM stays until they can be looked at, or need not be."""
+    if not seen.unread or seen.out_of_patience or seen.vm.running:
+        return None
+    text = f"{seen.unread}. Will retry in next sync. {DRAINING}"
+    wake = min(timedelta(seconds=MEDIUM.seconds), seen.drain_timeout - (seen.now - seen.deleted_at))
+    return Plan(
+        report=deletion_failed(text), wake=wake, because=seen.unread, warning=(EventReason.FAILED_READ, text)
+    )
 
 
 def cordon(seen: Seen, _now: datetime) -> Plan | None:
@@ -155,7 +168,7 @@ def delete_vm(seen: Seen, now: datetime) -> Plan | None:
         text = f"VM deletion failed due to - {error}. {tail}. {DELETING_VM}"
         unknown = not seen.recorded and seen.doubt_until is not None  # it may have come since we looked
         again = Call(Verb.LOOK if unknown else Verb.DELETE)
-        return _again(seen, now, again, _failed(text, error.code.name))
+        return _again(seen, now, again, deletion_failed(text, error.code.name))
     return Plan((Call(Verb.DELETE),), because="its VM may go")
 
 
@@ -176,7 +189,9 @@ def release(seen: Seen, _now: datetime) -> Plan | None:
     used, vm = seen.phase in (Phase.RUNNING, Phase.UNKNOWN), seen.machine.spec.provider_id
     token: tuple[Step, ...] = (DropToken(),) if seen.has_token and not used else ()
     left = (
-        ("VMLeftBehind", f"VM {vm} was not deleted: {seen.problem}") if vm and not seen.vm.deleted else None
+        (EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}")
+        if vm and not seen.vm.deleted
+        else None
     )
     return Plan((*token, Release()), because="nothing of it exists any more", warning=left)
 
@@ -189,7 +204,7 @@ def _drain_report(plan: DrainPlan) -> Report:
     force = f"pods are deleted by force from {rfc3339(plan.force_at)} on" if plan.force_at else ""
     why = "; ".join(part for part in (plan.obstacles, force) if part)
     if plan.failed:
-        report = _failed(f"Drain failed due to - {why}. Will retry in next sync. {DRAINING}")
+        report = deletion_failed(f"Drain failed due to - {why}. Will retry in next sync. {DRAINING}")
         return replace(report, exact=True)
     leaving = f"{plan.leaving} pods are leaving; " if plan.leaving else ""
     return _processing(f"Drain waits: {leaving}{why}. {DRAINING}")
@@ -197,7 +212,7 @@ def _drain_report(plan: DrainPlan) -> Report:
 
 Deciding = Callable[[Seen, datetime], Plan | None]
 DELETING: tuple[Deciding, ...] = (
-    settle_creation, bury_the_first, record_vm, identify, cordon, look, drain, release_volumes,
+    settle_creation, bury_the_first, record_vm, identify, read, cordon, look, drain, release_volumes,
     delete_vm, delete_node, release,
 )  # fmt: skip
 
@@ -227,7 +242,9 @@ def _without_class(seen: Seen) -> Plan | None:
     if not known or names.force_deletion(seen.machine.metadata.labels):
         return None
     text = f"VM deletion is blocked: {seen.problem}. {DELETING_VM}"
-    return Plan(report=_failed(text), because=seen.problem, warning=("FailedDeleteVM", text))
+    return Plan(
+        report=deletion_failed(text), because=seen.problem, warning=(EventReason.FAILED_DELETE_VM, text)
+    )
 
 
 def _again(seen: Seen, now: datetime, call: Call, report: Report) -> Plan:
@@ -238,7 +255,10 @@ def _again(seen: Seen, now: datetime, call: Call, report: Report) -> Plan:
     if wait <= timedelta(0) or seen.vm.inputs != seen.inputs:
         return Plan((call,), report, because="it tries again")
     return Plan(
-        report=report, wake=wait, because=report.description, warning=("FailedDeleteVM", report.description)
+        report=report,
+        wake=wait,
+        because=report.description,
+        warning=(EventReason.FAILED_DELETE_VM, report.description),
     )
 
 
@@ -273,5 +293,5 @@ def _processing(text: str) -> Report:
     return Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, text)
 
 
-def _failed(text: str, code: str = "") -> Report:
+def deletion_failed(text: str, code: str = "") -> Report:
     return Report(Phase.TERMINATING, OperationType.DELETE, OperationState.FAILED, text, code)

@@ -18,7 +18,7 @@ Called by    ``decide``, once the VM is on record.
 from datetime import datetime, timedelta
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
 from kubewright.machines.machine.creation import joined_too_late, unsettled
 from kubewright.machines.machine.observe import Seen
@@ -60,9 +60,10 @@ _ELSEWHERE = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
 
 
 def _warning(report: Report | None) -> tuple[str, str] | None:
-    if report is None or report.phase not in (Phase.UNKNOWN, Phase.FAILED):
+    told = {Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN, Phase.FAILED: EventReason.MACHINE_FAILED}
+    if report is None or report.phase not in told:
         return None
-    return f"Machine{report.phase.value}", report.description
+    return told[report.phase], report.description
 
 
 def _verdict(seen: Seen, now: datetime) -> Verdict:

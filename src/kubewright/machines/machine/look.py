@@ -24,12 +24,13 @@ from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches, ClassSeen, belongs
 from kubewright.machines.machine.calls import VmCalls, VmSeen
 from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.steps import Verb
+from kubewright.machines.machine.observe import Refused, Seen
+from kubewright.machines.machine.refusals import remember
+from kubewright.machines.machine.steps import Cordon, Step, Verb
 from kubewright.machines.parts import Parts
 from kubewright.nodes import health
 from kubewright.nodes.drain import plan as drains
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
 CLOCK_SKEW = timedelta(minutes=5)
@@ -67,6 +68,7 @@ class Looker:
         self._settings = parts.settings
         self._notes: dict[str, Notes] = {}
         self._claims: dict[str, str] = {}
+        self._refused: dict[str, tuple[Refused, ...]] = {}
 
     async def look(self, machine: Machine, *, busy: bool) -> Seen:
         """The whole picture of one machine.
@@ -74,13 +76,20 @@ class Looker:
         Raises:
             ApiError, TransportError: pods or node could not be asked for.
         """
-        node, vm = self._caches.node_of(machine), self._calls.seen(machine.metadata.uid)
-        dying = machine.metadata.deleting and names.FINALIZER in machine.metadata.finalizers
-        if dying and node is None:
-            node = await self._live_node(machine, vm)
-        seen = self._seen(machine, node, vm, busy)
-        drains_now = dying and node is not None and node.spec.unschedulable and vm.verb is not Verb.DELETE
-        return await self._with_pods(seen, node) if drains_now and node else seen
+        vm = self._calls.seen(machine.metadata.uid)
+        if not machine.metadata.deleting or names.FINALIZER not in machine.metadata.finalizers:
+            return self._seen(machine, self._caches.node_of(machine), vm, busy)
+        known = _as_recorded(machine, vm)
+        node = self._caches.node_of(known)
+        try:
+            node = node or await self._live_node(known, vm)
+            seen = self._seen(machine, node, vm, busy)
+            return await self._with_pods(seen, node) if node and _drains(seen, node) else seen
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            unread = f"The API server refused to tell of node or pods: {error.message}"
+            return replace(self._seen(machine, node, vm, busy), unread=unread)
 
     async def closer(self, seen: Seen) -> Seen:
         """The same machine, with its node as the server has it: a watch may be late, or dead without a word.
@@ -102,6 +111,14 @@ class Looker:
         fresh = Notes()
         return self._notes.setdefault(machine.metadata.uid, fresh) if machine.metadata.deleting else fresh
 
+    def refuse(self, machine: Machine, step: Step | None, error: ApiError) -> Refused:
+        """Remember that an API server refused a step of this machine; None: its status."""
+        found = remember(step, error, self._moments.now())
+        before = self._refused.get(machine.metadata.uid, ())
+        left = tuple(each for each in before if type(each.step) is not type(step))
+        self._refused[machine.metadata.uid] = (*left, found)
+        return found
+
     def claim(self, machine: Machine) -> None:
         """Count this machine as being replaced before its status says so."""
         self._claims[machine.metadata.uid] = self._caches.group_of(machine)
@@ -113,6 +130,7 @@ class Looker:
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
         self._notes.pop(uid, None)
+        self._refused.pop(uid, None)
         self._moments.forget(uid)
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
@@ -137,6 +155,7 @@ class Looker:
             sighted=_ago(now, sight.watched(moment, longest)),
             awake=_ago(now, sight.awake(moment)),
             blind=self._caches.blind(moment, longest),
+            refused=self._refused.get(machine.metadata.uid, ()),
         )
 
     def _health_of(self, machine: Machine, node: Node | None) -> health.Health:
@@ -210,6 +229,25 @@ class Looker:
             drained_since=notes.drained_since,
             attachments=self._caches.attached(node),
         )
+
+
+def _as_recorded(machine: Machine, vm: VmSeen) -> Machine:
+    """The machine as it would be with its VM on record: a record that is refused hides no node."""
+    found = vm.instance
+    if found is None or _recorded(machine):
+        return machine
+    labels = {**machine.metadata.labels, names.NODE_LABEL: found.node_name}
+    return structs.replace(
+        machine,
+        metadata=structs.replace(machine.metadata, labels=labels),
+        spec=structs.replace(machine.spec, provider_id=machine.spec.provider_id or found.provider_id),
+    )
+
+
+def _drains(seen: Seen, node: Node) -> bool:
+    """Whether it is time to look at the pods: their node takes no new ones, or cannot be told to."""
+    cordoned = node.spec.unschedulable or any(isinstance(each.step, Cordon) for each in seen.refused)
+    return cordoned and seen.vm.verb is not Verb.DELETE
 
 
 def _ago(now: datetime, seconds: float) -> datetime | None:

@@ -14,9 +14,11 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.durations import parse_duration
+from kubewright.driver.errors import Code
 from kubewright.machines.machine.calls import NOTHING, VmSeen
 from kubewright.machines.machine.moments import Begun, reported
 from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.steps import Step
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.health import Health
 
@@ -27,6 +29,19 @@ REPORT_AT_LATEST = timedelta(seconds=10)
 EVIDENCE = timedelta(minutes=1)
 """For how long a process must have seen for itself that a machine is unwell before it gives it up: the server
 of its node may have been away until a moment before our start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A write that an API server refused, and would refuse again (``refusals``).
+
+    ``step`` is None for the status; ``problem`` is a sentence for people; the write rests until ``until``.
+    """
+
+    step: Step | None
+    problem: str
+    code: Code
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,8 @@ class Seen:
     ``sighted``      since when nodes can be seen again, after they could not; None: they always could
     ``awake``        since when this process sees nodes at all; None: it does not matter
     ``blind``        which cluster has not been seen for long; empty if none
+    ``refused``      writes that an API server refused not long ago
+    ``unread``       why node or pods could not be looked at, in a sentence; empty if they could, or need not
     """
 
     machine: Machine
@@ -72,6 +89,8 @@ class Seen:
     sighted: datetime | None = None
     awake: datetime | None = None
     blind: str = ""
+    refused: tuple[Refused, ...] = ()
+    unread: str = ""
 
     @property
     def phase(self) -> Phase:
@@ -133,6 +152,11 @@ class Seen:
     def forced(self) -> bool:
         """A person, or the drain's deadline, put the deletion above the pods."""
         return names.force_deletion(self.machine.metadata.labels) or bool(self.drain and self.drain.forced)
+
+    @property
+    def out_of_patience(self) -> bool:
+        """The deletion is forced, or its drain has had its time."""
+        return self.forced or self.now - self.deleted_at >= self.drain_timeout
 
     @property
     def terminating_reason(self) -> TerminatingReason:

@@ -8,21 +8,24 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from kubewright.api.core import Node, VolumeAttachment
-from kubewright.api.machine.names import Phase
+from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.kube.informer import Change
-from kubewright.machines.machine.act import Actor
+from kubewright.machines.machine.act import Actor, WriteRefused
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.refusals import PAUSE, event_of
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.steps import Plan
 from kubewright.machines.parts import Parts
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 BUSY = 20
@@ -42,6 +45,7 @@ class Machines:
         requests = Requests(caches, parts.target, parts.clock, parts.settings.token_groups)
         self._actor = Actor(parts, requests, calls)
         self._calls = calls
+        self._recorder = parts.recorder
         self._busy = busy
         self._uids: dict[Key, str] = {}
 
@@ -57,17 +61,34 @@ class Machines:
         if machine is None:
             return Result.done()
         seen = await self._looker.look(machine, busy=self._busy())
-        plan = decide(seen, seen.now)
         try:
-            if _fails(plan):
-                self._looker.claim(machine)  # at once: meanwhile others ask whether it is their turn
-                seen = await self._looker.closer(seen)
-                plan = decide(seen, seen.now)
-            steps = [type(step).__name__ for step in plan.steps]
-            log.debug("plan", machine=str(key), because=plan.because, steps=steps)
-            return await self._actor.perform(seen, plan, self._looker.notes(machine))
+            return await self._act(machine, seen)
+        except WriteRefused as refused:
+            told = self._looker.refuse(machine, refused.step, refused.error)
+            return self._tell(machine, event_of(told), told.problem, Result.later(0))
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            problem = f"The API server refused to tell of the node: {error.message}"
+            return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(PAUSE.total_seconds()))
         finally:
             self._looker.unclaim(uid)
+
+    async def _act(self, machine: Machine, seen: Seen) -> Result:
+        plan = decide(seen, seen.now)
+        if _fails(plan):
+            self._looker.claim(machine)  # at once: meanwhile others ask whether it is their turn
+            seen = await self._looker.closer(seen)
+            plan = decide(seen, seen.now)
+        steps = [type(step).__name__ for step in plan.steps]
+        log.debug("plan", machine=str(_key(machine)), because=plan.because, steps=steps)
+        return await self._actor.perform(seen, plan, self._looker.notes(machine))
+
+    def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
+        """Say what an API server refused."""
+        log.warning("refused", machine=str(_key(machine)), reason=reason, problem=problem)
+        self._recorder.event(machine, reason, problem, warning=True)
+        return result
 
     def _remember(self, key: Key, uid: str) -> None:
         """Forget what was known of the machine that had this name before."""
@@ -77,6 +98,10 @@ class Machines:
             self._calls.forget(before)
         if uid:
             self._uids[key] = uid
+
+
+def _key(machine: Machine) -> Key:
+    return Key(machine.metadata.namespace, machine.metadata.name)
 
 
 def _fails(plan: Plan) -> bool:

@@ -21,7 +21,7 @@ from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
 from kubewright.machines.orphans.decide import why_spared
 from kubewright.machines.orphans.farewell import Farewell
 from kubewright.machines.parts import Parts
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -53,6 +53,9 @@ class Collector:
             return await self._end(found, ref, vm)
         except KubewrightError as error:
             log.warning("a VM without a machine is not gone", vm=vm.provider_id, error=str(error))
+            if is_refusal(error):
+                told = f"VM {vm.provider_id} is not deleted: the API server refused: {error}"
+                self._parts.recorder.event(found, EventReason.FAILED_ORPHAN_DELETE, told, warning=True)
             return False
         finally:
             self._going.discard(vm.provider_id)

@@ -40,6 +40,9 @@ API: Mapping[str, faults.Fault] = {
 }
 """What may befall a request of a manager."""
 
+STEADY: Mapping[str, faults.Fault] = {"forbid": _refusal(403, "Forbidden")}
+"""What a story may let befall requests of one kind. No seed draws it: trying again mends nothing."""
+
 WATCH: Mapping[str, faults.Fault] = {
     "cut": Cut(3),
     "break": Break(1),

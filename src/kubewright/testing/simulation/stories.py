@@ -9,7 +9,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 
 from dataclasses import dataclass
 
-from kubewright.testing.simulation import acts
+from kubewright.testing.simulation import acts, refused
 from kubewright.testing.simulation.acts import End, Part, pool, settled
 
 
@@ -63,6 +63,8 @@ STORIES: tuple[Story, ...] = (
     Story("adopt-vm", acts.restore, acts.restored, before=acts.found_vms),
     Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
     Story("class-goes-first", acts.class_goes_first, acts.no_class_left, before=pool(1)),
+    Story("name-too-long", refused.name_too_long, acts.nothing_left),
+    Story("nodes-forbidden", refused.delete_while_nodes_are_forbidden, acts.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
 )
 

@@ -18,7 +18,7 @@ from kubewright.testing.faults import Haunt, is_watch
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import Journal
 from kubewright.testing.simulation.loop import Process
-from kubewright.testing.simulation.schedule import API, WATCH, Schedule
+from kubewright.testing.simulation.schedule import API, STEADY, WATCH, Schedule
 from kubewright.testing.simulation.tally import MANAGER, Tally
 from kubewright.wire.http import Request
 
@@ -123,7 +123,7 @@ class Weather:
         word = self._harm["api"].pop(self._attempts, "") or self._gust(client, request)
         if isinstance(API.get(word), Haunt) and request.method == "POST":
             self.ghosts[str(orjson.loads(request.body)["metadata"].get("name", ""))] = client
-        return self._struck("api", word, API.get(word))
+        return self._struck("api", word, API.get(word) or STEADY.get(word))
 
     def of_call(self, client: str, verb: str, name: str) -> str:
         """The word for this driver call; empty for none."""

@@ -1,0 +1,351 @@
+"""Writes that an API server refuses and will refuse again: what is planned, and what people read."""
+
+from dataclasses import replace
+from datetime import timedelta
+from operator import attrgetter
+from typing import Any, get_args
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason, OperationState, Phase
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.driver.errors import MEDIUM, Code
+from kubewright.kube.errors import TimedOut
+from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.observe import Refused, Seen
+from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
+from kubewright.machines.machine.steps import (
+    Adorn,
+    Cordon,
+    DeleteNode,
+    DropToken,
+    MachineStep,
+    MarkTerminating,
+    NodeStep,
+    Record,
+    Release,
+    ReleaseVolumes,
+    Step,
+    SyncNode,
+)
+from kubewright.machines.machine.triggered import delete_when_triggered
+from kubewright.nodes import marks
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.testing.scenes import (
+    ENSURED,
+    GONE,
+    NOW,
+    POD,
+    SILENT,
+    VM,
+    Case,
+    being_made,
+    machine,
+    minutes,
+    node,
+    seen,
+)
+from kubewright.wire.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    ServerError,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    is_refusal,
+)
+
+LATER = timedelta(seconds=MEDIUM.seconds)
+NO = Forbidden("a webhook says no")
+BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
+EMPTY = DrainPlan(done=True)
+DYING = machine("Running", deleted=timedelta(0))
+FORCED = structs.replace(
+    DYING, metadata=structs.replace(DYING.metadata, labels={"node": "m1", "force-deletion": "True"})
+)
+NAMELESS = structs.replace(node(), metadata=structs.replace(node().metadata, labels={}))
+
+ASKED = seen(
+    machine("Running"),
+    structs.replace(
+        node(),
+        metadata=structs.replace(node().metadata, annotations={names.TRIGGER_DELETION_ANNOTATION: "true"}),
+    ),
+)
+
+ADORN = Adorn({"finalizers": [names.FINALIZER]})
+RECORD = Record(VM)
+SYNC = SyncNode(marks.sync_node(NAMELESS, machine("Running")))
+CORDON = Cordon(marks.cordon())
+MARK = MarkTerminating(marks.terminating(node(), names.TerminatingReason.SCALE_DOWN, NOW))
+VOLUMES = ReleaseVolumes(("a",))
+NODE = DeleteNode("m1", "n1")
+
+
+def told(
+    step: Step | None, of: Machine, *at: Any, error: ApiError = NO, ago: timedelta = timedelta(0), **more: Any
+) -> Seen:
+    """A picture in which a step was refused a while ago."""
+    return seen(of, *at, refused=(remember(step, error, NOW - ago),), **more)
+
+
+LIVING = [
+    Case(
+        "without our finalizer nothing is asked of a cloud",
+        told(ADORN, machine(vm=False, finalizers=())),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        "The API server refused to put finalizer and priority onto the machine: a webhook says no",
+        LATER,
+    ),
+    Case(
+        "and the creation timeout goes on",
+        told(ADORN, machine(vm=False, finalizers=(), age=minutes(21))),
+        [],
+        Phase.FAILED,
+        "refused to put finalizer",
+        LATER,
+    ),
+    Case(
+        "it is looked at when its creation timeout is over, if that is sooner",
+        told(ADORN, machine(vm=False, finalizers=(), age=minutes(19))),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        wake=minutes(1) + timedelta(milliseconds=1),
+    ),
+    Case(
+        "a machine whose VM is on record is looked after without a finalizer",
+        told(ADORN, machine("Running", finalizers=()), node(SILENT)),
+        [],
+        Phase.UNKNOWN,
+    ),
+    Case(
+        "after a while it is tried again",
+        told(ADORN, machine(vm=False, finalizers=()), ago=LATER),
+        ["Adorn"],
+    ),
+    Case(
+        "a VM that cannot be recorded is a creation that fails",
+        told(RECORD, machine(vm=False), vm=ENSURED, error=Invalid("metadata.labels: too long")),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        "The API server refused to record the machine's VM: metadata.labels: too long",
+        LATER,
+    ),
+    Case(
+        "and in the end has failed",
+        told(RECORD, machine("CrashLoopBackOff", vm=False, age=minutes(21)), vm=ENSURED),
+        [],
+        Phase.FAILED,
+        "refused to record",
+    ),
+    Case(
+        "whatever it said before",
+        told(RECORD, being_made(vm=False), vm=ENSURED),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        "refused to record",
+    ),
+    Case(
+        "another VM is another record",
+        told(Record(replace(VM, provider_id="sim:///here/other")), machine(vm=False), vm=ENSURED),
+        ["Record"],
+    ),
+    Case(
+        "a node that cannot be brought in line keeps no machine from Running",
+        told(SYNC, machine(""), NAMELESS, vm=ENSURED),
+        [],
+        Phase.RUNNING,
+    ),
+    Case(
+        "and is tried again in time",
+        told(SYNC, machine("Running"), NAMELESS),
+        [],
+        wake=LATER,
+    ),
+    Case(
+        "at once when it is to be another way",
+        told(SyncNode({"metadata": {"labels": {"a": "b"}}}), machine("Running"), NAMELESS),
+        ["SyncNode"],
+    ),
+    Case(
+        "a token that cannot be dropped keeps no machine from Running",
+        told(DropToken(), machine(""), node(), vm=ENSURED, has_token=True),
+        [],
+        Phase.RUNNING,
+    ),
+    Case(
+        "a machine that cannot be deleted when its node asks for it is looked after",
+        told(delete_when_triggered(ASKED, NOW).steps[0], ASKED.machine, ASKED.node),
+        [],
+        wake=LATER,
+    ),
+    Case(
+        "a machine that cannot tell what it has become does not ask itself again at once",
+        told(None, machine(""), node(), vm=ENSURED, has_token=True),
+        ["DropToken"],
+        Phase.RUNNING,
+        wake=LATER,
+    ),
+    Case(
+        "a machine that is unwell and whose node cannot be marked fails in time all the same",
+        told(
+            SYNC, machine("Unknown", since=minutes(11)), structs.replace(NAMELESS, status=node(SILENT).status)
+        ),
+        [],
+        Phase.FAILED,
+    ),
+]
+
+LEAVING = [
+    Case(
+        "a VM that cannot be recorded is drained and deleted all the same",
+        told(RECORD, machine(vm=False, deleted=timedelta(0)), node(), vm=ENSURED),
+        ["Cordon"],
+    ),
+    Case(
+        "a node that cannot be cordoned holds its drain up, and the machine says so",
+        told(CORDON, DYING, node(), drain=BUSY),
+        [],
+        Phase.TERMINATING,
+        "The API server refused to cordon the node: a webhook says no. Will retry in next sync. Initiate node drain",
+        LATER,
+    ),
+    Case(
+        "not when somebody forces it",
+        told(CORDON, FORCED, node(), drain=DrainPlan(delete=(POD,), forced=True, because="by force")),
+        ["MarkTerminating", "Drain"],
+    ),
+    Case(
+        "nor when the drain has had its time",
+        told(CORDON, machine("Running", deleted=minutes(121)), node(), drain=EMPTY),
+        ["Call"],
+    ),
+    Case(
+        "a node that cannot be marked is drained",
+        told(MARK, DYING, node(cordoned=True), drain=BUSY),
+        ["Drain"],
+    ),
+    Case(
+        "attachments that cannot be deleted stay behind a VM that goes by force",
+        told(
+            VOLUMES, FORCED, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=("a",)
+        ),
+        ["Call"],
+    ),
+    Case(
+        "a node that cannot be deleted holds up its machine, and the machine says so",
+        told(NODE, DYING, node(cordoned=True), vm=GONE),
+        [],
+        Phase.TERMINATING,
+        "refused to delete the node: a webhook says no. Will retry in next sync. Initiate node object deletion",
+        LATER,
+    ),
+    Case("not when somebody forces it to go", told(NODE, FORCED, node(cordoned=True), vm=GONE), ["Release"]),
+    Case(
+        "a token that cannot be deleted holds up nothing: it ends by itself",
+        told(DropToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
+        ["Release"],
+    ),
+    Case(
+        "a finalizer that cannot be taken off is told of",
+        told(Release(), DYING, vm=GONE),
+        [],
+        Phase.TERMINATING,
+        "refused to take the finalizer off the machine: a webhook says no. Will retry in next sync. "
+        "Initiate machine object finalizer removal",
+        LATER,
+    ),
+    Case(
+        "whoever cannot see the pods does not know that there are none",
+        seen(DYING, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
+        [],
+        Phase.TERMINATING,
+        "refused to tell of node or pods: no. Will retry in next sync. Initiate node drain",
+        LATER,
+    ),
+    Case(
+        "unless somebody says that they do not matter",
+        seen(FORCED, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
+        ["Call"],
+    ),
+]
+
+CASES = [*LIVING, *LEAVING]
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    plan = decide(case.seen, NOW)
+    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert (plan.report.phase if plan.report else None) == case.phase
+    assert case.says in (plan.report.description if plan.report else "")
+    if case.wake != "any":
+        assert plan.wake == case.wake
+    if plan.report is not None and "refused" in plan.report.description:
+        assert plan.report.state is OperationState.FAILED
+    assert plan.because
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_nothing_that_was_refused_sleeps_for_ever(case: Case) -> None:
+    plan = decide(case.seen, NOW)
+    assert plan.steps or plan.wake is not None or plan.report
+
+
+ERRORS = [
+    (BadRequest("?"), True),
+    (Unauthorized("who?"), False),
+    (Forbidden("no"), True),
+    (NotFound("gone"), False),
+    (MethodNotAllowed("no such verb"), True),
+    (Conflict("changed"), False),
+    (AlreadyExists("taken"), False),
+    (Gone("old"), False),
+    (TooLarge("more than 3 MiB"), True),
+    (Invalid("labels: too long"), True),
+    (TooManyRequests("later"), False),
+    (ServerError("failed calling webhook"), False),
+    (Unavailable("starting"), False),
+    (TimedOut("30 s"), False),
+]
+
+
+@pytest.mark.parametrize(("error", "refusal"), ERRORS, ids=[type(row[0]).__name__ for row in ERRORS])
+def test_what_a_server_will_say_again(error: Exception, refusal: bool) -> None:
+    assert is_refusal(error) is refusal
+
+
+def test_every_step_has_its_row() -> None:
+    assert set(RULES) == {*get_args(MachineStep), *get_args(NodeStep)}
+
+
+@pytest.mark.parametrize(
+    "step", [None, ADORN, RECORD, SYNC, CORDON, MARK, VOLUMES, NODE, DropToken(), Release()], ids=str
+)
+def test_what_people_read_says_which_write_and_why(step: Step | None) -> None:
+    found = remember(step, NO, NOW)
+    assert found.problem.startswith("The API server refused to ")
+    assert found.problem.endswith(": a webhook says no")
+    assert found.code is Code.PermissionDenied
+    assert event_of(found) in (EventReason.FAILED_UPDATE, EventReason.FAILED_NODE_SYNC)
+
+
+def test_a_long_answer_is_cut() -> None:
+    assert len(remember(RECORD, Invalid("x" * 10_000), NOW).problem) <= 1024
+
+
+def test_a_status_that_was_refused_rests() -> None:
+    found: Refused = remember(None, Invalid("no"), NOW)
+    assert mute(seen(machine(""), refused=(found,)))
+    assert not mute(seen(machine(""), refused=(replace(found, until=NOW),)))
