@@ -21,6 +21,7 @@ from kubewright.base.witness import Witness
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.kube.cache import Cache
 from kubewright.machines.deployment import decide as deployment_decide
+from kubewright.machines.deployment import progress as deployment_progress
 from kubewright.machines.deployment import reconciler as deployment_reconciler
 from kubewright.machines.deployment.steps import LetGo as LetDeploymentGo
 from kubewright.machines.machine import creation, decide, deletion, health
@@ -239,6 +240,16 @@ def _deployment_counts_ghosts(patch: Patch) -> None:
     patch.setattr(deployment_reconciler, "deployment_status", ghost)
 
 
+def _one_rollout_for_ever(patch: Patch) -> None:
+    """What was said of one rollout is taken for a word about the next."""
+    patch.setattr(deployment_progress, "begins", lambda _seen: False)
+
+
+def _time_is_never_over(patch: Patch) -> None:
+    """The deadline of a rollout never fires."""
+    patch.setattr(deployment_progress, "_clock", lambda seen: (seen.time, None))
+
+
 def _asks_for_ever(patch: Patch) -> None:
     """A machine that is well is never left alone."""
 
@@ -318,6 +329,8 @@ MUTATIONS = (
     Mutation("creation never ends", ("a_well_machine_is_not_given_up",), _creation_never_ends),
     Mutation("status counts ghosts", ("a_true_count",), _counts_ghosts),
     Mutation("a deployment counts ghosts", ("a_true_total",), _deployment_counts_ghosts, stories=("roll",)),
+    Mutation("one rollout for ever", ("complete_is_true",), _one_rollout_for_ever, stories=("stuck", "roll")),
+    Mutation("time is never over", ("a_rollout_is_told",), _time_is_never_over, stories=("stuck",)),
     Mutation("a set lets go early", ("a_set_outlives_its_machines",), _set_lets_go_early,
              stories=("delete",)),
     Mutation("a deployment lets go early", ("a_deployment_outlives_its_sets",), _deployment_lets_go_early,

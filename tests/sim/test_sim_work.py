@@ -21,6 +21,7 @@ WRITES = {
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "trigger-deletion": 16, "delete-against-budget": 16,
     "name-too-long": 8, "nodes-forbidden": 19,
+    "stuck": 62, "stuck-recreate": 56, "stuck-while-paused": 52,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""

@@ -1,7 +1,8 @@
 """Is a rollout complete, does it progress, or has it run out of time?
 
 Nothing is remembered here: the last report (its reason and the time it was last refreshed) comes
-from the object's own condition, the counts from its status before and after (mcm.md §7.11).
+from the object's own condition, the counts from its status before and after (mcm.md §7.11). "Before" may
+also be the best that was ever reported of the same rollout: then what is lost and made again is no progress.
 """
 
 from dataclasses import dataclass
@@ -44,10 +45,20 @@ def is_complete(now: Counts, wanted: int) -> bool:
     return now.updated == now.replicas == now.available == wanted
 
 
-def has_progressed(before: Counts, now: Counts) -> bool:
-    """More updated, fewer old, more ready or more available members than at the last report."""
+def best_of(one: Counts, other: Counts) -> Counts:
+    """The most updated, ready and available members, and the fewest old ones, of two reports."""
+    updated, old = max(one.updated, other.updated), min(one.old, other.old)
+    ready, available = max(one.ready, other.ready), max(one.available, other.available)
+    return Counts(updated + old, updated, ready, available)
+
+
+def has_progressed(before: Counts, now: Counts, wanted: int) -> bool:
+    """More updated, fewer old, more ready or more available members than at the last report.
+
+    Updated ones beyond those that are wanted replace others that are leaving: they are no progress.
+    """
     return (
-        now.updated > before.updated
+        min(now.updated, wanted) > before.updated
         or now.old < before.old
         or now.ready > before.ready
         or now.available > before.available
@@ -63,7 +74,7 @@ def progress(
         return Progress.COMPLETE
     if report is not None and report.complete and after.replicas == after.updated:
         return Progress.WAITING
-    if has_progressed(before, after):
+    if has_progressed(before, after, wanted):
         return Progress.PROGRESSING
     if report is None or deadline is None or report.complete:
         return Progress.WAITING

@@ -11,6 +11,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
     MachineDeployment,
+    MachineDeploymentCondition,
     MachineDeploymentSpec,
     MachineDeploymentStatus,
     MachineSet,
@@ -22,11 +23,13 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.deployment.observe import Seen
+from kubewright.machines.deployment.progress import News, progress_reported
 from kubewright.machines.deployment.sets import new_set
-from kubewright.machines.deployment.status import News, deployment_status, next_look, progress_reported
+from kubewright.machines.deployment.status import deployment_status, next_look
 from kubewright.machines.deployment.victims import victims
 from kubewright.machines.machineset.members import Member
 from kubewright.rollout.model import Plan
+from kubewright.rollout.progress import Counts
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -110,7 +113,7 @@ def after(
     return deployment_status(world, News())
 
 
-FRESH = deployment_status(seen(), News(created="ms"))
+FRESH = deployment_status(seen(), News())
 
 
 def test_a_rollout_from_the_first_word_to_the_last() -> None:
@@ -139,6 +142,85 @@ def test_a_rollout_that_stands_still_runs_out_of_time() -> None:
     )  # fmt: skip
     moving = after(member("a"), status=late, progress_deadline_seconds=60)
     assert said(moving, "Progressing") == ("True", "MachineSetUpdated", 'MachineSet "ms" is progressing.')
+
+
+def told(reason: str, message: str, status: str = "True") -> MachineDeploymentStatus:
+    """A status that says this about the rollout, and has seen two machines that are well."""
+    known = MachineDeploymentCondition(
+        type="Progressing", status=status, reason=reason, message=message, last_update_time=T0
+    )
+    return MachineDeploymentStatus(
+        replicas=2, updated_replicas=2, ready_replicas=2, available_replicas=2, conditions=(known,)
+    )
+
+
+DONE = told("NewMachineSetAvailable", 'MachineSet "ms" has successfully progressed.')
+BEFORE = told("NewMachineSetAvailable", 'MachineSet "ms-before" has successfully progressed.')
+LATE = told("ProgressDeadlineExceeded", 'MachineSet "ms-before" has timed out progressing.', "False")
+SICK = (member("a"), member("b", Phase.UNKNOWN))
+REUSED = {names.REVISION_HISTORY_ANNOTATION: "1"}
+
+
+@pytest.mark.parametrize(
+    ("status", "world", "expect"),
+    [
+        pytest.param(DONE, {}, "NewMachineSetAvailable", id="a machine that falls ill later is no rollout"),
+        pytest.param(BEFORE, {}, "NewMachineSetCreated", id="what was said of another set is not about this one"),
+        pytest.param(LATE, {}, "NewMachineSetCreated", id="nor is another set's being late"),
+        pytest.param(BEFORE, {"annotations": REUSED}, "FoundNewMachineSet", id="a set that was current before is found"),
+        pytest.param(BEFORE, {"older": True}, "FoundNewMachineSet", id="so is one that is older than its deployment"),
+        pytest.param(BEFORE, {"members": (member("a"), member("b"))}, "NewMachineSetAvailable",
+                     id="a rollout that is over before anybody told of it is over"),
+        pytest.param(DONE, {"old": 1}, "MachineSetUpdated", id="an old set that is to have machines is a rollout"),
+        pytest.param(BEFORE, {"gone": True}, "MachineSetUpdated", id="a set that is yet to be made is a rollout"),
+        pytest.param(None, {"gone": True}, "", id="nothing is said before there is anything to say"),
+    ],
+)  # fmt: skip
+def test_which_rollout_a_word_is_about(
+    status: MachineDeploymentStatus | None, world: dict[str, Any], expect: str
+) -> None:
+    md = deployment(status, progress_deadline_seconds=600)
+    if world.get("older"):
+        md = structs.replace(md, metadata=structs.replace(md.metadata, creation_timestamp=T0 + timedelta(1)))
+    (found,) = seen(md=md).sets
+    if extra := world.get("annotations"):
+        annotations = {**found.metadata.annotations, **extra}
+        found = structs.replace(found, metadata=structs.replace(found.metadata, annotations=annotations))
+    sets = () if world.get("gone") and status is None else (found,)
+    if world.get("old") or (world.get("gone") and sets):
+        other = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="before"))
+        meta = structs.replace(found.metadata, name="ms-old", uid="old-uid")
+        spec = structs.replace(
+            found.spec, replicas=1, template=structs.replace(found.spec.template, spec=other)
+        )
+        old = structs.replace(found, metadata=meta, spec=spec)
+        sets = (old,) if world.get("gone") else (found, old)
+    picture = seen(*world.get("members", SICK), md=md, sets=sets)
+    word = said(deployment_status(picture, News()), "Progressing")
+    assert (word[1] if word else "") == expect
+
+
+def test_what_was_lost_and_made_again_is_no_progress() -> None:
+    before = told("MachineSetUpdated", 'MachineSet "ms" is progressing.')
+    fewer = structs.replace(before, updated_replicas=1, replicas=1, ready_replicas=0, available_replicas=0)
+    md, late = deployment(fewer, progress_deadline_seconds=60), T0 + timedelta(seconds=61)
+    made_again = (member("c", Phase.PENDING), member("d", Phase.PENDING))
+    best = Counts(2, 2, 0, 0)
+    for known, expect in ((best, "ProgressDeadlineExceeded"), (None, "MachineSetUpdated")):
+        word = said(deployment_status(seen(*made_again, md=md, at=late, best=known), News()), "Progressing")
+        assert word is not None
+        assert word[1] == expect
+
+
+def test_a_set_that_cannot_be_made_is_late_in_time_whatever_its_error_says() -> None:
+    status = told("NewMachineSetAvailable", 'MachineSet "ms-before" has successfully progressed.')
+    for seconds, error in ((0, "no 1"), (40, "no 2"), (61, "no 3")):
+        md = deployment(status, progress_deadline_seconds=60)
+        picture = seen(md=md, at=T0 + timedelta(seconds=seconds), sets=())
+        status = deployment_status(picture, News(create_error=error, failed=True))
+    assert said(status, "Progressing") == (
+        "False", "ProgressDeadlineExceeded", 'Machine Deployment "md" has timed out progressing. no 3'
+    )  # fmt: skip
 
 
 def test_pausing_and_resuming() -> None:

@@ -13,6 +13,7 @@ Map            observe.py     Seen: the deployment, its sets, their machines
                template.py    when two templates are the same, and the hash of one
                victims.py     what the autoscaler wants to die
                status.py      counts and conditions
+               progress.py    what is said about the rollout, and about which
                steps.py       the closed set of effects
                act.py         performs them
                doubts.py      what became of writes that nobody answered

@@ -28,7 +28,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.deployment.doubts import Doubts, Stale
 from kubewright.machines.deployment.observe import Seen
-from kubewright.machines.deployment.status import News
+from kubewright.machines.deployment.progress import News
 from kubewright.machines.deployment.steps import (
     Adopt,
     Change,
@@ -160,7 +160,7 @@ class Actor:
         return None
 
     async def _create(self, seen: Seen, machine_set: MachineSet) -> News:
-        """Make the current set; the news says what came of it."""
+        """Make the current set. One that was refused is news; one that was made, everybody can see."""
         self._doubts.asking(seen.key, machine_set)
         try:
             await self._client.create(MACHINE_SET, machine_set)
@@ -174,7 +174,7 @@ class Actor:
             told = f'Failed to create new machine set "{machine_set.name}": {error}'
             self._recorder.event(seen.written, EventReason.MACHINE_SET_CREATE_ERROR, told, warning=True)
             return News(create_error=told, failed=True)
-        return News(created=machine_set.name)
+        return News()
 
     async def _collide(self, seen: Seen, wanted: MachineSet) -> None:
         """The name is taken. A living set of ours with this very template: only the cache lags."""

@@ -37,6 +37,7 @@ class Seen:
     ``now`` is for dates. ``time`` is for ages, on the census' clock, which does not step: seconds since the
     epoch.
     ``reported`` is when progress was last reported, on the same clock; None when it never was.
+    ``best`` is the best that this process has reported of the present rollout; None when it has not yet.
     """
 
     written: MachineDeployment
@@ -49,6 +50,7 @@ class Seen:
     doubted: Mapping[str, int] = field(default_factory=dict)
     """By uid of a set, how many machines it may have made that nobody has seen yet."""
     reported: float | None = None
+    best: Counts | None = None
     selector_problem: str = ""
 
     @cached_property
@@ -152,9 +154,9 @@ def observe(
     sets: Informer[MachineSet],
     census: Census,
     now: datetime,
-    reported: float | None = None,
+    told: tuple[float | None, Counts | None] = (None, None),
 ) -> Seen:
-    """The picture of one deployment."""
+    """The picture of one deployment; ``told`` is ``Seen.reported`` and ``Seen.best``."""
     meta = written.metadata
     selector, problem = read_selector(written.spec.selector)
     if not problem and not selector.matches(written.spec.template.metadata.labels):
@@ -174,7 +176,8 @@ def observe(
         ),
         members={each.metadata.uid: census.owned_by(each.metadata.uid) for each in ours},
         doubted={each.metadata.uid: census.doubted(each.metadata.uid) for each in ours},
-        reported=reported,
+        reported=told[0],
+        best=told[1],
         selector_problem=problem,
     )
 

@@ -20,6 +20,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.base.clock import Clock
+from kubewright.base.errors import After, KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.kube.changes import Change
 from kubewright.kube.client import Client
@@ -30,8 +31,9 @@ from kubewright.machines.deployment.act import Actor
 from kubewright.machines.deployment.decide import decide
 from kubewright.machines.deployment.doubts import Doubts
 from kubewright.machines.deployment.observe import Seen, observe
+from kubewright.machines.deployment.progress import News, begins, progress_reported, told_counts
 from kubewright.machines.deployment.settings import DeploymentSettings
-from kubewright.machines.deployment.status import News, deployment_status, next_look, progress_reported
+from kubewright.machines.deployment.status import deployment_status, next_look
 from kubewright.machines.deployment.steps import LetGo
 from kubewright.machines.machineset.act import exactly
 from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member
@@ -40,6 +42,7 @@ from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.reconciler import BY_UID
 from kubewright.machines.machineset.status import INVALID
 from kubewright.machines.parts import Parts
+from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
@@ -85,6 +88,8 @@ class MachineDeployments:
         self._paces: dict[Key, Pace] = {}
         self._reporting: set[Key] = set()
         self._told: dict[Key, tuple[str, str]] = {}
+        self._best: dict[Key, tuple[str, int, Counts]] = {}
+        """The best that was reported of a rollout: of which deployment, in which generation."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -98,11 +103,17 @@ class MachineDeployments:
         if seen is None:
             self._paces.pop(key, None)
             self._told.pop(key, None)
+            self._best.pop(key, None)
             self._witness.forget(str(key))
             return Result.done()
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
-        news = await self._actor.perform(seen, plan)
+        try:
+            news = await self._actor.perform(seen, plan)
+        except KubewrightError as error:
+            if not isinstance(error.retry, After):  # else only our caches are late
+                await self._report(key, News(failed=True))
+            raise
         if any(isinstance(step, LetGo) for step in plan.steps):
             return Result.done()
         result = await self._report(key, news)
@@ -117,7 +128,13 @@ class MachineDeployments:
         if deployment is None:
             return None
         reported = self._witness.since(str(key), progress_reported(deployment))
-        return observe(deployment, self.sets, self.census, self._clock.now(), reported)
+        told = (reported, self._best_of(deployment))
+        return observe(deployment, self.sets, self.census, self._clock.now(), told)
+
+    def _best_of(self, deployment: MachineDeployment) -> Counts | None:
+        meta = deployment.metadata
+        uid, generation, counts = self._best.get(Key(meta.namespace, meta.name), ("", 0, None))
+        return counts if (uid, generation) == (meta.uid, meta.generation) else None
 
     async def _report(self, key: Key, news: News) -> Result:
         """Write the status when it says something new, but not too often; answers when to look again."""
@@ -125,9 +142,7 @@ class MachineDeployments:
         if seen is None:
             return Result.done()
         self._complain(seen)
-        wait = next_look(seen)
-        result = Result.later(wait) if wait is not None else Result.done()
-        patch = merge_patch(seen.written.status, deployment_status(seen, news))
+        result, patch = _next(seen), merge_patch(seen.written.status, status := deployment_status(seen, news))
         if not patch:
             return result
         pace = self._paces.setdefault(key, Pace(self.settings.status_seconds))
@@ -143,7 +158,15 @@ class MachineDeployments:
         finally:
             self._reporting.discard(key)
         pace.wrote(now)  # not before: a refused write must not look like a good pass
-        return result
+        self._has_told(seen, told_counts(status))
+        after = self._look(key)  # a first word begins a deadline that was not there before
+        return result.sooner(_next(after)) if after is not None else Result.done()
+
+    def _has_told(self, seen: Seen, counts: Counts) -> None:
+        """Remember the best of what was told of this rollout, so that it is no progress a second time."""
+        meta = seen.written.metadata
+        best = counts if seen.best is None or begins(seen) else best_of(seen.best, counts)
+        self._best[seen.key] = (meta.uid, meta.generation, best)
 
     def when_it_matters(self, change: Change[MachineDeployment]) -> Iterable[Key]:
         """Not for a status while we write it: that pass knows. What others write there is corrected."""
@@ -209,6 +232,11 @@ def deployments_of(deployments: MachineDeployments, before: Member | None, after
             if header is not None and header.owner_uid:
                 found |= deployments.deployments.keys_by(BY_UID, header.owner_uid)
     return found
+
+
+def _next(seen: Seen) -> Result:
+    wait = next_look(seen)
+    return Result.later(wait) if wait is not None else Result.done()
 
 
 def _of_status_alone(change: Change[MachineDeployment]) -> bool:

@@ -1,20 +1,17 @@
 """The status of a MachineDeployment, from what was seen and how the pass went. Pure.
 
-Theory.      Numbers come from the machines, not from the sets' status. Progress is measured against
-             the status that was last written, and its deadline counts from when that was: as a rule
-             we saw it ourselves; a process that begins later reads the date in the condition.
+Theory.      Numbers come from the machines, not from the sets' status. What is said of the rollout
+             stands in ``progress``.
 Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec import structs
 
 from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
 from kubewright.api.machine.v1alpha1 import (
-    MachineDeployment,
     MachineDeploymentCondition,
     MachineDeploymentStatus,
     MachineSet,
@@ -22,32 +19,17 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.machines.deployment.observe import Seen
-from kubewright.machines.machineset.members import Member, stamp
-from kubewright.machines.machineset.status import INVALID, until_available
-from kubewright.rollout.progress import Counts, Progress, Report, is_complete, progress, seconds_left
-
-TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
-_PAUSED, _RESUMED = ConditionReason.DEPLOYMENT_PAUSED, ConditionReason.DEPLOYMENT_RESUMED
-_COMPLETE, _LATE = ConditionReason.NEW_MACHINE_SET_AVAILABLE, ConditionReason.PROGRESS_DEADLINE_EXCEEDED
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What the pass did: the set that it made, or the error that kept it from making one."""
-
-    created: str = ""
-    create_error: str = ""
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A condition without its times."""
-
-    status: str
-    reason: str
-    message: str
-
+from kubewright.machines.deployment.progress import (
+    FALSE,
+    TRUE,
+    News,
+    Word,
+    progress_word,
+    until_late,
+)
+from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.status import until_available
+from kubewright.rollout.progress import Counts
 
 Conditions = dict[str, MachineDeploymentCondition]
 
@@ -59,7 +41,7 @@ def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
     if not seen.deleting:
         if not seen.problem:
             _put(conditions, ConditionType.AVAILABLE, _availability(seen, counts), seen.now)
-        _report_progress(conditions, seen, counts, news)
+        _report_progress(conditions, seen, news)
         _copy_failure(conditions, seen)
     done = not (news.failed or seen.problem)
     return structs.replace(
@@ -81,9 +63,7 @@ def next_look(seen: Seen) -> float | None:
     waits = [
         until_available(seen.members_of(each), each.spec.min_ready_seconds, seen.time) for each in seen.sets
     ]
-    if not seen.written.spec.paused and not is_complete(seen.counts, seen.written.spec.replicas):
-        clock = (seen.time, seen.written.spec.progress_deadline_seconds)
-        waits.append(seconds_left(_last_report(seen), clock))
+    waits.append(until_late(seen))
     return min((wait for wait in waits if wait is not None), default=None)
 
 
@@ -99,80 +79,16 @@ def _availability(seen: Seen, counts: Counts) -> Word:
     return Word(FALSE, ConditionReason.MINIMUM_REPLICAS_UNAVAILABLE, told)
 
 
-def _report_progress(conditions: Conditions, seen: Seen, counts: Counts, news: News) -> None:
-    known = conditions.get(ConditionType.PROGRESSING)
-    word = _progress_word(known, seen, counts, news)
+def _report_progress(conditions: Conditions, seen: Seen, news: News) -> None:
+    """Say how the rollout goes. Progress renews the date; a set that still cannot be made does not,
+    whatever its error says."""
+    kind = ConditionType.PROGRESSING
+    known, word = conditions.get(kind), progress_word(seen, news)
     if word is None:
         return
-    moving = word.reason == ConditionReason.MACHINE_SET_UPDATED and known is not None
-    _put(conditions, ConditionType.PROGRESSING, word, seen.now, refresh=moving)
-
-
-def _progress_word(
-    known: MachineDeploymentCondition | None, seen: Seen, counts: Counts, news: News
-) -> Word | None:
-    """What is to be said about progress; None leaves the condition as it is."""
-    if seen.problem:
-        return Word(FALSE, INVALID, seen.problem)
-    if news.create_error:
-        return Word(FALSE, ConditionReason.MACHINE_SET_CREATE_ERROR, news.create_error)
-    if news.created:
-        told = f'Created new machine set "{news.created}"'
-        return Word(TRUE, ConditionReason.NEW_MACHINE_SET_CREATED, told)
-    if (word := _pause_word(known, seen)) is not None or seen.written.spec.paused:
-        return word
-    if known is None or known.reason in (INVALID, ConditionReason.MACHINE_SET_CREATE_ERROR):
-        name = seen.current.metadata.name if seen.current else ""
-        found = Word(TRUE, ConditionReason.FOUND_NEW_MACHINE_SET, f'Found new machine set "{name}"')
-        return found if name else None
-    return _verdict(known, seen, counts)
-
-
-def _pause_word(known: MachineDeploymentCondition | None, seen: Seen) -> Word | None:
-    """Pausing and resuming are told once, and never hide that a deadline was missed."""
-    reason = known.reason if known else ""
-    if reason == _LATE:
-        return None
-    if seen.written.spec.paused and reason != _PAUSED:
-        return Word(UNKNOWN, _PAUSED, "Deployment is paused")
-    if not seen.written.spec.paused and reason == _PAUSED:
-        return Word(UNKNOWN, _RESUMED, "Deployment is resumed")
-    return None
-
-
-def _verdict(known: MachineDeploymentCondition, seen: Seen, counts: Counts) -> Word | None:
-    spec, before = seen.written.spec, seen.written.status
-    last = Counts(before.replicas, before.updated_replicas, before.ready_replicas, before.available_replicas)
-    clock = (seen.time, spec.progress_deadline_seconds)
-    who = (
-        f'MachineSet "{seen.current.metadata.name}"'
-        if seen.current
-        else f'Machine Deployment "{seen.written.metadata.name}"'
-    )
-    match progress(last, counts, spec.replicas, _last_report(seen), clock):
-        case Progress.COMPLETE:
-            return Word(TRUE, _COMPLETE, f"{who} has successfully progressed.")
-        case Progress.PROGRESSING:
-            return Word(TRUE, ConditionReason.MACHINE_SET_UPDATED, f"{who} is progressing.")
-        case Progress.TIMED_OUT:
-            return Word(FALSE, _LATE, f"{who} has timed out progressing.")
-        case Progress.WAITING:
-            return None
-
-
-def progress_reported(written: MachineDeployment) -> float | None:
-    """The date of the last report of progress, in seconds since the epoch; None when there was none."""
-    known = _progressing(written)
-    return stamp(known.last_update_time or known.last_transition_time) if known is not None else None
-
-
-def _progressing(written: MachineDeployment) -> MachineDeploymentCondition | None:
-    return next((c for c in written.status.conditions if c.type == ConditionType.PROGRESSING), None)
-
-
-def _last_report(seen: Seen) -> Report | None:
-    known = _progressing(seen.written)
-    return Report(seen.reported or 0.0, complete=known.reason == _COMPLETE) if known is not None else None
+    _put(conditions, kind, word, seen.now, refresh=word.reason == ConditionReason.MACHINE_SET_UPDATED)
+    if known is not None and known.reason == word.reason == ConditionReason.MACHINE_SET_CREATE_ERROR:
+        conditions[kind] = structs.replace(conditions[kind], last_update_time=known.last_update_time)
 
 
 def _copy_failure(conditions: Conditions, seen: Seen) -> None:

@@ -1,7 +1,7 @@
-"""What people do in the stories, what was before, and how they know that it is done.
+"""What people do in the stories, and what was before.
 
-Theory.      A part is an ``async`` function of a ``Person``, an end a question that a ``Person`` can answer.
-             Functions here that take a number or a name answer a part or an end.
+Theory.      A part is an ``async`` function of a ``Person``; functions here that take a number or a name
+             answer one. How a story ends stands in ``ends``.
 Called by    ``stories``, whose table puts them together.
 """
 
@@ -9,17 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
+from kubewright.testing.simulation.ends import LATE, TIER, is_held, says
 from kubewright.testing.simulation.journal import (
-    MACHINE_CLASSES,
-    MACHINE_DEPLOYMENTS,
-    MACHINE_SETS,
     NODES,
-    Object,
 )
-from kubewright.testing.simulation.person import NAMESPACE_NAME, Person, going, of_class, phase
+from kubewright.testing.simulation.person import Person
 
 Part = Callable[[Person], Awaitable[None]]
-End = Callable[[Person], bool]
 
 RECREATE = {"type": "Recreate"}
 CAREFUL = {
@@ -27,8 +23,10 @@ CAREFUL = {
     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
 }
 """Never fewer than wished for, and only a machine that has proved itself counts."""
-TIER = "example.com/tier"
-"""A label that stories give to templates and nodes."""
+
+HURRIED = {"progressDeadlineSeconds": 10}
+"""A rollout that stands still for so long is stuck."""
+NO_CLASS = "missing"
 
 # ---------------------------------------------------------------- before
 
@@ -122,6 +120,25 @@ async def roll_twice(person: Person) -> None:
     await person.roll("pool", "large")
     await person.wait(0.6)
     await person.roll("pool", "huge")
+
+
+async def get_stuck(person: Person) -> None:
+    """Another patience, then a class that does not exist; mended when the deployment says so."""
+    await person.change("pool", minReadySeconds=1)
+    await person.roll("pool", NO_CLASS)
+    await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
+    await person.roll("pool", "large")
+
+
+async def get_stuck_while_paused(person: Person) -> None:
+    """The wish for a class that does not exist is known only when the pause ends."""
+    await person.change("pool", paused=True)
+    await person.roll("pool", NO_CLASS)
+    await person.change("pool", replicas=3)
+    await person.wait(1.0)
+    await person.change("pool", paused=False)
+    await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
+    await person.roll("pool", "small")
 
 
 async def roll_and_scale(person: Person) -> None:
@@ -254,73 +271,3 @@ async def secret_comes_late(person: Person) -> None:
     await person.deploy("pool", 1, "locked")
     await person.wait(3.0)
     await person.make_secret("late")
-
-
-# ---------------------------------------------------------------- ends
-
-
-def is_held(machine: Object) -> bool:
-    """Whether it will not go before its VM has."""
-    return names.FINALIZER in machine["metadata"].get("finalizers", ())
-
-
-def settled(count: int, machine_class: str = "") -> End:
-    """So many machines run, and nothing else."""
-    return lambda person: person.settled(count, machine_class)
-
-
-def healed(count: int) -> End:
-    """So many machines run, and the victim is not among them."""
-    return lambda person: person.settled(count) and person.victim not in {vm.name for vm in person.vms}
-
-
-def nothing_left(person: Person) -> bool:
-    return person.settled(0) and person.empty(MACHINE_SETS) and person.empty(MACHINE_DEPLOYMENTS)
-
-
-def no_class_left(person: Person) -> bool:
-    classes = person.world.journal.objects[MACHINE_CLASSES]
-    return nothing_left(person) and f"{NAMESPACE_NAME}/small" not in classes
-
-
-def kept_by_its_set(person: Person) -> bool:
-    sets = person.world.journal.objects[MACHINE_SETS].values()
-    owners = [each["metadata"].get("ownerReferences") for each in sets]
-    return person.settled(2) and person.empty(MACHINE_DEPLOYMENTS) and owners == [None]
-
-
-def kept_by_nobody(person: Person) -> bool:
-    owners = [machine["metadata"].get("ownerReferences") for machine in person.machines]
-    return _on_their_own(person, 2) and person.empty(MACHINE_SETS) and owners == [None, None]
-
-
-def adopted(person: Person) -> bool:
-    owned = [m for m in person.machines if m["metadata"].get("ownerReferences")]
-    named = person.hurt or any(m["metadata"]["name"] == "stray" for m in owned)
-    return person.settled(2) and len(owned) == 2 and named
-
-
-def restored(person: Person) -> bool:
-    return _on_their_own(person, 1) and (person.hurt or [vm.serial for vm in person.vms] == [1])
-
-
-def _on_their_own(person: Person, count: int) -> bool:
-    """Machines that no set would replace: they run, or somebody harmed one and it has failed for good."""
-    phases = [phase(machine) for machine in person.machines if not going(machine)]
-    failed = person.hurt and len(phases) == count and set(phases) <= {"Running", "Failed"}
-    return person.settled(count) or failed
-
-
-def relabelled(person: Person) -> bool:
-    return person.settled(2) and all(TIER in m["metadata"]["labels"] for m in person.machines)
-
-
-def nodes_relabelled(person: Person) -> bool:
-    nodes = person.world.journal.objects[NODES].values()
-    same = person.hurt or person.victim in {vm.name for vm in person.vms}
-    return person.settled(2) and same and all(TIER in node["metadata"]["labels"] for node in nodes)
-
-
-def both_pools(person: Person) -> bool:
-    classes = sorted(map(of_class, person.machines))
-    return person.settled(4) and classes == ["huge", "huge", "large", "large"]

@@ -9,8 +9,9 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 
 from dataclasses import dataclass
 
-from kubewright.testing.simulation import acts, refused
-from kubewright.testing.simulation.acts import End, Part, pool, settled
+from kubewright.testing.simulation import acts, ends, refused
+from kubewright.testing.simulation.acts import Part, pool
+from kubewright.testing.simulation.ends import End, settled, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +35,47 @@ STORIES: tuple[Story, ...] = (
     Story("roll-and-scale", acts.roll_and_scale, settled(3, "large"), before=pool(2)),
     Story("roll-back", acts.roll_back, settled(2, "small"), before=acts.rolled),
     Story("recreate", acts.roll, settled(3, "large"), before=pool(3, strategy=acts.RECREATE)),
+    Story("stuck", acts.get_stuck, told(2, "large"), before=pool(2, **acts.HURRIED)),
+    Story(
+        "stuck-recreate",
+        acts.get_stuck,
+        told(2, "large"),
+        before=pool(2, **acts.HURRIED, strategy=acts.RECREATE),
+    ),
+    Story(
+        "stuck-while-paused", acts.get_stuck_while_paused, told(3, "small"), before=pool(2, **acts.HURRIED)
+    ),
     Story("pause-and-resume", acts.pause_and_resume, settled(4, "large"), before=pool(3)),
-    Story("relabel", acts.relabel, acts.relabelled, before=pool(2)),
-    Story("relabel-nodes", acts.relabel_nodes, acts.nodes_relabelled, before=pool(2)),
-    Story("two-pools", acts.roll_one_of_two, acts.both_pools, before=acts.two_pools),
-    Story("autoscaler", acts.choose_victim, acts.healed(2), before=pool(3)),
-    Story("heal", acts.kill_vm, acts.healed(2), before=pool(2)),
-    Story("vanish", acts.take_vm_away, acts.healed(2), before=pool(2)),
-    Story("delete", acts.delete, acts.nothing_left, before=pool(2)),
-    Story("delete-while-creating", acts.delete_while_creating, acts.nothing_left),
-    Story("delete-while-draining", acts.delete_while_draining, acts.nothing_left, before=acts.with_pods),
+    Story("relabel", acts.relabel, ends.relabelled, before=pool(2)),
+    Story("relabel-nodes", acts.relabel_nodes, ends.nodes_relabelled, before=pool(2)),
+    Story("two-pools", acts.roll_one_of_two, ends.both_pools, before=acts.two_pools),
+    Story("autoscaler", acts.choose_victim, ends.healed(2), before=pool(3)),
+    Story("heal", acts.kill_vm, ends.healed(2), before=pool(2)),
+    Story("vanish", acts.take_vm_away, ends.healed(2), before=pool(2)),
+    Story("delete", acts.delete, ends.nothing_left, before=pool(2)),
+    Story("delete-while-creating", acts.delete_while_creating, ends.nothing_left),
+    Story("delete-while-draining", acts.delete_while_draining, ends.nothing_left, before=acts.with_pods),
     Story(
         "delete-against-budget",
         acts.delete_against_a_budget,
-        acts.nothing_left,
+        ends.nothing_left,
         before=acts.with_guarded_pods,
     ),
-    Story("delete-one", acts.delete_one, acts.healed(2), before=pool(2)),
-    Story("trigger-deletion", acts.trigger_deletion, acts.healed(2), before=pool(2)),
-    Story("keep-sets", acts.delete_but_keep_sets, acts.kept_by_its_set, before=pool(2)),
+    Story("delete-one", acts.delete_one, ends.healed(2), before=pool(2)),
+    Story("trigger-deletion", acts.trigger_deletion, ends.healed(2), before=pool(2)),
+    Story("keep-sets", acts.delete_but_keep_sets, ends.kept_by_its_set, before=pool(2)),
     Story(
         "keep-machines",
         acts.delete_set_but_keep_machines,
-        acts.kept_by_nobody,
+        ends.kept_by_nobody,
         before=acts.lonely_set,
     ),
-    Story("adopt", acts.make_set, acts.adopted, before=acts.stray_machine),
-    Story("adopt-vm", acts.restore, acts.restored, before=acts.found_vms),
+    Story("adopt", acts.make_set, ends.adopted, before=acts.stray_machine),
+    Story("adopt-vm", acts.restore, ends.restored, before=acts.found_vms),
     Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
-    Story("class-goes-first", acts.class_goes_first, acts.no_class_left, before=pool(1)),
-    Story("name-too-long", refused.name_too_long, acts.nothing_left),
-    Story("nodes-forbidden", refused.delete_while_nodes_are_forbidden, acts.nothing_left, before=pool(2)),
+    Story("class-goes-first", acts.class_goes_first, ends.no_class_left, before=pool(1)),
+    Story("name-too-long", refused.name_too_long, ends.nothing_left),
+    Story("nodes-forbidden", refused.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
 )
 

@@ -6,6 +6,7 @@ Theory.      An invariant hears each step right after it happened and answers wh
              old news excuse only what was right in the world that they told of.
 Where        ``vms``       machines and their VMs: one each, none forgotten, none taken away undrained
              ``replicas``  numbers: neither too many nor too few, and no word about what is not there
+             ``rollouts``  what a deployment says about its rollout
              ``lives``     one machine's life: one way, and nobody who is well is given up
              ``past``, ``history``, ``facts``   what they know
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
@@ -30,6 +31,7 @@ from kubewright.testing.simulation.invariants.replicas import (
     revisions_grow,
     sizes_fit_the_wish,
 )
+from kubewright.testing.simulation.invariants.rollouts import a_rollout_is_told, complete_is_true
 from kubewright.testing.simulation.invariants.vms import (
     a_drained_vm,
     a_living_machine_keeps_its_vm,
@@ -61,6 +63,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     a_deployment_outlives_its_sets,
     no_roll_while_paused,
     revisions_grow,
+    complete_is_true,
+    a_rollout_is_told,
     no_way_back,
     a_well_machine_is_not_given_up,
 )

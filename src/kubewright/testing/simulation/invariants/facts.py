@@ -89,6 +89,21 @@ def revision(found: Object | None) -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def template_of(found: Object) -> str:
+    """What a deployment or set makes its machines of, as far as a rollout is concerned."""
+    template = found["spec"]["template"]
+    labels: Mapping[str, str] = template["metadata"].get("labels", {})
+    told = sorted(f"{key}={labels[key]}" for key in labels if key != names.TEMPLATE_HASH_LABEL)
+    return " ".join([str(template["spec"]["class"]["name"]), *told])
+
+
+def progress_of(deployment: Object) -> tuple[str, str]:
+    """Status and reason of a deployment's condition about its rollout."""
+    conditions = deployment.get("status", {}).get("conditions", ())
+    found = ((str(c["status"]), str(c["reason"])) for c in conditions if c["type"] == "Progressing")
+    return next(found, ("", ""))
+
+
 def is_ended(step: VmStep) -> bool:
     """Whether somebody asked for the VM's end just now."""
     old, new = step.old, step.new

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
+from kubewright.testing.simulation.invariants.facts import template_of
 from kubewright.testing.simulation.journal import Object
 
 T = TypeVar("T")
@@ -66,6 +67,7 @@ class Crew:
     key: str = ""
     deployment: str = ""
     machine_class: str = ""
+    template: str = ""
     there: bool = False
     """Whether the set itself exists."""
     size: int = 0
@@ -114,12 +116,52 @@ class Crew:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What people want of a deployment: machines at most, available ones at least, and of which class."""
+    """What people want of a deployment: machines at most, available ones at least, and of which class.
+
+    ``deadline`` is how long a rollout of it may stand still, in seconds; None: for ever.
+    """
 
     most: int
     least: int
     machine_class: str
     paused: bool
+    replicas: int = 0
+    template: str = ""
+    deadline: float | None = None
+
+
+Marks = tuple[int, int, int]
+"""How far a rollout is: new machines, old ones (below zero), new ones that run."""
+
+
+@dataclass(slots=True)
+class Roll:
+    """A deployment's rollout: which template it was last at, wholly, and since when it stands still."""
+
+    template: str = ""
+    arrived: History[str] = field(default_factory=History)
+    """The template of which all its machines were; empty while it is on its way."""
+    began: float = 0.0
+    moved: float = 0.0
+    best: Marks = (0, 0, 0)
+
+    def want(self, wish: Wish, now: float) -> None:
+        """People want something else; what was reached is not reached any more if the template changed."""
+        if wish.template != self.template:
+            self.template, self.began = wish.template, now
+            self.arrived.put("", now)
+        self.moved, self.best = now, (0, -(2**31), 0)
+
+    def move(self, marks: Marks, now: float) -> None:
+        """So far it is now; what was lost and made again is no progress."""
+        if any(after > before for before, after in zip(self.best, marks, strict=True)):
+            self.moved = now
+            self.best = tuple(map(max, self.best, marks))  # type: ignore[assignment]
+
+    @property
+    def over(self) -> bool:
+        """Whether it is where it should be."""
+        return self.arrived.last == self.template
 
 
 @dataclass(slots=True)
@@ -133,12 +175,14 @@ class Fleet:
     wishes: list[Wish] = field(default_factory=list)
     lost: deque[tuple[float, Crew]] = field(default_factory=lambda: deque(maxlen=LONG))
     """Sets that are no longer its own, and since when."""
+    roll: Roll = field(default_factory=Roll)
     ended: list[float | None] = field(default_factory=list)
     """When each wish but the last was out of force; None: it is not yet."""
 
-    def want(self, wish: Wish) -> None:
+    def want(self, wish: Wish, now: float) -> None:
         """People want this from now on."""
         if not self.wishes or self.wishes[-1] != wish:
+            self.roll.want(wish, now)
             self.ended += [None] * bool(self.wishes)
             self.wishes.append(wish)
 
@@ -154,6 +198,23 @@ class Fleet:
             wish for wish, end in zip(self.wishes, self.ended, strict=False) if end is None or end >= since
         ]
         return [*past, *self.wishes[-1:]]
+
+    def turn(self, now: float, since: float) -> None:
+        """See how far the rollout is: for the last wish, or one that somebody may still believe in."""
+        if self.roll.over or not self.wishes:
+            return
+        wish = self.wishes[-1]
+        new = [crew for crew in self.crews.values() if crew.template == wish.template]
+        made, run = sum(crew.total for crew in new), sum(crew.running for crew in new)
+        self.roll.move((min(made, wish.replicas), made - self.total, run), now)
+        for each in self.believable(since):
+            if each.template == wish.template and made == run == self.total == each.replicas:
+                self.roll.arrived.put(wish.template, now)
+
+    @property
+    def total(self) -> int:
+        """All its machines."""
+        return sum(crew.total for crew in self.crews.values())
 
     def crews_since(self, since: float) -> list[Crew]:
         """The sets that somebody may still take for its own."""
@@ -189,7 +250,15 @@ def wish_of(deployment: Object) -> Wish:
     surge = 0 if recreate else share(rolling.get("maxSurge", 0), replicas, up=True)
     missing = replicas if recreate else share(rolling.get("maxUnavailable", 0), replicas, up=False)
     machine_class = str(spec["template"]["spec"]["class"]["name"])
-    return Wish(replicas + surge, replicas - missing, machine_class, bool(spec.get("paused")))
+    return Wish(
+        replicas + surge,
+        replicas - missing,
+        machine_class,
+        bool(spec.get("paused")),
+        replicas,
+        template_of(deployment),
+        spec.get("progressDeadlineSeconds"),
+    )
 
 
 def share(value: int | str, of: int, *, up: bool) -> int:

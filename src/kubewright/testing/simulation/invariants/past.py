@@ -22,6 +22,7 @@ from kubewright.testing.simulation.invariants.facts import (
     node_name,
     ready_date,
     running,
+    template_of,
     well,
 )
 from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, wish_of
@@ -159,6 +160,7 @@ class Past:
         for place in (before, after):
             if place is not None:
                 self._note(self._crew(place[0]))
+                self._turn(self._crew(place[0]))
         if before and before[2]:
             self._crew(before[0]).young.pop(uid, None)
         if machine is not None and after and after[2]:
@@ -195,6 +197,7 @@ class Past:
         crew.key, crew.there = step.key, step.new is not None
         crew.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         crew.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
+        crew.template = template_of(found)
         crew.patience = float(found["spec"].get("minReadySeconds", 0))
         crew.size = int(found["spec"].get("replicas", 0)) if crew.there else 0
         if crew.sizes.put(crew.size, self.now()):
@@ -206,8 +209,15 @@ class Past:
             before.lost.append((self.now(), crew))
         if crew.deployment:
             self._fleet(crew.deployment).settle(self.now())
+            self._turn(crew)
         if not crew.there and not crew.total:
             del self.crews[crew.uid]
+
+    def _turn(self, crew: Crew) -> None:
+        """A set or its machines moved: its deployment's rollout may have."""
+        fleet = self.fleet_of(crew)
+        if fleet is not None and not fleet.roll.over:
+            fleet.turn(self.now(), self.since())
 
     def _fleet(self, key: str) -> Fleet:
         return self.fleets.setdefault(key, Fleet(key))
@@ -217,8 +227,9 @@ class Past:
         fleet.there = step.new is not None
         fleet.leaving = step.new is None or deleting(step.new)
         if step.new is not None:
-            fleet.want(wish_of(step.new))
+            fleet.want(wish_of(step.new), self.now())
             fleet.settle(self.now())
+            fleet.turn(self.now(), self.since())
 
     # ------------------------------------------------------------ VMs, nodes, pods
 
