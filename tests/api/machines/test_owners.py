@@ -229,3 +229,14 @@ async def test_a_machine_in_a_wrong_state_is_told_what_is_wrong() -> None:
         await world.client.patch(MACHINE, world.key("m1"), {"spec": {"healthTimeout": "10m"}})
         await world.settled(1)
         assert (await world.look()).phases == ["Running"]
+
+
+async def test_a_secret_is_let_go_with_its_last_class() -> None:
+    """So that it, and its namespace, can be deleted when no controller runs any more."""
+    async with embedded_world(impatient()) as world:
+        await world.clock.sleep(1)
+        assert (await world.client.get(SECRET, world.key("sim-secret"))).metadata.finalizers
+        for name in ("small", "large"):
+            await world.client.delete(MACHINE_CLASS, world.key(name))
+        await world.clock.sleep(1)
+        assert not (await world.client.get(SECRET, world.key("sim-secret"))).metadata.finalizers

@@ -1,5 +1,8 @@
 """Hold and let go of MachineClasses and Secrets.
 
+Theory.      Machines come and go, classes seldom do. So a class keeps its finalizer between two machines,
+             and is not written each time; a secret lets go with its last class, since people delete
+             it when we may be gone already, with the namespace that it is in (mcm.md §8).
 Called by    ``runtime.controller``; the wiring is at the end. Continues in ``decide``.
 """
 
@@ -42,7 +45,7 @@ class MachineClasses:
         found = self._caches.classes.get(key)
         if found is not None:
             used = self._caches.machines.count_by("class", str(key)) > 0
-            return await hold(self._parts, MACHINE_CLASS, found, names.FINALIZER, used)
+            return await hold(self._parts, MACHINE_CLASS, found, names.FINALIZER, used=used, lingers=True)
         return Result.done()
 
 
@@ -57,14 +60,14 @@ class Secrets:
         found = self._caches.secrets.get(key)
         if found is not None:
             used = self._caches.classes.count_by("secret", str(key)) > 0
-            return await hold(self._parts, SECRET, found, names.SECRET_FINALIZER, used)
+            return await hold(self._parts, SECRET, found, names.SECRET_FINALIZER, used=used, lingers=False)
         return Result.done()
 
 
-async def hold(parts: Parts, kind: Kind[T], found: T, ours: str, used: bool) -> Result:
+async def hold(parts: Parts, kind: Kind[T], found: T, ours: str, *, used: bool, lingers: bool) -> Result:
     """Write the finalizers of ``found`` if they must change. A refusal is told, and asked for again."""
     meta = found.metadata
-    wanted = finalizers(meta.finalizers, ours, used=used, deleting=meta.deleting)
+    wanted = finalizers(meta.finalizers, ours, used=used, deleting=meta.deleting, lingers=lingers)
     if wanted is None:
         return Result.done()
     body = {"metadata": {"finalizers": wanted, "uid": meta.uid, "resourceVersion": meta.resource_version}}
