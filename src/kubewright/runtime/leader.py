@@ -6,7 +6,8 @@ Theory.      The Lease is a record that candidates overwrite by compare-and-swap
              carries), and may take it once it has not changed for as long as the record promises.
              The leader gives up earlier: ``renew_deadline`` after it *began* its last successful
              renewal. Others can only have seen that renewal later than it began, so
-             ``lease_duration - renew_deadline`` remains for stopping.
+             ``lease_duration - renew_deadline`` remains for stopping. It writes nothing from the moment
+             on in which even a candidate that waits less than the record promises could have taken it.
 Invariants.  The work is cancelled and over before ``run`` lets go of the Lease. A lost answer, a
              refused connection or a conflict never ends a candidacy, and never by itself a term.
              A term ends when the holder is not us; clearing the holder asks a leader to step down.
@@ -98,7 +99,7 @@ class Elector:
     @property
     def entitled(self) -> bool:
         """Whether our term cannot be over yet, whatever we have slept through: writes ask before they go."""
-        return self.leading and self._clock.monotonic() < self._began + self.timings.renew_deadline
+        return self.leading and self._clock.monotonic() < self._began + self.timings.certain
 
     async def run(
         self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = lambda: None

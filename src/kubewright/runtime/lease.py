@@ -16,6 +16,14 @@ RELEASED_SECONDS = 1
 """What a Lease promises that was let go of; client-go writes the same."""
 
 
+RIVAL_SECONDS = 15.0
+"""How long the least patient candidate waits for a renewal: client-go before 1.27 goes by its own flag, whose
+default this is, whatever the record promises."""
+
+STOP_SECONDS = 1.0
+"""What was sent before a leader fell silent has arrived after so long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timings:
     """In seconds, with the meaning of ``--leader-elect-lease-duration``, ``-renew-deadline`` and
@@ -35,6 +43,11 @@ class Timings:
                 "leader election needs lease duration > renew deadline > retry period > 0, not "
                 f"{self.lease_duration:g} s, {self.renew_deadline:g} s and {self.retry_period:g} s"
             )
+
+    @property
+    def certain(self) -> float:
+        """For how many seconds from a renewal's beginning no candidate can have taken the Lease."""
+        return min(self.renew_deadline, RIVAL_SECONDS - STOP_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

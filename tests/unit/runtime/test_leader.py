@@ -217,6 +217,20 @@ async def test_a_long_outage_ends_it_before_the_lease_expires(server):
     assert over == [pytest.approx(20, abs=0.01)]
 
 
+async def test_it_writes_no_more_before_an_impatient_candidate_can_lead(server):
+    """The original's older versions wait 15 s for a renewal, whatever the Lease promises."""
+    loop, entitled = asyncio.get_running_loop(), []
+    elector = candidate(server, "one", fault=lambda: ("refused" if 5 < loop.time() < 17 else "ok", 0.0))
+    task = asyncio.create_task(elector.run(forever))
+    for _ in range(40):
+        await asyncio.sleep(0.5)
+        entitled.append((loop.time(), elector.entitled))
+    assert [moment for moment, may in entitled if moment < 17 and not may] == [14, 14.5, 15, 15.5, 16, 16.5]
+    assert entitled[-1] == (20, True)
+    assert elector.leading
+    await settle(task)
+
+
 async def test_a_hanging_server_ends_it_as_well(server):
     loop = asyncio.get_running_loop()
     elector = candidate(server, "one", fault=lambda: ("ok", 500.0 if loop.time() > 5 else 0.0))
