@@ -1,7 +1,7 @@
 """``kubewright run``: the controllers on real clusters."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from ipaddress import ip_address
 
@@ -11,11 +11,13 @@ from kubewright.cli.run_words import RunWords
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.words import duration as typed_duration
 from kubewright.compose.cluster import Clusters, run_on
+from kubewright.compose.halves import Half, running
 from kubewright.compose.options import Election, Options
 from kubewright.kube import config
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.settings import OrphanSettings
-from kubewright.wire.naming import dns_label
+from kubewright.runtime.lease import Timings
+from kubewright.wire.naming import dns_label, dns_subdomain
 
 LOOPBACK = "127.0.0.1"
 
@@ -25,13 +27,13 @@ def run(words: RunWords) -> None:
 
     Raises:
         InvalidInput: a word makes no sense, or a kubeconfig cannot be used.
-        LostLease: another replica leads now.
+        LostLease: another replica leads now, and we were told to end then.
     """
-    if words.namespace and (troubles := dns_label(words.namespace)):
-        raise InvalidInput(f"--namespace {words.namespace!r}: {troubles[0]}")
+    _namespace("--namespace", words.namespace)
     options = Options(
         driver=words.driver,
         driver_options=pairs(words.driver_option or ()),
+        simulate=words.allow_simulated_nodes,
         namespace=words.namespace,
         controllers=tuple(words.controllers.split(",")),
         machine=MachineSettings(
@@ -41,13 +43,58 @@ def run(words: RunWords) -> None:
         health_host=listening_on(words.address),
         health_port=words.health_port,
     )
-    election = Election(enabled=words.leader_elect, namespace=words.namespace or "default")
-    clusters = Clusters(words.kubeconfig, words.target_kubeconfig)
+    clusters, chosen = Clusters(words.kubeconfig, words.target_kubeconfig), election(words, options)
 
     async def work(stop: asyncio.Event) -> None:
-        await run_on(clusters, options, election, SystemClock(), stop)
+        await run_on(clusters, options, chosen, SystemClock(), stop)
 
     run_until_signal(work)
+
+
+def election(words: RunWords, options: Options) -> Election:
+    """How leaders are elected.
+
+    Raises:
+        InvalidInput: a name, a namespace or a duration makes no sense.
+    """
+    _namespace("--leader-elect-resource-namespace", words.leader_elect_resource_namespace)
+    numbers = ("lease_duration", "renew_deadline", "retry_period")
+    seconds = [duration(words, f"leader_elect_{name}").total_seconds() for name in numbers]
+    return Election(
+        enabled=words.leader_elect,
+        namespace=words.leader_elect_resource_namespace or words.namespace or "default",
+        leases=leases(words.leader_elect_resource_name, running(options)),
+        timings=Timings(*seconds),
+        again=not words.leader_elect_exit,
+    )
+
+
+def leases(typed: str, wanted: Sequence[Half]) -> dict[str, str]:
+    """The names that were given to the Leases of the halves that run.
+
+    Raises:
+        InvalidInput: too few or too many of them, one of them twice, or one that is none.
+    """
+    names = [name.strip() for name in typed.split(",") if name.strip()]
+    if not names:
+        return {}
+    switch = "--leader-elect-resource-name"
+    if len(names) != len(wanted):
+        stead = " and ".join(half.value for half in wanted)
+        raise InvalidInput(
+            f"{switch} {typed!r}: a name is wanted for each half that runs, in place of {stead}"
+        )
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"{switch} {typed!r}: two halves with one Lease would wait for each other")
+    for name in names:
+        if troubles := dns_subdomain(name):
+            raise InvalidInput(f"{switch} {name!r}: {troubles[0]}")
+    return {half.value: name for half, name in zip(wanted, names, strict=True)}
+
+
+def _namespace(switch: str, name: str) -> None:
+    if name and (troubles := dns_label(name)):
+        raise InvalidInput(f"{switch} {name!r}: {troubles[0]}")
 
 
 def listening_on(host: str | None) -> str:

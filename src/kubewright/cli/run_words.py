@@ -35,7 +35,15 @@ Controllers = Annotated[
     str, typer.Option(help="Comma-separated: names, '*' for all, '-name' to leave one out.", metavar="LIST")
 ]
 DriverName = Annotated[
-    str, typer.Option(help="The cloud, by the name of an installed driver.", metavar="NAME")
+    str,
+    typer.Option(help="The cloud, by the name of an installed driver; sim simulates one.", metavar="NAME"),
+]
+SimulatedNodes = Annotated[
+    bool,
+    typer.Option(
+        "--allow-simulated-nodes",
+        help="Let the simulated cloud's nodes join a cluster that is not kubewright up.",
+    ),
 ]
 DriverOption = Annotated[
     list[str] | None,
@@ -51,6 +59,31 @@ BlindAfter = Annotated[
     ),
 ]
 LeaderElect = Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")]
+LeaseName = Annotated[
+    str,
+    typer.Option(
+        help="The Lease of the half that runs, or comma-separated those of sets and of machines; default: "
+        "machine-controller-manager, machine-controller.",
+        metavar="NAME",
+    ),
+]
+LeaseNamespace = Annotated[
+    str,
+    typer.Option(help="Where the Leases are; default: the machines' namespace, else default.", metavar="NS"),
+]
+LeaseDuration = Annotated[
+    str, typer.Option(help="How long a Lease lasts that is not renewed.", metavar="DURATION")
+]
+RenewDeadline = Annotated[
+    str, typer.Option(help="A leader that could not renew for so long stops.", metavar="DURATION")
+]
+RetryPeriod = Annotated[
+    str, typer.Option(help="How often a leader renews, and another tries.", metavar="DURATION")
+]
+LeaderElectExit = Annotated[
+    bool,
+    typer.Option("--leader-elect-exit", help="End when a Lease is lost, instead of standing for it again."),
+]
 HealthPort = Annotated[
     int | None,
     typer.Option(
@@ -80,8 +113,15 @@ class RunWords:
     controllers: str
     driver: str
     driver_option: list[str] | None
+    allow_simulated_nodes: bool
     machine_safety_orphan_vms_period: str
     machine_safety_apiserver_statuscheck_timeout: str
     leader_elect: bool
+    leader_elect_resource_name: str
+    leader_elect_resource_namespace: str
+    leader_elect_lease_duration: str
+    leader_elect_renew_deadline: str
+    leader_elect_retry_period: str
+    leader_elect_exit: bool
     health_port: int | None
     address: str | None

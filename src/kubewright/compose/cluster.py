@@ -1,24 +1,29 @@
 """``run``: the controllers against real API servers.
 
-Theory.      Connect, wait until the servers answer and the CRDs are installed (saying so), elect a
-             leader if asked to, work until told to stop. What goes wrong on the way is waited out;
-             what a person must mend is said in one sentence.
+Theory.      Connect, look once whether all is as it must be (``preflight``), elect a leader for each half
+             if asked to, work until told to stop. A server that goes away later is waited for: the
+             halves give up their Leases, and stand for them again.
 Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
 """
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput, single
 from kubewright.compose.folder import private_folder
-from kubewright.compose.halves import elected, together
+from kubewright.compose.halves import Half, elected, running, together
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
+from kubewright.compose.preflight import Place, Preflight, Wishes
 from kubewright.driver import registry
+from kubewright.driver.absent import Absent
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
@@ -28,6 +33,9 @@ from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
+
+SIMULATED = "sim"
+"""The driver whose VMs do not exist."""
 
 DATA_DIR = "dataDir"
 """The one option that every driver has."""
@@ -54,36 +62,52 @@ async def run_on(
     """
     metrics = Metrics()
     driver = load_driver(options, clock)
-    control = connect(clusters.control, clock, "control", metrics)
-    try:
-        target = control if clusters.target is None else connect(clusters.target, clock, "target", metrics)
-        try:
-            await run_with(
-                control,
-                target,
-                driver,
-                options,
-                election=election,
-                stop=stop,
-                metrics=metrics,
-                tune_gc=True,
-            )
-        finally:
-            if target is not control:
-                await target.transport.close()
-    finally:
-        await control.transport.close()
+    async with AsyncExitStack() as stack:
+        control = reach(clusters.control, "--kubeconfig", clock, "control", metrics)
+        stack.push_async_callback(control.client.close)
+        target = control
+        if clusters.target is not None:
+            target = reach(clusters.target, "--target-kubeconfig", clock, "target", metrics)
+            stack.push_async_callback(target.client.close)
+        preflight = Preflight(control, target, wishes(options, election))
+        await run_with(
+            control.client,
+            target.client,
+            driver,
+            options,
+            election=election,
+            stop=stop,
+            metrics=metrics,
+            preflight=preflight,
+        )
+
+
+def wishes(options: Options, election: Election) -> Wishes:
+    """What ``preflight`` must know of what was chosen."""
+    machines = Half.MACHINES in running(options)
+    return Wishes(
+        namespace=options.namespace,
+        machines=machines,
+        simulated=machines and options.driver == SIMULATED,
+        allowed=options.simulate,
+        elects=election.enabled,
+    )
 
 
 def load_driver(options: Options, clock: Clock) -> Driver:
     """The driver that the options name; its option ``dataDir`` is the folder that it may write to.
 
     Raises:
-        InvalidInput: there is none, or its own options are wrong.
+        InvalidInput: none is named where one is needed, there is none, or its own options are wrong.
     """
+    if Half.MACHINES not in running(options):
+        return Absent()
+    if not options.driver:
+        known = ", ".join(registry.names())
+        raise InvalidInput(f"which cloud? Name its driver with --driver NAME; installed: {known}")
     own = dict(options.driver_options)
     folder = private_folder(Path(own.pop(DATA_DIR))) if DATA_DIR in own else None
-    if folder is None and options.driver == "sim":
+    if folder is None and options.driver == SIMULATED:
         log.warning("the simulated cloud is in memory and ends with this process", keep=f"{DATA_DIR}=DIR")
     return registry.load(options.driver, registry.Settings(clock, folder, own))
 
@@ -97,38 +121,74 @@ async def run_with(
     election: Election,
     stop: asyncio.Event,
     metrics: Metrics | None = None,
-    tune_gc: bool = False,
+    preflight: Preflight | None = None,
 ) -> None:
-    """The same with clients and a driver that exist already; the clients stay open.
+    """The same with clients that exist already, and stay open, and a driver that does, and is closed.
 
-    ``tune_gc`` changes the garbage collector of the whole process: for processes that do nothing else.
+    With ``preflight`` nothing begins before it is passed, and the process does nothing else than this.
     """
     try:
-        kit, settings = Kit(control, target, driver, options, metrics or Metrics()), Settings(tune_gc=tune_gc)
+        settings = Settings(tune_gc=preflight is not None)
+        kit = Kit(control, target, driver, options, metrics or Metrics())
         if election.enabled:
             who = identity(socket.gethostname(), control.clock)
             groups = elected(kit, control, election, who, settings)
         else:
             groups = together(kit, settings)
         manager = Manager(control.clock, (), kit.informers, services=kit.services, groups=groups)
-        if options.health_port is not None:
-            kit.services.append(_health(manager, kit, options).run)
-        await manager.run(stop)
+        async with _served(_health(manager, kit, preflight, options)):
+            if preflight is None or await preflight.passed(stop):
+                await manager.run(stop)
     finally:
         await close(driver)
 
 
-def connect(path: Path | None, clock: Clock, name: str, metrics: Metrics | None = None) -> Client:
+def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Place:
+    """The cluster that a kubeconfig names, with the words by which a person knows it.
+
+    Raises:
+        InvalidInput: as ``connect``.
+    """
+    transport = config.load(path, clock=clock)
+    client = Client(Metered(transport, metrics, name), clock, name=name)
+    return Place(client, transport.access.server, switch)
+
+
+def connect(path: Path | None, clock: Clock, name: str) -> Client:
     """A client of the cluster that a kubeconfig names; None means the usual places, or our own pod.
 
     Raises:
         InvalidInput: there is no such kubeconfig, or something in it is wrong.
     """
-    transport = config.load(path, clock=clock)
-    return Client(transport if metrics is None else Metered(transport, metrics, name), clock, name=name)
+    return Client(config.load(path, clock=clock), clock, name=name)
 
 
-def _health(manager: Manager, kit: Kit, options: Options) -> HealthServer:
-    ready = {"manager": manager.not_ready}
-    host, port = options.health_host, options.health_port or 0
-    return HealthServer(host=host, port=port, ready=ready, metrics=kit.metrics, status=manager.status)
+def _health(manager: Manager, kit: Kit, preflight: Preflight | None, options: Options) -> HealthServer | None:
+    if options.health_port is None:
+        return None
+
+    def not_ready() -> str:
+        return (preflight.trouble if preflight is not None else "") or manager.not_ready()
+
+    return HealthServer(
+        host=options.health_host,
+        port=options.health_port,
+        ready={"manager": not_ready},
+        metrics=kit.metrics,
+        status=manager.status,
+    )
+
+
+@asynccontextmanager
+async def _served(health: HealthServer | None) -> AsyncIterator[None]:
+    """Health is told from before the first question to the clusters until the last controller has ended."""
+    if health is None:
+        yield
+        return
+    try:
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(health.run(), name="health")
+            yield
+            serving.cancel()
+    except BaseExceptionGroup as errors:
+        raise single(errors) from None

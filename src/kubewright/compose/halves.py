@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from kubewright.api.machine import names
-from kubewright.compose.kit import OF_MACHINES, OF_SETS, Kit
-from kubewright.compose.options import Election
+from kubewright.compose.kit import MACHINE_CONTROLLERS, OF_MACHINES, OF_SETS, Kit
+from kubewright.compose.options import Election, Options
+from kubewright.compose.selection import select
 from kubewright.kube.client import Client
 from kubewright.runtime.group import Group, Settings, Work
 from kubewright.runtime.leader import Elector
@@ -41,6 +42,15 @@ Furnish = Callable[[Work], Work]
 def halves(chosen: Sequence[str]) -> list[Half]:
     """The halves to which the chosen controllers belong."""
     return [half for half, members in MEMBERS.items() if set(members) & set(chosen)]
+
+
+def running(options: Options) -> list[Half]:
+    """The halves that the options ask for.
+
+    Raises:
+        InvalidInput: they name controllers that do not exist.
+    """
+    return halves(select(MACHINE_CONTROLLERS, options.controllers))
 
 
 def together(kit: Kit, settings: Settings, *, furnish: Furnish = lambda work: work) -> list[Group]:

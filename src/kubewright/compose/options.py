@@ -17,7 +17,9 @@ class Options:
 
     ``namespace``       only the objects there; empty means all namespaces
     ``controllers``     names, ``*`` and ``-name``, as ``selection`` reads them
+    ``driver``          the cloud, by name; empty where no machines are made
     ``driver_options``  the driver's own words
+    ``simulate``        whether simulated nodes may join a cluster that is not ours
     ``machine``         time-outs of machines; ``orphans``: when VMs without one are looked for
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
@@ -26,6 +28,7 @@ class Options:
 
     driver: str = "sim"
     driver_options: Mapping[str, str] = field(default_factory=dict)
+    simulate: bool = False
     namespace: str = ""
     controllers: tuple[str, ...] = ("*",)
     machine: MachineSettings = field(default_factory=MachineSettings)

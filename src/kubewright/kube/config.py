@@ -17,8 +17,7 @@ from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.kube import tls
 from kubewright.kube.access import Access, TokenFile, access, merged, rooted
-from kubewright.kube.sockets import Settings
-from kubewright.kube.transport import Transport
+from kubewright.kube.sockets import Settings, Sockets
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token, its namespace and the cluster's certificate authority."""
@@ -33,7 +32,7 @@ def load(
     *,
     settings: Settings | None = None,
     clock: Clock | None = None,
-) -> Transport:
+) -> Sockets:
     """The cluster of a kubeconfig.
 
     Args:
@@ -68,7 +67,7 @@ def in_pod() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
-def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) -> Transport:
+def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) -> Sockets:
     """The cluster that this pod runs in, as its service account.
 
     Raises:
@@ -90,7 +89,7 @@ def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) 
 
 def from_secret(
     data: bytes, context: str = "", *, settings: Settings | None = None, clock: Clock | None = None
-) -> Transport:
+) -> Sockets:
     """The cluster of a kubeconfig that came out of a Secret: inline data only.
 
     Raises:
@@ -100,7 +99,7 @@ def from_secret(
     return connect(found, settings=settings, clock=clock)
 
 
-def connect(found: Access, *, settings: Settings | None = None, clock: Clock | None = None) -> Transport:
+def connect(found: Access, *, settings: Settings | None = None, clock: Clock | None = None) -> Sockets:
     """A transport with this access.
 
     Raises:

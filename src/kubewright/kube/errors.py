@@ -2,6 +2,8 @@
 
 Tree.    TransportError            no usable answer; whether a write happened is unknown
          ├── ConnectFailed         nothing was sent: the write did not happen
+         │   ├── Unresolved        nobody knows the server's name
+         │   ├── Untrusted         it does not prove to be the server that we mean
          │   ├── LoginFailed       we could not get the credentials that the kubeconfig promises
          │   ├── Deposed          we no longer lead, so we did not ask
          │   └── Silent            the server has not answered for a while; we did not ask again
@@ -27,6 +29,14 @@ class TransportError(KubewrightError):
 
 class ConnectFailed(TransportError):
     """No connection could be made; nothing was sent."""
+
+
+class Unresolved(ConnectFailed):
+    """The name of the host has no address; nothing was sent."""
+
+
+class Untrusted(ConnectFailed):
+    """TLS came to no agreement: a certificate that we do not trust, or no TLS at all; nothing was sent."""
 
 
 class LoginFailed(ConnectFailed):

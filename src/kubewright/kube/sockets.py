@@ -8,6 +8,7 @@ Invariants.  Every failure of aiohttp becomes one of ``kube.errors``. A 401 is r
 """
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -28,6 +29,8 @@ from kubewright.kube.errors import (
     LoginFailed,
     TimedOut,
     TransportError,
+    Unresolved,
+    Untrusted,
 )
 from kubewright.kube.login import Credentials, Logins
 from kubewright.wire.http import JSON, Request, Response
@@ -185,7 +188,13 @@ def _translated(error: Exception, request: Request, timeout: float) -> Transport
             return ConnectFailed(f"{where}: no connection in time")
         case TimeoutError():
             return TimedOut(f"{where}: no answer within {timeout:g} s")
-        case aiohttp.ClientConnectorError() | aiohttp.InvalidURL() | aiohttp.ClientHttpProxyError():
+        case aiohttp.ClientSSLError():
+            return Untrusted(f"{where}: {_in_short(error)}")
+        case aiohttp.ClientConnectorDNSError():
+            return Unresolved(f"{where}: {_in_short(error)}")
+        case aiohttp.ClientConnectorError():
+            return ConnectFailed(f"{where}: {_in_short(error)}")
+        case aiohttp.InvalidURL() | aiohttp.ClientHttpProxyError():
             return ConnectFailed(f"{where}: {error}")
         case aiohttp.ClientResponseError() | ValueError():
             return BadAnswer(f"{where}: {error}")
@@ -193,3 +202,16 @@ def _translated(error: Exception, request: Request, timeout: float) -> Transport
             return LoginFailed(f"{where}: {error}")
         case _:
             return Disconnected(f"{where}: {str(error) or type(error).__name__}")
+
+
+def _in_short(error: aiohttp.ClientConnectorError) -> str:
+    """What the system said, without what is known: host, port, and how we would have spoken there."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            said = error.certificate_error
+            return str(getattr(said, "verify_message", "") or said)
+        case aiohttp.ClientSSLError():
+            return str(getattr(error.os_error, "reason", "") or error.os_error)
+    cause = error.os_error
+    known = cause.errno is not None and cause.errno > 0
+    return os.strerror(cause.errno or 0) if known else str(cause.strerror or cause)

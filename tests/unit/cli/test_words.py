@@ -10,8 +10,9 @@ import pytest
 
 from kubewright import __version__
 from kubewright.cli import main
-from kubewright.cli.run import listening_on, pairs
+from kubewright.cli.run import leases, listening_on, pairs
 from kubewright.cli.up import greeting
+from kubewright.compose.halves import Half
 
 
 def typed(*words: str) -> int:
@@ -47,10 +48,44 @@ def typed(*words: str) -> int:
         pytest.param(["run", "--address", "here"], 1, "--address 'here' is no IP address", id="an address"),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(
-            ["run", "--kubeconfig", "/no/such"], 1, "there is no kubeconfig at", id="a missing file"
+            ["run", "--driver", "sim", "--kubeconfig", "/no/such"],
+            1,
+            "there is no kubeconfig at",
+            id="a missing file",
         ),
         pytest.param(["run", "--namespace", "A b"], 1, "--namespace 'A b'", id="a namespace that is none"),
         pytest.param(["run", "--driver", "acme"], 1, "there is no driver 'acme'", id="an unknown driver"),
+        pytest.param(["run"], 1, "which cloud? Name its driver with --driver NAME", id="no driver"),
+        pytest.param(
+            ["run", "--controllers", "machineset"],
+            1,
+            "there is no kubeconfig at",
+            id="but sets alone need none",
+        ),
+        pytest.param(
+            ["run", "--leader-elect-retry-period", "25s"],
+            1,
+            "lease duration > renew deadline > retry period",
+            id="an election that leaves no time to stop",
+        ),
+        pytest.param(
+            ["run", "--leader-elect-resource-name", "one"],
+            1,
+            "in place of machine-controller-manager and machine-controller",
+            id="one Lease for two halves",
+        ),
+        pytest.param(
+            ["run", "--leader-elect-resource-name", "a,a"],
+            1,
+            "two halves with one Lease would wait for each other",
+            id="the same Lease for both",
+        ),
+        pytest.param(
+            ["run", "--leader-elect-resource-name", "A,b"],
+            1,
+            "--leader-elect-resource-name 'A'",
+            id="a Lease's name that is none",
+        ),
         pytest.param(["run", "--driver-option", "x"], 1, "wants NAME=VALUE, not 'x'", id="half an option"),
         pytest.param(
             ["run", "--machine-safety-orphan-vms-period", "1d"],
@@ -172,3 +207,20 @@ def test_where_health_is_served(
 ) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", pod)
     assert listening_on(told) == host
+
+
+@pytest.mark.parametrize(
+    ("typed", "halves", "names"),
+    [
+        pytest.param("", tuple(Half), {}, id="none: those of the original"),
+        pytest.param(
+            "sets, machines",
+            tuple(Half),
+            {"machine-controller-manager": "sets", "machine-controller": "machines"},
+            id="one for each half",
+        ),
+        pytest.param("mine", (Half.MACHINES,), {"machine-controller": "mine"}, id="one half, one Lease"),
+    ],
+)
+def test_leases_by_other_names(typed: str, halves: tuple[Half, ...], names: dict[str, str]) -> None:
+    assert leases(typed, halves) == names

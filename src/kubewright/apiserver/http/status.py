@@ -14,7 +14,7 @@ import orjson
 
 from kubewright import __version__
 from kubewright.wire.http import Response
-from kubewright.wire.release import KUBERNETES
+from kubewright.wire.release import KUBERNETES, version_of
 
 CLIENTS = 100
 """Different programs that are counted apart."""
@@ -90,7 +90,7 @@ def version() -> dict[str, str]:
     return {
         "major": major,
         "minor": minor,
-        "gitVersion": f"{KUBERNETES}+kubewright-{__version__}",
+        "gitVersion": version_of(__version__),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

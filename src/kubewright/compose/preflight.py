@@ -1,0 +1,254 @@
+"""One look at the clusters before anything begins: what is wrong is one sentence that says what to do.
+
+Theory.      A dozen watches that fail alike say a dozen times what a person has to guess the cause of. So
+             before any of them is begun each cluster is asked three small questions: what are you, do you
+             serve our kinds, and may we read them? What time can mend (a server that is down, CRDs or roles
+             that are not there yet) is told once and waited for; what only a person can mend (credentials, a
+             certificate, an address) ends the process. Here it is also seen that a simulated cloud does
+             not put nodes that do not exist into somebody's real cluster: a server of ours says so in its
+             ``/version``. Nobody but who runs a server decides what it says there, so a lie could only
+             bring that one's own cluster simulated nodes.
+Invariants.  Nothing is written. Each question has a deadline, and each wait ends when we are asked to stop.
+Called by    ``cluster``.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from kubewright.api.core import NODE
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.kube.answers import failure
+from kubewright.kube.client import Client
+from kubewright.kube.errors import BadAnswer, LoginFailed, TransportError, Unresolved, Untrusted
+from kubewright.wire import release
+from kubewright.wire.errors import ApiError, Forbidden, NotFound, Unauthorized
+
+ANSWER_SECONDS = 10.0
+"""How long a server may take to answer one of our questions."""
+
+AGAIN_SECONDS = 5.0
+"""From one look to the next, while we wait."""
+
+OURS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS)
+
+log = structlog.get_logger("kubewright.compose")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cluster as a person knows it: where it is, where that is written, and the switch that says so."""
+
+    client: Client
+    url: str
+    switch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong, and what to do about it. ``passes``: waiting may help."""
+
+    sentence: str
+    passes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What we are about to do there.
+
+    ``namespace``  where the machines are; empty for everywhere
+    ``machines``   whether the controllers of machines run, which need nodes
+    ``simulated``  the VMs are simulated, and ``allowed`` even on a server that is not ours
+    ``elects``     whether a leader is elected
+    """
+
+    namespace: str = ""
+    machines: bool = True
+    simulated: bool = False
+    allowed: bool = False
+    elects: bool = True
+
+
+class Preflight:
+    """The look, until all is well. ``trouble`` is what we wait for; empty when there is nothing."""
+
+    def __init__(self, control: Place, target: Place, wishes: Wishes) -> None:
+        self.trouble = ""
+        self._places = (control,) if target.client is control.client else (control, target)
+        self._wishes = wishes
+
+    async def passed(self, stop: asyncio.Event) -> bool:
+        """Wait until all is well; False when we were asked to stop before.
+
+        Raises:
+            InvalidInput: something is wrong that only a person can mend.
+        """
+        told = ""
+        while not stop.is_set():
+            trouble = await self._look()
+            if trouble is None:
+                if told:
+                    log.info("what was missing is there")
+                self.trouble = ""
+                return True
+            if not trouble.passes:
+                raise InvalidInput(trouble.sentence)
+            self.trouble, alike = trouble.sentence, re.sub(r"\d+", "", trouble.sentence)
+            if alike != told:
+                told = alike
+                log.warning(f"{trouble.sentence}. Waiting for it")
+            await _pause(stop)
+        return False
+
+    async def _look(self) -> Trouble | None:
+        ours = []
+        for place in self._places:
+            try:
+                ours.append(await self._ask(place))
+            except (ApiError, TransportError) as error:
+                return trouble_of(error, place.url, place.switch)
+        return self._mistaken(ours)
+
+    async def _ask(self, place: Place) -> bool:
+        """Whether this is a server of ours; raises what is wrong with it."""
+        ours = release.is_ours(await _version(place.client))
+        wishes = self._wishes
+        if place is self._places[0]:
+            await _serves(place.client)
+            await _answer(place.client, MACHINE.resource.path(wishes.namespace), limit="1")
+        if wishes.machines and place is self._places[-1]:
+            await _answer(place.client, NODE.resource.path(), limit="1")
+        return ours
+
+    def _mistaken(self, ours: list[bool]) -> Trouble | None:
+        """What a person cannot have meant."""
+        wishes = self._wishes
+        real = next((place.url for place, mine in zip(self._places, ours, strict=True) if not mine), "")
+        if wishes.simulated and real and not wishes.allowed:
+            said = (
+                f"--driver sim would put nodes that do not exist into {real}, which is not kubewright up; "
+                "name your cloud's driver, or say --allow-simulated-nodes if that is what you want"
+            )
+            return Trouble(said, passes=False)
+        if not ours[0]:
+            return None
+        place = self._places[0].url
+        if not wishes.elects:
+            said = f"{place} is kubewright up, whose own controllers work there; leave --no-leader-elect out"
+            return Trouble(said, passes=False)
+        log.warning(f"{place} is kubewright up, which runs these controllers itself; ours stand by")
+        return None
+
+
+def trouble_of(error: KubewrightError, url: str, switch: str) -> Trouble:
+    """What an answer, or the lack of one, means, and what to do about it. Pure."""
+    for kind, say, passes in KNOWN:
+        if isinstance(error, kind):
+            return Trouble(say(url, str(error), switch), passes)
+    return Trouble(f"{url} is not ready: {error}", passes=True)
+
+
+Say = Callable[[str, str, str], str]
+
+KNOWN: tuple[tuple[type[KubewrightError], Say, bool], ...] = (
+    (
+        Unauthorized,
+        lambda url, _why, switch: (
+            f"{url} does not accept our credentials (401 Unauthorized); renew those in "
+            f"the kubeconfig, or name another one with {switch}"
+        ),
+        False,
+    ),
+    (LoginFailed, lambda url, why, _switch: f"there are no credentials for {url}: {why}", False),
+    (
+        Untrusted,
+        lambda url, why, _switch: (
+            f"{url} does not prove to be the server that we mean: {why}; "
+            "is its certificate-authority-data that of this server, and is our clock right?"
+        ),
+        False,
+    ),
+    (
+        BadAnswer,
+        lambda url, why, switch: (
+            f"{url} does not answer as a Kubernetes API server does ({why}); "
+            f"is it the right address? {switch} names a kubeconfig"
+        ),
+        False,
+    ),
+    (
+        Forbidden,
+        lambda url, why, _switch: (
+            f"{url} does not let us work: {why}; grant the roles: kubectl apply -f deploy/rbac"
+        ),
+        True,
+    ),
+    (
+        NotFound,
+        lambda url, _why, _switch: (
+            f"{url} does not serve {MACHINE.resource.group}; install its CRDs: "
+            "kubewright crds | kubectl apply -f -"
+        ),
+        True,
+    ),
+    (Unresolved, lambda url, why, _switch: f"the name of {url} is not known here: {why}", True),
+    (
+        TransportError,
+        lambda url, why, switch: (
+            f"{url} cannot be reached: {why}; is it running, and is this its address? "
+            f"{switch} names a kubeconfig"
+        ),
+        True,
+    ),
+)
+"""By the kind of error, the first that fits: what to say, and whether waiting may help."""
+
+
+async def _answer(client: Client, path: str, **query: str) -> bytes:
+    request = client.request("GET", path, query=tuple(query.items()))
+    response = await client.transport.request(request, timeout=ANSWER_SECONDS)
+    if response.status >= 400:
+        raise failure(response)
+    return response.body
+
+
+async def _serves(client: Client) -> None:
+    """Raise NotFound unless the server serves all of our kinds."""
+    listed = _decoded(await _answer(client, f"/apis/{MACHINE.resource.api_version}"))
+    served = {each.get("name") for each in listed.get("resources") or () if isinstance(each, dict)}
+    if missing := sorted({kind.resource.plural for kind in OURS} - served):
+        raise NotFound(", ".join(missing))
+
+
+async def _version(client: Client) -> str:
+    try:
+        found = _decoded(await _answer(client, "/version")).get("gitVersion")
+    except NotFound:
+        found = ""
+    if not found:
+        raise BadAnswer("it has no /version")
+    return str(found)
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        raise BadAnswer("what it says is not JSON") from None
+    if not isinstance(found, dict):
+        raise BadAnswer("what it says is no object")
+    return found
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(AGAIN_SECONDS):
+            await stop.wait()
+    except TimeoutError:
+        pass
