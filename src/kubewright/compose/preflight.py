@@ -38,6 +38,9 @@ AGAIN_SECONDS = 5.0
 
 OURS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS)
 
+_QUESTION = re.compile(r"^[A-Z]+ /\S*: ")
+"""What we asked when it went wrong, before what went wrong."""
+
 log = structlog.get_logger("kubewright.compose")
 
 
@@ -150,7 +153,7 @@ def trouble_of(error: KubewrightError, url: str, switch: str) -> Trouble:
     """What an answer, or the lack of one, means, and what to do about it. Pure."""
     for kind, say, passes in KNOWN:
         if isinstance(error, kind):
-            return Trouble(say(url, str(error), switch), passes)
+            return Trouble(say(url, _QUESTION.sub("", str(error)), switch), passes)
     return Trouble(f"{url} is not ready: {error}", passes=True)
 
 

@@ -26,7 +26,11 @@ CASES = [
         NotFound("machines"), "does not serve machine.sapcloud.io", "kubewright crds |", True, id="CRDs"
     ),
     pytest.param(
-        ConnectFailed("Connection refused"), "cannot be reached: Conn", "is it running", True, id="refused"
+        ConnectFailed("GET /version: Connection refused"),
+        "cannot be reached: Conn",
+        "is it running",
+        True,
+        id="refused",
     ),
     pytest.param(
         TimedOut("no answer within 10 s"), "cannot be reached", "is this its address?", True, id="silent"
