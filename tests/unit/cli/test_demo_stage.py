@@ -1,6 +1,7 @@
 """How the demo looks: on a wide and on a narrow terminal, in a pipe, and when the reader leaves."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -65,3 +66,46 @@ def test_a_reader_who_left_ends_the_story_not_the_process(monkeypatch: pytest.Mo
 
 def test_a_machine_that_says_nothing_yet_is_shown_as_kubectl_shows_it_when_that_lasts() -> None:
     assert [row.state for row in view([Machine(metadata=ObjectMeta(name="m1"))], [], 0).rows] == ["Pending"]
+
+
+def test_a_chapter_begins_without_the_table_of_the_one_before() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, width=80, force_terminal=True, no_color=True, highlight=False)
+    with Stage(2, console) as stage:
+        stage.open("One comes up", "kubectl apply -f workers.yaml")
+        stage.show(ONE, 7.7)
+        stage.close(7.7)
+        screen.truncate(0)
+        stage.open("It goes", "kubectl delete machinedeployment workers")
+        stage.show(ONE, 0.0)
+    drawn = screen.getvalue()
+    assert "7.7 s" not in drawn
+    assert drawn.index("2/2  It goes") < drawn.index(ROW.name)
+
+
+def test_what_happened_in_a_chapter_stays_when_its_table_is_gone() -> None:
+    text = shown(80, terminal=True)
+    end = text.rpartition("\x1b[2K")[2]  # after the last line that was erased
+    assert "done" in end
+    assert "       0.5 s  workers-84f8c-bx558 is Running: its node is ready\n" in text
+    assert "       0.5 s  machines: 1 Running; nodes: 1 of 1 ready; VMs: 1\n" in end
+
+
+def test_a_dumb_terminal_gets_what_a_pipe_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    dumb, pipe = shown(200, terminal=True), shown(200, terminal=False)
+    assert dumb.split() == pipe.split()  # its lines are broken
+    assert "\x1b" not in dumb
+    assert ROW.name in dumb
+
+
+def test_the_first_sentence_says_what_a_machine_a_vm_and_a_node_are() -> None:
+    first = shown(80, terminal=False).splitlines()[0]
+    assert first.count(". ") == 0
+    assert all(word in first for word in ("A machine is", "the VM", "a node"))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_line_is_longer_than_the_terminal(width: int) -> None:
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(width, terminal=True)).replace("\r", "\n").split("\n")
+    assert max(map(len, lines)) <= width

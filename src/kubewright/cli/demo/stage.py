@@ -1,5 +1,7 @@
-"""How the story is shown: a live table on a terminal, one line per change elsewhere."""
+"""How the story is shown: one line per event, and on a terminal a live table below them."""
 
+import os
+import shutil
 import sys
 from types import TracebackType
 
@@ -8,11 +10,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kubewright.cli.demo.events import happened
+from kubewright.cli.demo.lines import INDENT, command, sentence
 from kubewright.cli.demo.view import PENDING, TERMINATING, View
 from kubewright.cli.program import program
 
 WIDE = 76
 """Columns of a terminal that has room for the class and the node of each machine."""
+
+PROLOGUE = (
+    "A machine is a wish, written down in the API, for one VM; the cloud makes the VM, here a simulated one; "
+    "and once the VM has joined Kubernetes it is a node."
+)
+NOTHING = View((), ready_nodes=0, nodes=0, vms=0)
 
 _COLOURS = {"Running": "green", PENDING: "yellow", "Unknown": "magenta", "Failed": "red",
             TERMINATING: "dim"}  # fmt: skip
@@ -30,54 +40,51 @@ class Stage:
     """Shows chapters and what happens in them."""
 
     def __init__(self, chapters: int, console: Console | None = None) -> None:
-        self._console = console or _Console(file=sys.stdout, highlight=False)
+        self._console = console or _console()
         self._chapters = chapters
         self._live: Live | None = None
         self._title = ""
-        self._last = ""
+        self._seen = NOTHING
+        self._when = 0.0
         self._done: list[tuple[str, float]] = []
 
     def __enter__(self) -> "Stage":
-        if self._console.is_terminal:
-            self._live = Live(console=self._console, refresh_per_second=10, transient=True)
-            self._live.start()
+        self._say(PROLOGUE)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._lower()
 
     def open(self, title: str, types: str) -> None:
-        """A chapter begins."""
-        self._title, self._last = title, ""
-        self._console.print(f"\n[bold]{len(self._done) + 1}/{self._chapters}  {title}[/bold]")
-        self._console.print(Text(f"     $ {types}", style="dim"), soft_wrap=True)
+        """A chapter begins. ``types`` is a command, or in parentheses what happens without one."""
+        self._title = title
+        self._print(Text(f"\n{len(self._done) + 1}/{self._chapters}  {title}", style="bold"))
+        typed = _indented(types, self._width) if types.startswith("(") else command(types, self._width)
+        self._print(Text(typed, style="dim"))
 
     def show(self, now: View, took: float) -> None:
-        """What is there now."""
-        if self._live is not None:
-            wide = self._console.width >= WIDE
-            self._live.update(
-                Group(_table(now, wide), Text(f"     {_line(now)}   {took:.1f} s", style="dim"))
-            )
-        elif (line := _line(now)) != self._last:
-            self._last = line
-            self._console.print(f"     {took:5.1f} s  {line}", soft_wrap=True)
+        """What is there now: events stay on the screen, the table only as long as the chapter."""
+        if self._animated:
+            self._raise(now, took)
+        for event in happened(self._seen, now):
+            self._event(took, event)
+        self._seen, self._when = now, took
 
     def close(self, took: float, remark: str = "") -> None:
         """The chapter ended well."""
+        self._lower()
+        self._event(self._when, _line(self._seen))
         self._done.append((self._title, took))
         told = f": {remark}" if remark else ""
-        self._console.print(f"     [green]done[/green] in {took:.1f} s{told}", soft_wrap=True)
+        self._print(Text.assemble(" " * INDENT, ("done", "green"), f" in {took:.1f} s{told}"))
 
     def fail(self, title: str, now: View, within: float) -> None:
         """The chapter did not end in time."""
-        self._console.print(
-            f"     [red]failed[/red]: {title!r} was not done within {within:g} s; {_line(now)}",
-            soft_wrap=True,
-        )
+        self._lower()
+        told = f": {title!r} was not done within {within:g} s; {_line(now)}"
+        self._print(Text.assemble(" " * INDENT, ("failed", "red"), told))
 
     def summary(self, now: View) -> None:
         """All chapters, their times, and what is left."""
@@ -90,15 +97,67 @@ class Stage:
         self._console.print("\n[bold]What happened[/bold]")
         self._console.print(table)
         left = "Nothing is left" if now.empty else f"Left: {_line(now)}"
-        self._console.print(
-            f"\n{left}. Next: {program()} up, and kubectl in another terminal.", soft_wrap=True
-        )
+        self._say(f"{left}. Next: {program()} up, and kubectl in another terminal.", before="\n")
+
+    @property
+    def _animated(self) -> bool:
+        """Whether the console can draw over what it drew; a pipe cannot, and a dumb terminal is no better."""
+        return self._console.is_terminal and not self._console.is_dumb_terminal
+
+    @property
+    def _width(self) -> int | None:
+        """Where lines are broken; None in a pipe, whose reader breaks them."""
+        return self._console.width if self._console.is_terminal else None
+
+    def _raise(self, now: View, took: float) -> None:
+        """Put the table up, or in place of the one before, so that no event stands above an old one."""
+        wide = self._console.width >= WIDE
+        clock = Text(f"     {took:5.1f} s  {_others(now)}", style="dim", no_wrap=True)
+        picture = Group(_table(now, wide), clock) if now.rows else Group(clock)
+        if self._live is None:
+            self._live = Live(picture, console=self._console, refresh_per_second=10, transient=True)
+            self._live.start()
+        else:
+            self._live.update(picture)
+
+    def _lower(self) -> None:
+        """Take the table away."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def _event(self, took: float, text: str) -> None:
+        first = " " * INDENT + f"{took:5.1f} s  "
+        self._print(Text(sentence(text, self._width, first=first, hang=len(first))))
+
+    def _say(self, text: str, before: str = "") -> None:
+        self._print(Text(before + sentence(text, self._width)))
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)  # what must be broken is broken already
+
+
+def _console() -> Console:
+    """Our standard output; the size of a dumb terminal is asked here, because rich does not."""
+    if os.environ.get("TERM", "") not in {"dumb", "unknown"}:
+        return _Console(file=sys.stdout, highlight=False)
+    size = shutil.get_terminal_size()
+    return _Console(file=sys.stdout, highlight=False, width=size.columns, height=size.lines)
 
 
 def _line(now: View) -> str:
     states = sorted({row.state for row in now.rows})
     told = ", ".join(f"{now.count(state)} {state}" for state in states) or "none"
-    return f"machines: {told}; nodes: {now.ready_nodes} of {now.nodes} ready; VMs: {now.vms}"
+    return f"machines: {told}; {_others(now)}"
+
+
+def _others(now: View) -> str:
+    """What the table does not show."""
+    return f"nodes: {now.ready_nodes} of {now.nodes} ready; VMs: {now.vms}"
+
+
+def _indented(words: str, width: int | None) -> str:
+    return sentence(words, width, first=" " * INDENT, hang=INDENT)
 
 
 def _table(now: View, wide: bool) -> Table:

@@ -109,7 +109,7 @@ CHAPTERS = (
     ),
     Chapter(
         "One VM dies, and is replaced",
-        "(somebody pulls the plug of a VM)",
+        "(the plug of one VM is pulled)",
         World.kill_one,
         lambda world, now: now.settled(3) and all(row.name != world.victim for row in now.rows),
     ),
@@ -122,7 +122,7 @@ CHAPTERS = (
     Chapter(
         "Roll to a larger class, at most 2 more and 1 less",
         "kubectl patch machinedeployment workers --type merge "
-        '-p \'{"spec":{"template":{"spec":{"class":{"name":"sim-large"}}}}}\'',
+        '-p \'{"spec": {"template": {"spec": {"class": {"name": "sim-large"}}}}}\'',
         World.roll,
         lambda _world, now: now.settled(5, "sim-large"),
         remark=lambda world: f"at most {world.most} machines, at least {world.fewest_running} Running",
