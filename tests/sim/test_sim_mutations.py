@@ -32,6 +32,7 @@ from kubewright.machines.machineset import decide as set_decide
 from kubewright.machines.machineset import reconciler as set_reconciler
 from kubewright.machines.machineset.making import Making
 from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.observe import Seen as SetSeen
 from kubewright.machines.machineset.steps import LetGo
 from kubewright.rollout import planner
 from kubewright.runtime.leader import Elector
@@ -96,6 +97,11 @@ def _expectations_removed(patch: Patch) -> None:
         return error
 
     patch.setattr(Making, "one", one)
+
+
+def _names_come_again(patch: Patch) -> None:
+    """A set counts only the machines that it sees."""
+    patch.setattr(SetSeen, "last", property(lambda self: max((m.number for m in self.members), default=0)))
 
 
 def _stale_read_trusted(patch: Patch) -> None:
@@ -319,6 +325,8 @@ MUTATIONS = (
              stories=("create",), near=12),
     Mutation("stale read trusted", ("a_set_keeps_its_size",), _stale_read_trusted, stories=("create",),
              near=12),
+    Mutation("names come again", ("a_name_is_for_one_machine",), _names_come_again,
+             stories=("class-comes-too-late",)),
     Mutation("too much surge", ("not_too_many", "sizes_fit_the_wish"), _too_much_surge, stories=("roll",)),
     Mutation("never paused", ("no_roll_while_paused",), _never_paused, stories=("pause-and-resume",)),
     Mutation("revisions fall", ("revisions_grow",), _revisions_fall, stories=("roll",)),

@@ -177,6 +177,22 @@ async def test_a_failed_machine_is_replaced(world: World) -> None:
     assert len(world.born) == 4
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a new process for each"])
+async def test_one_that_fails_again_and_again_never_has_the_same_name(world: World, restarts: bool) -> None:
+    world.machines.stop = 0.0
+    await world.deploy(replicas=1)
+    for _ in range(7):
+        await world.until(lambda: len(world.running()) == len(world.all()) == 1)
+        (machine,) = world.running()
+        await world.machines.phase(machine, Phase.FAILED)
+        await world.until(lambda: machine.metadata.uid not in {m.metadata.uid for m in world.all()})  # noqa: B023
+        if restarts:
+            await world.restart()
+    await world.settle(1)
+    assert len(world.born) == 8
+    assert len(set(world.born.values())) == 8
+
+
 async def test_a_machine_that_somebody_deletes_is_replaced_at_once(world: World) -> None:
     world.machines.stop = 300.0
     await world.deploy(replicas=2)

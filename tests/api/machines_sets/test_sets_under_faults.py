@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec import structs
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.machines.machineset.naming import new_names
@@ -102,8 +101,7 @@ async def test_a_name_that_a_stranger_has_is_left_to_him(world: World) -> None:
     await world.deploy(replicas=1)
     await world.settle(1)
     (only,) = await world.sets()
-    scaled = structs.replace(only.metadata, generation=only.metadata.generation + 1)
-    (name,) = new_names(scaled, [world.all()[0].metadata.uid], (), 1)
+    (name,) = new_names(only.metadata, 1, (), 1)
     spec = {"class": {"kind": "MachineClass", "name": "small"}}
     stranger = {"metadata": {"name": name, "labels": {"app": "somebody"}}, "spec": spec}
     await world.client.create(MACHINE, stranger, namespace=NS)

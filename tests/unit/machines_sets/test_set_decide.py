@@ -1,6 +1,5 @@
 """What a MachineSet decides (mcm.md §6.2-6.7), as tables of sentences."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -24,9 +23,20 @@ from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.clock import rfc3339
 from kubewright.machines.machineset.decide import AGAIN, DOUBT_PAUSE, decide
 from kubewright.machines.machineset.members import Member, digest
+from kubewright.machines.machineset.naming import letters, number_of, proven
 from kubewright.machines.machineset.observe import Memory, Pause, Seen, outdated
 from kubewright.machines.machineset.settings import MachineSetSettings
-from kubewright.machines.machineset.steps import Adopt, Configure, Create, Delete, Hold, LetGo, Release, Step
+from kubewright.machines.machineset.steps import (
+    Adopt,
+    Configure,
+    Create,
+    Delete,
+    Hold,
+    LetGo,
+    Release,
+    Remember,
+    Step,
+)
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -72,6 +82,8 @@ def told(step: Step) -> str:
             return "let go"
         case Create(new):
             return f"create {len(new)}"
+        case Remember(number):
+            return f"remember {number}"
         case Delete(victims):
             return f"delete {' '.join(v.name for v in victims)}"
         case Adopt(found) | Release(found) | Configure(found):
@@ -125,6 +137,19 @@ CASES = [
          seen(1, found=(member("b", FAILED, preserved_until=NOW - 1),)), ["delete b"]),
     Case("a wish to preserve is honoured before the preservation has begun",
          seen(1, found=(member("b", FAILED, preserving=True),)), []),
+    # numbers
+    Case("the highest number is written down before its machine goes",
+         seen(0, found=(member("a", number=1), member("b", number=2))), ["remember 2", "delete a b"]),
+    Case("not while another machine shows a higher one",
+         seen(1, found=(member("a", FAILED, number=1), member("b", number=2))), ["delete a"]),
+    Case("not when it is written already",
+         seen(0, found=(member("a", number=1),), meta={"annotations": {names.LAST_NUMBER_ANNOTATION: "1"}}),
+         ["delete a"]),
+    Case("also when somebody else deletes the machine, or has",
+         seen(0, found=(member("a", number=1, deleting=True),), counted=3), ["remember 3"],
+         why="its number stays"),
+    Case("a set that goes needs no numbers",
+         seen(1, found=(member("a", number=1),), meta={"deletion_timestamp": T0}), ["delete a"]),
     # the autoscaler
     Case("a machine that the autoscaler chose goes even when the numbers are equal",
          seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW - 1)), meta={"annotations": CHANGED}),
@@ -185,38 +210,81 @@ def new_names(of: Seen) -> tuple[str, ...]:
     return next(step.names for step in decide(of, MachineSetSettings()).steps if isinstance(step, Create))
 
 
+def numbered(number: int, phase: Phase = Phase.RUNNING, **facts: Any) -> Member:
+    """A machine of the set with its number, named accordingly."""
+    return member(f"ms-{letters('ms-uid', number)}", phase, number=number, **facts)
+
+
+TWO = (numbered(1), numbered(2))
+LAST = {"annotations": {names.LAST_NUMBER_ANNOTATION: "7"}}
+
+
 @pytest.mark.parametrize(
-    ("other", "same"),
+    ("one", "other"),
     [
-        pytest.param(lambda s: s, True, id="two controllers that see the same choose the same names"),
-        pytest.param(lambda s: replace(s, members=s.members[::-1]), True, id="in whatever order they see it"),
-        pytest.param(lambda s: replace(s, members=s.members[1:]), False, id="another world has other names"),
+        pytest.param(seen(6, found=TWO), seen(6, found=TWO), id="two controllers that see the same"),
+        pytest.param(seen(6, found=TWO), seen(6, found=TWO[::-1]), id="in whatever order they see it"),
         pytest.param(
-            lambda s: replace(
-                s,
-                machine_set=structs.replace(
-                    s.machine_set, metadata=structs.replace(s.machine_set.metadata, uid="reborn")
-                ),
-            ),
-            False,
-            id="a set that was made again has other names",
+            seen(6, found=TWO), seen(6, found=TWO[1:]), id="one knows already that a machine is gone"
         ),
         pytest.param(
-            lambda s: replace(
-                s,
-                machine_set=structs.replace(
-                    s.machine_set, metadata=structs.replace(s.machine_set.metadata, generation=2)
-                ),
-            ),
-            False,
-            id="a pool that was scaled to nothing and back does not use its old names",
+            seen(6, found=TWO), seen(9, found=TWO, meta={"generation": 2}), id="one knows a newer size"
+        ),
+        pytest.param(
+            seen(6, found=TWO, counted=7), seen(6, found=TWO, meta=LAST), id="one has seen what was written"
         ),
     ],
 )
-def test_names_are_a_function_of_what_was_seen(other: Callable[[Seen], Seen], same: bool) -> None:
-    world = seen(6, found=members("a", "b", "c"))
-    first, second = new_names(world), new_names(other(world))
-    assert (set(first) <= set(second) or set(second) <= set(first)) == same
+def test_the_same_names_are_chosen_when(one: Seen, other: Seen) -> None:
+    first, second = new_names(one), new_names(other)
+    assert set(first) <= set(second) or set(second) <= set(first)
+
+
+@pytest.mark.parametrize(
+    ("after", "before"),
+    [
+        pytest.param(seen(2, counted=2), seen(2), id="all machines of the set are gone"),
+        pytest.param(seen(2, meta=LAST), seen(2), id="a process begins that has seen none of them"),
+        pytest.param(
+            seen(2, meta={**LAST, "generation": 3}), seen(2), id="a pool was scaled to nothing and back"
+        ),
+        pytest.param(
+            seen(2, found=TWO[:1], counted=2), seen(2, found=TWO[:1]), id="the newest of several is gone"
+        ),
+    ],
+)
+def test_no_name_comes_again_when(after: Seen, before: Seen) -> None:
+    assert not set(new_names(after)) & set(new_names(before))
+
+
+def test_an_older_view_chooses_names_that_exist() -> None:
+    older, newer = seen(3, found=TWO[:1]), seen(3, found=TWO)
+    assert new_names(older)[0] == TWO[1].name
+    assert TWO[1].name not in new_names(newer)
+
+
+def test_a_set_that_was_made_again_has_other_names() -> None:
+    reborn = structs.replace(machine_set(6), metadata=structs.replace(machine_set(6).metadata, uid="reborn"))
+    assert not set(new_names(seen(6))) & set(new_names(replace(seen(6), machine_set=reborn)))
+
+
+def test_numbers_and_names_are_one_to_one() -> None:
+    found = [letters("ms-uid", number) for number in range(1, 20_001)]
+    assert len(set(found)) == 20_000
+    assert [number_of("ms-uid", f"ms-{each}") for each in found[:100]] == [*range(1, 101)]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "expect"),
+    [
+        pytest.param(f"ms-{letters('ms-uid', 5)}", 5, 5, id="what name and annotation agree on"),
+        pytest.param(f"ms-{letters('ms-uid', 5)}", 6, 0, id="an annotation that was copied"),
+        pytest.param("ms-x7f2k", 5, 0, id="a name that somebody else gave"),
+        pytest.param(f"ms-{letters('ms-uid', 5)}", 0, 0, id="no annotation"),
+    ],
+)
+def test_a_machine_shows_the_number(name: str, number: int, expect: int) -> None:
+    assert proven("ms-uid", name, number) == expect
 
 
 def test_names_are_all_different_and_never_taken() -> None:

@@ -52,6 +52,10 @@ LAST_APPLIED_CAPACITY_ANNOTATION = "node.machine.sapcloud.io/last-applied-virtua
 NOT_MANAGED_ANNOTATION = "node.machine.sapcloud.io/not-managed-by-mcm"
 ORPHAN_OF_ANNOTATION = "kubewright.dev/orphan-of-class"
 """On a Node, ours: no machine wants its VM, which is being deleted by the class of this namespace/name."""
+NUMBER_ANNOTATION = "kubewright.dev/number"
+"""On a Machine, ours: which of its set's machines it is, counted from 1; its name says the same."""
+LAST_NUMBER_ANNOTATION = "kubewright.dev/last-number"
+"""On a MachineSet, ours: the highest number that a machine of it ever had, as far as none shows it."""
 UPDATE_FAILED_REASON_ANNOTATION = "node.machine.sapcloud.io/update-failed-reason"
 PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
 LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
@@ -283,6 +287,11 @@ def victims(annotations: Mapping[str, str]) -> dict[str, str]:
 def format_victims(names: Mapping[str, str]) -> str:
     """Write what ``victims`` reads."""
     return ",".join(f"{name}~{moment}" if moment else name for name, moment in names.items())
+
+
+def number(annotations: Mapping[str, str]) -> int:
+    """Which of its set's machines a machine says that it is; 0 when it does not say."""
+    return integer(annotations, NUMBER_ANNOTATION)
 
 
 def creation_timeout_override(annotations: Mapping[str, str]) -> timedelta | None:

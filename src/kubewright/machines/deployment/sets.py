@@ -29,6 +29,7 @@ _NOT_COPIED = frozenset(
         names.PREFER_NO_SCHEDULE,
         names.UNFREEZE_ANNOTATION,
         names.TRIGGER_DELETION_ANNOTATION,
+        names.LAST_NUMBER_ANNOTATION,
     )
 )
 """Annotations that belong to one object alone."""

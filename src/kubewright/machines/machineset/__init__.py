@@ -10,6 +10,7 @@ Theory.        Whoever makes machines must never make one twice. Three things se
                creation without an answer keeps its name, and holds up all others, until the
                server has said what became of it.
 Map            members.py     what sets and deployments know about one machine, and whose it is
+               roll.py        the members of one owner, in order
                observe.py     Seen: one set and its machines; Memory: what a process remembers
                decide.py      which machines to make, adopt, change and delete
                template.py    a machine as the set's template makes it

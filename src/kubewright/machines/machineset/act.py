@@ -38,6 +38,7 @@ from kubewright.machines.machineset.steps import (
     LetGo,
     Plan,
     Release,
+    Remember,
     Step,
 )
 from kubewright.machines.machineset.template import configuration_patch, owner
@@ -89,6 +90,8 @@ class Actor:
                 outcome.errors += await self._patch_each(members, partial(_released, about))
             case Configure(members):
                 outcome.errors += await self._patch_each(members, partial(_configured, about))
+            case Remember(number):
+                await self._note(about, number)
             case Create(new):
                 making = Making(self._client, self._clock, about, memory)
                 await make(making, new, self._at_once, self._recorder, outcome)
@@ -99,6 +102,15 @@ class Actor:
 
     async def _finalize(self, about: MachineSet, finalizers: list[str]) -> None:
         body = {"metadata": {"finalizers": finalizers or None, **exactly(about.metadata)}}
+        try:
+            await self._client.patch(MACHINE_SET, key_of(about), body)
+        except NotFound:
+            return
+
+    async def _note(self, about: MachineSet, number: int) -> None:
+        """Exactly onto what was read: a late request of a dead leader must not write an older number."""
+        notes = {names.LAST_NUMBER_ANNOTATION: str(number)}
+        body = {"metadata": {"annotations": notes, **exactly(about.metadata)}}
         try:
             await self._client.patch(MACHINE_SET, key_of(about), body)
         except NotFound:

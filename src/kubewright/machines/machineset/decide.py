@@ -9,7 +9,8 @@ Invariants.  No machine is made while a creation is in doubt, while the set is f
 Source       mcm.md §6.2-6.6.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
@@ -26,6 +27,7 @@ from kubewright.machines.machineset.steps import (
     LetGo,
     Plan,
     Release,
+    Remember,
     Step,
 )
 from kubewright.rollout.order import in_line, mcm_ranking
@@ -113,7 +115,7 @@ def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
         return Plan((Create(ask),), DOUBT_PAUSE, f"creations in doubt: {len(seen.doubts)}")
     number = min(seen.missing, settings.burst)
     taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
-    step = Create(new_names(seen.machine_set.metadata, (m.uid for m in seen.members), taken, number))
+    step = Create(new_names(seen.machine_set.metadata, seen.last, taken, number))
     because = f"{len(seen.alive)} of {seen.machine_set.spec.replicas} machines"
     return Plan((step,), AGAIN if seen.missing > number else None, because)
 
@@ -124,18 +126,24 @@ def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
     surplus = [] if seen.pause else in_line(seen.alive, mcm_ranking(seen.wall))[:too_many]
     failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.wall)]
     chosen = [member for member in seen.alive if _chosen(seen, member)]
-    victims = list({member.uid: member for member in (*surplus, *chosen, *failed)}.values())
-    wake = _next_expiry(seen)
+    all_victims = {member.uid: member for member in (*surplus, *chosen, *failed)}
+    victims = tuple(all_victims.values())[: settings.burst]
+    remember, wake = _remember(seen, victims), _next_expiry(seen)
+    if not victims and seen.pause and too_many:
+        return replace(_paused(seen.pause, f"machines too many: {too_many}"), steps=remember)
     if not victims:
-        return (
-            _paused(seen.pause, f"machines too many: {too_many}")
-            if seen.pause and too_many
-            else Plan(wake=wake)
-        )
+        return Plan(remember, wake, "the last machine goes: its number stays" if remember else "")
     counts = ((surplus, "too many"), (failed, "failed"), (chosen, "chosen by the autoscaler"))
     because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
-    more = AGAIN if len(victims) > settings.burst else wake
-    return Plan((Delete(tuple(victims[: settings.burst])),), more, because)
+    more = AGAIN if len(all_victims) > settings.burst else wake
+    return Plan((*remember, Delete(victims)), more, because)
+
+
+def _remember(seen: Seen, victims: Collection[Member]) -> tuple[Step, ...]:
+    """Write the highest number down before no machine shows it any more, or it would be given out again."""
+    going = {member.uid for member in victims}
+    shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
+    return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
 
 
 PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, shrink)

@@ -12,7 +12,6 @@ Called by    ``observe`` and ``reconciler`` of sets and deployments.
 """
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,6 +28,8 @@ from kubewright.base.witness import Witness
 from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
+from kubewright.machines.machineset.naming import proven
+from kubewright.machines.machineset.roll import Roll
 from kubewright.wire.gvk import Key
 
 STAGE = {
@@ -63,8 +64,9 @@ class Member:
     """One machine, as far as replicas are concerned.
 
     ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
-    an annotation gives the machine a creation timeout of its own. ``since`` is when it became
-    ready, on the census' clock; None while it is not. ``trouble`` is its line in ``status.failedMachines``.
+    an annotation gives the machine a creation timeout of its own. ``since`` is when it became ready, on
+    the census' clock; None while it is not. ``trouble`` is its line in ``status.failedMachines``; ``number``,
+    which of its set's machines it is (0: not one that we named).
     """
 
     key: Key
@@ -83,6 +85,7 @@ class Member:
     configured: bytes = b""
     own_timeout: bool = False
     trouble: MachineSummary | None = None
+    number: int = 0
     version: str = field(default="", compare=False)
 
     @property
@@ -122,31 +125,6 @@ Listener = Callable[[Member | None, Member | None], None]
 """Told of a machine's facts before and after; None for a machine that was not there, or is gone."""
 
 
-class _Roll:
-    """The members of one owner, in the order of their names: the same world always looks the same."""
-
-    def __init__(self) -> None:
-        self.line: list[Member] = []
-
-    def put(self, member: Member) -> None:
-        at = bisect_left(self.line, _place(member), key=_place)
-        if at < len(self.line) and self.line[at].key == member.key:
-            self.line[at] = member
-        else:
-            self.line.insert(at, member)
-
-    def drop(self, member: Member) -> None:
-        del self.line[bisect_left(self.line, _place(member), key=_place)]
-
-    def has(self, name: str) -> bool:
-        at = bisect_left(self.line, (name, ""), key=_place)
-        return at < len(self.line) and self.line[at].name == name
-
-
-def _place(member: Member) -> tuple[str, str]:
-    return member.key.name, member.key.namespace
-
-
 class Census:
     """The members of all machines in a cache, each read once per version."""
 
@@ -155,9 +133,10 @@ class Census:
         self._machines = machines
         self._witness = Witness(self.clock)
         self._read: dict[Key, Member] = {}
-        self._rolls: dict[str, _Roll] = {}
+        self._rolls: dict[str, Roll[Member]] = {}
         self._listeners: list[Listener] = []
         self._doubts: dict[str, Mapping[str, float]] = {}
+        self._last: dict[str, int] = {}
         machines.index(WITHOUT_OWNER, lambda m: () if m.metadata.controller else (m.metadata.namespace,))
         machines.subscribe(self._changed)
 
@@ -197,6 +176,11 @@ class Census:
     def trust(self, uid: str) -> None:
         """The set of this uid is gone, and its doubts with it."""
         self._doubts.pop(uid, None)
+        self._last.pop(uid, None)
+
+    def last_number(self, uid: str) -> int:
+        """The highest number of any machine of this set that was ever seen here."""
+        return self._last.get(uid, 0)
 
     def doubted(self, uid: str) -> int:
         """How many machines of a set may exist that nobody has seen yet."""
@@ -223,7 +207,8 @@ class Census:
             return
         self._read[after.key] = after
         if after.owner_uid:
-            self._rolls.setdefault(after.owner_uid, _Roll()).put(after)
+            self._rolls.setdefault(after.owner_uid, Roll[Member]()).put(after)
+            self._last[after.owner_uid] = max(after.number, self.last_number(after.owner_uid))
 
     def _strike(self, member: Member) -> None:
         if member.owner_uid:
@@ -268,6 +253,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Memb
         configured=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,
         trouble=_trouble(machine),
+        number=proven(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
     )
 

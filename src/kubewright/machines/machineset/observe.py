@@ -87,6 +87,8 @@ class Seen:
     doubts: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
     pause: Pause | None = None
+    counted: int = 0
+    """The highest number of any machine that this process has ever seen of the set."""
 
     @property
     def wall(self) -> float:
@@ -109,6 +111,17 @@ class Seen:
     def missing(self) -> int:
         """How many machines are to be made; negative when there are too many."""
         return self.machine_set.spec.replicas - len(self.alive)
+
+    @property
+    def written_number(self) -> int:
+        """How many machines the set has had, as it is written on it."""
+        return max(0, names.integer(self.machine_set.metadata.annotations, names.LAST_NUMBER_ANNOTATION))
+
+    @property
+    def last(self) -> int:
+        """The highest number that a machine of the set ever had."""
+        seen = (member.number for member in (*self.members, *self.strays))
+        return max(self.written_number, self.counted, *seen)
 
     @property
     def stopped(self) -> str:
@@ -168,6 +181,7 @@ def observe(
         doubts=tuple(memory.doubts),
         taken=frozenset(memory.taken),
         pause=pause,
+        counted=census.last_number(meta.uid),
     )
 
 

@@ -37,6 +37,13 @@ class Configure:
 
 
 @dataclass(frozen=True, slots=True)
+class Remember:
+    """Write on the set how many machines it has had: the one that shows it is about to go."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
     """Make machines of these names."""
 
@@ -50,7 +57,7 @@ class Delete:
     members: tuple[Member, ...]
 
 
-Step = Hold | LetGo | Adopt | Release | Configure | Create | Delete
+Step = Hold | LetGo | Adopt | Release | Configure | Remember | Create | Delete
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet, Ma
 from kubewright.api.meta import ObjectMeta, OwnerReference, owner_of
 from kubewright.base.durations import format_duration
 from kubewright.kube.patches import merge_patch
+from kubewright.machines.machineset.naming import number_of
 
 
 def owner(machine_set: MachineSet) -> OwnerReference:
@@ -27,6 +28,8 @@ def new_machine(machine_set: MachineSet, name: str) -> Machine:
     """The machine ``name`` of a set."""
     template = machine_set.spec.template
     annotations = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY), **template.metadata.annotations}
+    if number := number_of(machine_set.metadata.uid, name):
+        annotations[names.NUMBER_ANNOTATION] = str(number)
     spec = structs.replace(template.spec, provider_id="")  # a VM is never shared
     override = names.creation_timeout_override(machine_set.metadata.annotations)
     if override is not None:

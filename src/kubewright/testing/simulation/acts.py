@@ -259,6 +259,15 @@ async def class_comes_late(person: Person) -> None:
     await person.make_class("late")
 
 
+async def class_comes_too_late(person: Person) -> None:
+    """A machine fails for want of a class, and nothing is left of it when the next one is made."""
+    await person.deploy("pool", 1, "late")
+    await person.change("pool", template={"spec": {"creationTimeout": "2s"}})
+    await person.wait(3.5)
+    await person.change("pool", template={"spec": {"creationTimeout": "20m"}})
+    await person.make_class("late")
+
+
 async def class_goes_first(person: Person) -> None:
     """A class that is still used is deleted, and then the machines that use it."""
     await person.delete_class("small")

@@ -73,6 +73,7 @@ STORIES: tuple[Story, ...] = (
     Story("adopt", acts.make_set, ends.adopted, before=acts.stray_machine),
     Story("adopt-vm", acts.restore, ends.restored, before=acts.found_vms),
     Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
+    Story("class-comes-too-late", acts.class_comes_too_late, settled(1, "late")),
     Story("class-goes-first", acts.class_goes_first, ends.no_class_left, before=pool(1)),
     Story("name-too-long", refused.name_too_long, ends.nothing_left),
     Story("nodes-forbidden", refused.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),

@@ -21,6 +21,7 @@ from kubewright.testing.simulation.invariants.lives import a_well_machine_is_not
 from kubewright.testing.simulation.invariants.past import Past as Past
 from kubewright.testing.simulation.invariants.replicas import (
     a_deployment_outlives_its_sets,
+    a_name_is_for_one_machine,
     a_set_keeps_its_size,
     a_set_outlives_its_machines,
     a_true_count,
@@ -55,6 +56,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     a_vm_on_record_stays,
     not_too_many,
     a_set_keeps_its_size,
+    a_name_is_for_one_machine,
     sizes_fit_the_wish,
     not_too_few,
     a_true_count,
@@ -74,6 +76,7 @@ NEED_TRUE_LISTS: frozenset[Invariant] = frozenset(
     (
         not_too_many,
         a_set_keeps_its_size,
+        a_name_is_for_one_machine,
         a_true_count,
         a_true_total,
         a_set_outlives_its_machines,

@@ -83,6 +83,8 @@ class Crew:
     """When machines stopped running that nobody had deleted."""
     patience: float = 0.0
     """For how long a machine must have been ready to be available, in seconds."""
+    names: set[str] = field(default_factory=set)
+    """The names of all machines that were ever made for it."""
     young: dict[str, float] = field(default_factory=dict)
     """Machines that run, and until when they are not available yet, by uid."""
 

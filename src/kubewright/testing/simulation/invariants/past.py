@@ -67,6 +67,8 @@ class Past:
     late: bool = False
     machines: int = 0
     """How many there ever were."""
+    again: bool = False
+    """Whether the machine that was made last has the name of an earlier one of its set."""
     uids: dict[str, str] = field(default_factory=dict)
     """Machines that exist: uid to key."""
     leaving: dict[str, float] = field(default_factory=dict)
@@ -128,10 +130,19 @@ class Past:
         if step.new is None:
             self._gone(uid)
             return
-        self.machines += step.old is None
+        if step.old is None:
+            self.machines += 1
+            self._name(step.new)
         self.uids[uid] = step.key
         if deleting(step.new):
             self.leaving.setdefault(uid, self.now())
+
+    def _name(self, machine: Object) -> None:
+        """A machine was made for a set, or for nobody: was there one of that name?"""
+        crew, name = self.crew_of(machine), str(machine["metadata"]["name"])
+        self.again = crew is not None and name in crew.names
+        if crew is not None:
+            crew.names.add(name)
 
     def _gone(self, uid: str) -> None:
         self.uids.pop(uid, None)

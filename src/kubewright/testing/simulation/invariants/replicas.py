@@ -43,6 +43,14 @@ def a_set_keeps_its_size(step: Step, past: Past) -> str:
     return f"set {crew.key} has {crew.alive} machines, and a size of {size}" if crew.alive > size else ""
 
 
+def a_name_is_for_one_machine(step: Step, past: Past) -> str:
+    """No two machines of a set ever have the same name, also when the first is long gone."""
+    made = _made(step, past)
+    if made is None or not past.again:
+        return ""
+    return f"machine {made['metadata']['name']} has the name of one that is gone"
+
+
 def sizes_fit_the_wish(step: Step, past: Past) -> str:
     """No set is made or made larger beyond what its deployment may have."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or step.new is None:
