@@ -24,6 +24,7 @@ from kubewright.kube import patches
 from kubewright.kube.answers import failure, read_page, read_status
 from kubewright.kube.errors import Silent, TransportError
 from kubewright.kube.health import Health
+from kubewright.kube.outage import Outage
 from kubewright.kube.retries import pause
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
@@ -64,6 +65,7 @@ class Client:
         self.name = name
         self.health = Health()
         self.skew = Skew()
+        self.outage = Outage()
         self._headers = {"accept": JSON, "user-agent": user_agent}
         self._listeners: list[Callable[[Written], None]] = []
 

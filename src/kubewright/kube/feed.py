@@ -2,7 +2,8 @@
 
 Theory.      ``reflector`` says what to ask and when; ``cache`` says what an object's arrival means.
              What remains here is I/O: one request or one stream at a time, deadlines, and telling
-             people once when something is wrong and once when it is right again.
+             people once when something is wrong and once when it is right again; of a server that
+             cannot be reached by all that watch it, one tells (``outage``).
 Invariants.  Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
              cut, since the connection may be dead at the other end; ``sight`` then says that nothing
              was seen since its last word. The loop gets its turn at
@@ -21,7 +22,7 @@ from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import header as headers
 from kubewright.kube.answers import failure, read_page, refusal
 from kubewright.kube.client import Client
-from kubewright.kube.errors import BadAnswer, TransportError
+from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, TransportError
 from kubewright.kube.header import Header
 from kubewright.kube.reflector import (
     IDLE_SECONDS,
@@ -92,13 +93,21 @@ class Feed:
         self._scope = scope
         self._cache = cache
         self._said = ""
+        self._alone = True
+        self._name = f"{resource} {scope}"
         self._heard = 0.0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         clock = self._client.clock
         self.sight.lost(clock.monotonic())
-        state: State = Listing()
+        try:
+            await self._follow_on(Listing())
+        finally:
+            self._client.outage.ends(self._name)
+
+    async def _follow_on(self, state: State) -> None:
+        clock = self._client.clock
         while True:
             happened = await self._ask(state)
             following = step(state, happened, clock.random.random())
@@ -212,13 +221,25 @@ class Feed:
 
     def _recovered(self) -> None:
         self.counts.trouble, self.counts.failures = "", 0
-        if self._said:
-            self._said = ""
-            log.info("watching again", cluster=self._client.name, resource=str(self._resource))
+        if not self._said:
+            return
+        self._said = ""
+        cluster = self._client.name
+        if not self._alone:
+            if self._client.outage.ends(self._name):
+                log.info("watching again", cluster=cluster)
+            return
+        log.info("watching again", cluster=cluster, resource=str(self._resource))
 
     def _say(self, happened: Happening) -> None:
-        about = {"cluster": self._client.name, "resource": str(self._resource)}
-        if isinstance(happened, Failed) and isinstance(happened.error, NotFound):
+        error, about = getattr(happened, "error", None), {"cluster": self._client.name}
+        self._alone = not isinstance(error, (ConnectFailed, Disconnected, TimedOut))
+        if not self._alone:
+            if self._client.outage.begins(self._name, self._said):
+                log.warning("cannot watch; trying again", trouble=self.counts.trouble, **about)
+            return
+        about["resource"] = str(self._resource)
+        if isinstance(error, NotFound):
             log.warning("the server does not serve this kind yet; waiting for it", **about)
         else:
             log.warning("cannot watch; trying again", trouble=self.counts.trouble, **about)

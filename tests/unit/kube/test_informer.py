@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import structlog
 
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import LoopClock
@@ -341,3 +342,22 @@ async def test_a_write_of_a_borrower_is_in_the_shared_cache_when_it_returns(calm
     await client.create(THING, thing("a"))
     assert calm.names() == {"a"}
     assert mine.get(Key("n", "a")) is not None
+
+
+async def test_a_server_that_is_away_is_told_once_however_many_watch_it(toy, clock) -> None:
+    script = Script()
+    structlog.reset_defaults()
+    async with world(toy, clock, script) as it:
+        watching = [
+            it.things,
+            *(it.informers.get(THING, labels=f"colour={each}") for each in ("red", "blue")),
+        ]
+        await it.informers.wait_synced(5)
+        with structlog.testing.capture_logs() as lines:
+            script.on(Lose(), times=None)
+            await clock.sleep(700)
+            assert all(each.statistics().failures for each in watching)
+            script.calm()
+            await clock.sleep(140)
+            assert not any(each.statistics().failures for each in watching)
+    assert [line["event"] for line in lines] == ["cannot watch; trying again", "watching again"]
