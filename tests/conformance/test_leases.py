@@ -1,0 +1,207 @@
+"""The Leases of our halves beside those of machine-controller-manager: either keeps the other from the same work.
+
+The original is played by what its client-go writes and waits for, byte by byte of the wire: whole objects by
+PUT, its host's name, 15 s, 10 s and 2 s. Judged on the embedded server and on a real kube-apiserver.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from kubewright.api.core import LEASE
+from kubewright.api.machine.names import Phase
+from kubewright.compose.cluster import run_with
+from kubewright.compose.halves import Half
+from kubewright.compose.options import Election
+from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.testing.sites import real_site
+from kubewright.testing.stage import Borrowed, Process, stage
+from kubewright.testing.world import IMPATIENT, World
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.gvk import Key
+
+WORLDS = [
+    pytest.param("embedded", id="embedded"),
+    pytest.param("real", id="real", marks=[pytest.mark.kube, pytest.mark.looptime(False)]),
+]
+
+
+class Original:
+    """A candidate for one Lease as client-go's LeaderElector is one, with its LeaseLock."""
+
+    def __init__(self, world: World, half: Half) -> None:
+        self.leads = False
+        self._world, self._name = world, half.value
+        self._observed: dict[str, Any] = {}
+        self._at = 0.0
+
+    async def run(self) -> None:
+        while True:
+            with suppress(Conflict, AlreadyExists):
+                self.leads = await self._acquires_or_renews()
+            await self._world.clock.sleep(2)
+
+    async def _acquires_or_renews(self) -> bool:
+        now = _micro(self._world.clock.now())
+        record = {
+            "holderIdentity": "mcm-0",
+            "leaseDurationSeconds": 15,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 0,
+        }
+        path = LEASE.resource.path(self._world.namespace, self._name)
+        try:
+            lease = await self._send("GET", path)
+        except NotFound:
+            body = {
+                "kind": "Lease",
+                "apiVersion": "coordination.k8s.io/v1",
+                "metadata": {"name": self._name, "namespace": self._world.namespace},
+                "spec": record,
+            }
+            await self._send("POST", LEASE.resource.path(self._world.namespace), body)
+            return True
+        old = lease["spec"]
+        if old != self._observed:
+            self._observed, self._at = old, self._world.clock.monotonic()
+        ours = old.get("holderIdentity") == "mcm-0"
+        if old.get("holderIdentity") and not ours and self._at + 15 > self._world.clock.monotonic():
+            return False
+        transitions = old.get("leaseTransitions", 0)
+        record |= {"leaseTransitions": transitions, "acquireTime": old["acquireTime"]} if ours else {}
+        record |= {} if ours else {"leaseTransitions": transitions + 1}
+        await self._send("PUT", path, {**lease, "spec": record})
+        return True
+
+    async def _send(self, method: str, path: str, body: Any = None) -> Any:
+        client = self._world.client
+        request = client.request(method, path, json.dumps(body).encode() if body else b"")
+        return json.loads((await client.send(request)).body)
+
+
+def _micro(moment: datetime) -> str:
+    """As metav1.MicroTime: always six digits."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A world without controllers, and how to begin some, or the original beside them."""
+
+    world: World
+
+    @asynccontextmanager
+    async def ours(self, controllers: str = "*") -> AsyncIterator[Process]:
+        """A process of ours, elected by Leases in the machines' namespace."""
+        world, stop = self.world, asyncio.Event()
+        options = replace(IMPATIENT, namespace=world.namespace, controllers=tuple(controllers.split(",")))
+        driver = Borrowed(world.cloud, kubelet_settings(options.driver_options))
+        election = Election(namespace=world.namespace)
+        work = run_with(world.client, world.target, driver, options, election=election, stop=stop)
+        process = Process(asyncio.create_task(work), stop)
+        try:
+            yield process
+        finally:
+            await process.end()
+        process.task.result()
+
+    @asynccontextmanager
+    async def original(self, half: Half) -> AsyncIterator[Original]:
+        """MCM's candidate; it dies without a word at the end of the block."""
+        candidate = Original(self.world, half)
+        task = asyncio.create_task(candidate.run())
+        try:
+            yield candidate
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def holders(self) -> list[str]:
+        """Who holds the two Leases, without what makes the name of a process of ours unique."""
+        found = []
+        for half in Half:
+            lease = await self.world.client.get(LEASE, Key(self.world.namespace, half.value))
+            found.append("ours" if "_" in (holder := lease.spec.holder_identity or "") else holder)
+        return found
+
+
+NewScene = Callable[[], AbstractAsyncContextManager[Scene]]
+
+
+@pytest.fixture(params=WORLDS)
+def new_scene(request: pytest.FixtureRequest) -> NewScene:
+    @asynccontextmanager
+    async def embedded() -> AsyncIterator[Scene]:
+        async with stage(IMPATIENT) as here:
+            yield Scene(here.world)
+
+    @asynccontextmanager
+    async def real() -> AsyncIterator[Scene]:
+        async with real_site(request.getfixturevalue("judge"), two=False) as site:
+            yield Scene(site.world)
+
+    return embedded if request.param == "embedded" else real
+
+
+async def test_the_original_keeps_us_from_one_half_and_we_do_the_other(new_scene: NewScene) -> None:
+    async with new_scene() as scene:
+        world = scene.world
+        async with scene.original(Half.SETS) as original:
+            await world.clock.sleep(0.5)
+            assert original.leads
+            async with scene.ours():
+                await world.make("alone")
+                await world.deploy("workers", 1)
+                await world.until(lambda s: s.phases == [Phase.RUNNING], "our half makes a VM")
+                await world.clock.sleep(5)
+                assert (await world.look()).names == {"alone"}
+                assert await scene.holders() == ["mcm-0", "ours"]
+                assert original.leads
+
+
+async def test_when_the_original_dies_we_take_its_half(new_scene: NewScene) -> None:
+    async with new_scene() as scene:
+        world = scene.world
+        async with scene.original(Half.SETS):
+            await world.clock.sleep(0.5)
+        await world.deploy("workers", 1)
+        async with scene.ours():
+            await world.settled(1)
+            assert await scene.holders() == ["ours", "ours"]
+            await world.delete("workers")
+            await world.settled(0)
+
+
+async def test_we_keep_the_original_from_what_we_do_and_hand_over_at_our_end(new_scene: NewScene) -> None:
+    async with new_scene() as scene:
+        world = scene.world
+        async with scene.ours() as process:
+            await world.deploy("workers", 1)
+            await world.settled(1)
+            async with scene.original(Half.SETS) as sets, scene.original(Half.MACHINES) as machines:
+                for _ in range(40):
+                    await world.clock.sleep(0.5)
+                    assert not (sets.leads)
+                    assert not (machines.leads)
+                assert await scene.holders() == ["ours", "ours"]
+                await process.end()
+                await world.clock.sleep(5)
+                assert (sets.leads, machines.leads) == (True, True)
+
+
+async def test_two_processes_with_a_half_each_work_together(new_scene: NewScene) -> None:
+    async with new_scene() as scene:
+        world = scene.world
+        async with scene.ours("machinedeployment,machineset"), scene.ours("*,-machinedeployment,-machineset"):
+            await world.deploy("workers", 2)
+            await world.settled(2)
+            assert await scene.holders() == ["ours", "ours"]
+            await world.delete("workers")
+            await world.settled(0)
