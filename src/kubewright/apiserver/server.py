@@ -65,6 +65,11 @@ class ApiServer:
         self._background = asyncio.create_task(self._endings.run(), name="apiserver endings")
         self._background.add_done_callback(_ended)
 
+    async def broken(self) -> str:
+        """Wait until the disk fails, after which no write is taken any more; answers why."""
+        await self._store.broken.wait()
+        return self._store.refusal
+
     async def close(self) -> None:
         """End all watches, commit, let go of the data folder."""
         if self._background is not None:

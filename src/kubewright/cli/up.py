@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from kubewright.base.clock import SystemClock
@@ -19,6 +20,7 @@ def up(place: Place, merging: Merge | None = None) -> None:
     Raises:
         InvalidInput: another process has the folder, the port is taken, or the folder cannot be used.
         FolderGone: the folder was deleted while it was served.
+        DiskFailed: it cannot be written any more.
     """
     _there_is_room_for(place.kubeconfig_path, place.data_dir)
 
@@ -28,7 +30,7 @@ def up(place: Place, merging: Merge | None = None) -> None:
             if merging is not None:
                 file = merge(merging, world.kubeconfig, place.data_dir, os.environ)
                 words = words if file is None else merged_greeting(file, merging.context)
-            await world.serve(stop, lambda: print(words, flush=True))
+            await world.serve(stop, lambda: print(words + standing_by(world.manager.waits_for()), flush=True))
 
     run_until_signal(work)
 
@@ -40,6 +42,14 @@ def _there_is_room_for(kubeconfig: Path, data_dir: Path) -> None:
             f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}; make it first, "
             "or choose another file"
         )
+
+
+def standing_by(waits: Iterable[tuple[str, str]]) -> str:
+    """What is added while others do the work of our controllers: by lease, its holder."""
+    return "".join(
+        f"\n  {holder} holds the lease {lease}: our own controllers wait until it lets go"
+        for lease, holder in waits
+    )
 
 
 def greeting(kubeconfig: Path) -> str:

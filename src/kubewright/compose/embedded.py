@@ -32,7 +32,7 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose import address
-from kubewright.compose.folder import PKI_FOLDER, SERVER_FOLDER, Presence, private_folder
+from kubewright.compose.folder import PKI_FOLDER, SERVER_FOLDER, DiskFailed, Presence, private_folder
 from kubewright.compose.halves import elected, together
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options, Place
@@ -112,10 +112,12 @@ class Embedded:
 
         Raises:
             FolderGone: the data folder was deleted under us.
+            DiskFailed: the data folder cannot be written any more.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self._until_working(ready)), group.create_task(self._guard())]
+                watchers = (self._until_working(ready), self._guard(), self._until_broken())
+                beside = [group.create_task(each) for each in watchers]
                 await self.manager.run(stop)
                 for task in beside:
                     task.cancel()
@@ -126,6 +128,10 @@ class Embedded:
         async with asyncio.timeout(READY_SECONDS):
             await self.manager.settled()
         ready()
+
+    async def _until_broken(self) -> None:
+        """End with what is wrong, before it shows as Leases that cannot be renewed, and much else."""
+        raise DiskFailed(await self.server.broken())
 
     async def _guard(self) -> None:
         """End with an error when a file that everything is kept in goes away; SQLite would not notice."""

@@ -24,6 +24,12 @@ class FolderGone(KubewrightError):
     retry: Retry = OnChange()
 
 
+class DiskFailed(KubewrightError):
+    """The data folder cannot be written any more; the message says why, and what to do."""
+
+    retry: Retry = OnChange()
+
+
 def private_folder(path: Path) -> Path:
     """The folder; made with mode 0700 if it is missing, left as it is if it is there.
 

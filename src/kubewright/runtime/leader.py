@@ -115,7 +115,7 @@ class Elector:
         while not await self._try():
             if self.holder and self.holder != told:
                 told = self.holder
-                log.info("waiting for the lease", lease=str(self.key), holder=told)
+                log.info("another holds the lease; standing by", lease=str(self.key), holder=told)
                 stands_by()
             await self._clock.sleep(self._pause())
         self.leading = True

@@ -1,6 +1,7 @@
 """``up`` and its data folder: one address for good, and no work on a folder that is gone."""
 
 import asyncio
+import resource
 import shutil
 import socket
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.embedded import Embedded
-from kubewright.compose.folder import FolderGone
+from kubewright.compose.folder import DiskFailed, FolderGone
 from kubewright.compose.options import Options, Place
 
 
@@ -65,3 +66,20 @@ async def test_a_folder_that_is_deleted_ends_the_server_with_an_error(tmp_path: 
         async with Embedded(Place(folder), Options(), LoopClock()) as world:
             await world.serve(asyncio.Event(), delete)
     assert asyncio.get_running_loop().time() - began < 10
+
+
+async def test_a_full_disk_ends_the_server_with_the_true_cause(tmp_path: Path) -> None:
+    """Not with what follows from it, such as a Lease that could not be renewed."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill() -> None:
+        written = max(file.stat().st_size for file in (tmp_path / "server").iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (written, most))
+
+    try:
+        with pytest.raises(DiskFailed, match="the data folder cannot be written") as ended:
+            async with Embedded(Place(tmp_path), Options(), LoopClock()) as world:
+                await world.serve(asyncio.Event(), fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+    assert str(ended.value).endswith("; free the disk and restart")

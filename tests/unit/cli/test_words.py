@@ -11,7 +11,7 @@ import pytest
 from kubewright import __version__
 from kubewright.cli import main
 from kubewright.cli.run import leases, listening_on, pairs
-from kubewright.cli.up import greeting
+from kubewright.cli.up import greeting, standing_by
 from kubewright.compose.halves import Half
 
 
@@ -187,6 +187,13 @@ def test_the_greeting_can_be_pasted_into_a_shell() -> None:
     ready, attempt = greeting(Path("/my folder/kubeconfig")).splitlines()
     assert ready == "kubewright is ready; its kubeconfig is /my folder/kubeconfig"
     assert attempt == "  try: export KUBECONFIG='/my folder/kubeconfig'; kubectl get machineclasses"
+
+
+def test_the_greeting_tells_whom_the_controllers_wait_for() -> None:
+    assert standing_by([]) == ""
+    assert standing_by([("default/machine-controller", "mcm-0")]) == (
+        "\n  mcm-0 holds the lease default/machine-controller: our own controllers wait until it lets go"
+    )
 
 
 def test_words_of_a_driver_become_a_mapping() -> None:

@@ -67,6 +67,8 @@ class Store:
         self._staged: dict[tuple[str, str], Record | None] = {}
         self._batch: list[tuple[Change, asyncio.Future[None]]] = []
         self._refusal = ""
+        self.broken = asyncio.Event()
+        """Set once the disk has failed: from then on everything written is refused."""
         self._idle: asyncio.TimerHandle | None = None
         self._watchers = Watchers()
         self.version, rows = self._log.load()
@@ -226,10 +228,11 @@ class Store:
 
     def _fail(self, error: Exception, waiting: list[asyncio.Future[None]]) -> None:
         self._refusal = f"the data folder cannot be written ({error}); free the disk and restart"
-        log.error("no writes any more: " + self._refusal)
+        self.broken.set()
         for committed in waiting:
             if not committed.done():
                 committed.set_exception(Refused(self._refusal))
+        log.error("no writes any more: " + self._refusal)
 
     def _await_idle(self) -> None:
         """Checkpoint once nothing was written for a while; a busy log bounds itself (LOG_PAGES)."""
