@@ -1,10 +1,11 @@
 """What ``make kube`` runs: a real Kubernetes for this machine, to judge our tests.
 
-Theory.      What somebody else installed is taken (KUBEBUILDER_ASSETS, PATH); else what an
-             earlier run put into the cache; else everything is built from the modules of
-             go.mod beside this file, with the Go toolchain and the module registry that this
-             machine is set up for, and moved into the cache in one step. Whoever comes second
-             waits for the first and finds the work done. About five minutes on two cores.
+Theory.      The folder that KUBEWRIGHT_KUBE names is taken, or nothing; without it what somebody
+             else installed (KUBEBUILDER_ASSETS, PATH); else what an earlier run put into the
+             cache; else everything is built from the modules of go.mod beside this file, with the
+             Go toolchain and the module registry that this machine is set up for, and moved into
+             the cache in one step. Whoever comes second waits for the first and finds the work
+             done. About five minutes on two cores.
 Called by    the Makefile; ``testing.judge.binaries`` finds the result again.
 """
 
@@ -22,7 +23,9 @@ from kubewright.testing.judge.binaries import (
     PROGRAMS,
     VERSION,
     Binaries,
+    NoKubernetes,
     cache_folder,
+    find,
     find_installed,
     in_folder,
 )
@@ -39,8 +42,9 @@ STAMP = "k8s.io/component-base/version.git"
 
 def main() -> int:
     try:
-        found = find_installed(os.environ) or cached_or_built()
-    except Failed as failure:
+        named = os.environ.get("KUBEWRIGHT_KUBE")
+        found = find() if named else find_installed(os.environ) or cached_or_built()
+    except (Failed, NoKubernetes) as failure:
         print(f"make kube: {failure}", file=sys.stderr)
         return 1
     print(f"Kubernetes {found.version}: {found.apiserver.parent}")

@@ -1,6 +1,8 @@
 """Finding a Kubernetes on the machine: three places, never mixed, never too old."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,20 @@ def test_a_program_that_does_not_run_is_no_kubernetes(tmp_path: Path) -> None:
     folder = install(tmp_path)
     (folder / "kube-apiserver").write_text("no program")
     assert in_folder(folder) is None
+
+
+def make_kube(named: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(Path(__file__).parents[3] / "tools" / "kube" / "install.py")]
+    environ = {"KUBEWRIGHT_KUBE": str(named), "PATH": "", "HOME": "/nowhere"}
+    return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_make_kube_takes_the_folder_that_is_named_and_builds_nothing(tmp_path: Path) -> None:
+    done = make_kube(install(tmp_path / "kube"))
+    assert (done.returncode, done.stdout) == (0, f"Kubernetes v1.35.1: {tmp_path / 'kube'}\n")
+
+
+def test_make_kube_says_what_the_named_folder_lacks(tmp_path: Path) -> None:
+    done = make_kube(tmp_path)
+    assert done.returncode == 1
+    assert "it has no etcd" in done.stderr
