@@ -15,6 +15,9 @@ from kubewright.cli.app import app
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PROGRAM = ".venv/bin/kubewright"
+"""What the program is called after ``make setup``."""
 HEADINGS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 CHAPTER = re.compile(r"^## (.+)$", re.MULTILINE)
 RELEASE = re.compile(r"\d+\.\d+\.\d+ - \d{4}-\d{2}-\d{2}")
@@ -55,23 +58,37 @@ def test_the_installation_has_every_manifest() -> None:
     assert set(read("kustomization.yaml")["resources"]) == there
 
 
-def words() -> list[tuple[str, list[str]]]:
+def called() -> list[tuple[str, list[str]]]:
     """What the manifests and the page call the program with."""
     container = read("deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
     page = HOW_TO.read_text()
-    typed = re.findall(r"^\$ kubewright (run .+)$", page, re.MULTILINE)
     patched = re.findall(r"value: (--[\w=./-]+)", page)
     return [
         ("the deployment", container["args"]),
         ("the overlays", ["run", *dict.fromkeys(patched)]),
-        *((line, line.split()) for line in typed),
+        *((line, line.split()) for line in typed()),
     ]
 
 
-@pytest.mark.parametrize("typed", [each[1] for each in words()], ids=[each[0] for each in words()])
-def test_what_is_shipped_calls_the_program_with_words_that_it_knows(typed: list[str]) -> None:
+def typed() -> list[str]:
+    """What the pages type after the program's name, without comments and pipes."""
+    text = "\n".join(page.read_text() for page in PAGES)
+    return [
+        re.split(r"  #| \|", line)[0].strip()
+        for line in re.findall(rf"^\$ {re.escape(PROGRAM)} (.+)$", text, re.MULTILINE)
+    ]
+
+
+def test_the_pages_call_the_program_by_the_path_that_it_has_after_make_setup() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert re.findall(r"^\$ (?:\w+=\S+ )*((?:kubewright|python|pytest)\b.*)$", text, re.MULTILINE) == []
+    assert len(typed()) >= 4
+
+
+@pytest.mark.parametrize("words", [each[1] for each in called()], ids=[each[0] for each in called()])
+def test_what_is_shipped_calls_the_program_with_words_that_it_knows(words: list[str]) -> None:
     command: Any = typer.main.get_command(app)
-    command.commands[typed[0]].make_context(typed[0], typed[1:])
+    command.commands[words[0]].make_context(words[0], words[1:])
 
 
 def test_the_probes_ask_the_port_that_is_served() -> None:

@@ -7,7 +7,7 @@ Invariants.  Importing this package is cheap: a command imports what it needs wh
 Files        ``app``         the commands
              ``up``          with ``up_words``; ``merging``, ``kubeconfig_text``: a person's own kubeconfig
              ``down``, ``standing`` (`status`), ``run`` with ``run_words``, ``demo/``, ``completion``
-             ``words``, ``program``, ``signals``, ``states``   what several commands share
+             ``words``, ``signals``, ``states``   what several commands share
 """
 
 from kubewright.cli.app import main

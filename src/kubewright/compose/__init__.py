@@ -12,5 +12,7 @@ Files        ``options``    what a person may choose, checked
              ``address``    the port that stays with the data
              ``standing``   a data folder seen from outside, and how its server is ended
              ``cluster``    ``run``: the controllers against real API servers
+             ``preflight``  one look at the clusters before anything begins
+             ``program``    what this program was called as
 Called by    ``cli`` and ``testing``.
 """

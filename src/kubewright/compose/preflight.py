@@ -24,6 +24,7 @@ import structlog
 from kubewright.api.core import NODE
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.compose.program import program
 from kubewright.kube.answers import failure
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, LoginFailed, TransportError, Unresolved, Untrusted
@@ -196,7 +197,7 @@ KNOWN: tuple[tuple[type[KubewrightError], Say, bool], ...] = (
         NotFound,
         lambda url, _why, _switch: (
             f"{url} does not serve {MACHINE.resource.group}; install its CRDs: "
-            "kubewright crds | kubectl apply -f -"
+            f"{program()} crds | kubectl apply -f -"
         ),
         True,
     ),

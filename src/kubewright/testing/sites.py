@@ -25,6 +25,7 @@ from kubewright.api.machine.crds import crds
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.cluster import connect, run_with
 from kubewright.compose.options import Election
+from kubewright.compose.preflight import Place, Preflight, Wishes
 from kubewright.kube import config
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
@@ -130,6 +131,8 @@ class Site:
                 for task in tasks:
                     task.cancel()
 
+        here, there = (Place(each.account, name, "") for name, each in self.clusters.items())
+        assert await Preflight(here, there, Wishes(options.namespace)).passed(asyncio.Event())
         async with running(join), running(serve):
             yield
 

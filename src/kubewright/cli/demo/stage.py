@@ -13,7 +13,7 @@ from rich.text import Text
 from kubewright.cli.demo.events import happened
 from kubewright.cli.demo.lines import INDENT, command, sentence
 from kubewright.cli.demo.view import PENDING, TERMINATING, View
-from kubewright.cli.program import program
+from kubewright.compose.program import program
 
 WIDE = 76
 """Columns of a terminal that has room for the class and the node of each machine."""

@@ -3,7 +3,7 @@
 Theory.      After ``make setup`` the program is ``.venv/bin/kubewright``, and on PATH only where a user
              puts it there. So it is named as it was called: by its bare name where the shell finds this
              very file by it, else by its path, from here where it is below here.
-Called by    commands that print commands: ``demo``.
+Called by    what prints commands: ``preflight``, and the demo of ``cli``.
 """
 
 import os

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.cli.program import called
+from kubewright.compose.program import called
 
 HERE = Path("/home/ann/kubewright")
 CASES = [
