@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.nodes import NodeMaker, silence
 from bench.process import usage
-from bench.requests import Asked, ours, total, writes
+from bench.requests import Asked, events, ours, total, writes
 from bench.table import Phase, Result
 from bench.watcher import Watcher
 from bench.worlds import World
@@ -94,6 +94,7 @@ class Scenario:
             took, writes(+asked), total(+asked), used,
             beyond_surge=max(0, self._watcher.most - limit),
             below_floor=max(0, floor - self._watcher.fewest_running) if floor else 0,
+            events=events(+asked),
             asked=+asked,
         )  # fmt: skip
 

@@ -19,6 +19,7 @@ class Phase:
     cpu: float = 0.0
     beyond_surge: int = 0
     below_floor: int = 0
+    events: float = 0.0
     asked: Asked = field(default_factory=Asked)
 
 
@@ -66,6 +67,9 @@ def lines(result: Result) -> list[Budget]:
         Budget("our requests per machine: create", "", 6, create.requests / n),
         Budget("our requests per machine: roll", "", 12, roll.requests / n),
         Budget("our requests per machine: delete", "", 5, delete.requests / n),
+        Budget("our events per machine: create", "", None, create.events / n),
+        Budget("our events per machine: roll", "", None, roll.events / n),
+        Budget("our events per machine: delete", "", None, delete.events / n),
         Budget("machines beyond surge, at worst", "", 0, max(p.beyond_surge for p in phases.values())),
         Budget("machines below the floor, at worst", "", 0, roll.below_floor),
         Budget("nodes left behind", "", 0, result.left_behind),

@@ -5,8 +5,9 @@ Theory.      Telling is best effort and must cost its teller nothing: ``Recorder
              (object, reason, message) become one Event whose count is patched, and while one waits
              to be written its repetitions join it. An object that says ever new sentences for one
              reason has them combined; an object that says too much is silenced for a while.
-Invariants.  ``event`` never blocks and never raises. Messages go out as given, but for their length
-             and the prefix of combined ones, which is client-go's. What is dropped is counted.
+Invariants.  ``event`` never blocks and never raises. A warning is not dropped for something normal.
+             Messages go out as given, but for their length and the prefix of combined ones, which is
+             client-go's. What is dropped is counted.
 Source       the numbers are client-go's defaults: 25 at once and one per 5 minutes for an object;
              combined from the 11th sentence within 10 minutes; 4,096 remembered.
 Called by    reconcilers; ``run`` is a service of ``manager``. Continues in ``event_rules``.
@@ -31,6 +32,8 @@ from kubewright.wire.gvk import Key, Resource
 
 PENDING = 1_000
 """Notes that may wait for the API server; more are dropped and counted."""
+
+NORMAL, WARNING = "Normal", "Warning"
 
 TRIES = 3
 FIRST_PAUSE = 1.0
@@ -91,7 +94,7 @@ class Recorder:
             warning: somebody should look at it.
         """
         try:
-            self._take(Note(self._reference(about), reason, message, "Warning" if warning else "Normal"))
+            self._take(Note(self._reference(about), reason, message, WARNING if warning else NORMAL))
         except Exception:  # telling must never harm the teller
             self._dropped += 1
             log.exception("event not noted", reason=reason)
@@ -114,11 +117,21 @@ class Recorder:
     def _take(self, note: Note) -> None:
         self._noted += 1
         admitted = self._correlator.admit(note, self._clock.monotonic())
-        if admitted is None or (admitted not in self._waiting and len(self._waiting) >= PENDING):
+        if admitted is None or (admitted not in self._waiting and not self._room_for(admitted)):
             self._dropped += 1
             return
         self._waiting[admitted] = self._waiting.get(admitted, 0) + 1
         self._wake.set()
+
+    def _room_for(self, note: Note) -> bool:
+        """Whether one more may wait; a warning takes the place of something normal when there is no room."""
+        if len(self._waiting) < PENDING:
+            return True
+        normal = next((each for each in self._waiting if each.type == NORMAL), None)
+        if note.type == NORMAL or normal is None:
+            return False
+        self._dropped += self._waiting.pop(normal)
+        return True
 
     async def _write_waiting(self) -> None:
         while self._waiting:

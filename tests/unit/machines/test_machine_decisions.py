@@ -38,10 +38,16 @@ CREATION = [
         ["Adorn"],
     ),
     Case(
-        "a new machine asks the cloud, and looks again at its creation deadline",
+        "a new machine asks the cloud, and looks again when that is worth a word",
         seen(machine(vm=False)),
         ["Call"],
-        wake=minutes(19) + timedelta(milliseconds=1),
+        wake=timedelta(seconds=3),
+    ),
+    Case(
+        "or at its creation deadline, if that is sooner",
+        seen(machine(vm=False, age=minutes(20))),
+        ["Call"],
+        wake=timedelta(milliseconds=1),
     ),
     Case(
         "while the cloud works nothing is asked twice",

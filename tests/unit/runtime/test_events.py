@@ -174,6 +174,22 @@ async def test_nobody_waits_for_a_dead_server_and_the_queue_is_bounded(server, r
     assert (statistics.waiting, statistics.dropped) == (PENDING, 50)
 
 
+async def test_a_warning_takes_the_place_of_something_normal_that_waits(server, recorder):
+    server.delay = 5.0
+    async with running(recorder):
+        recorder.event(SET, "A", "first")
+        await asyncio.sleep(1)
+        for number in range(PENDING):
+            recorder.event({**SET, "metadata": {"name": f"ms{number}", "uid": str(number)}}, "A", "a")
+        recorder.event({**SET, "metadata": {"name": "sick", "uid": "sick"}}, "B", "b", warning=True)
+        recorder.event({**SET, "metadata": {"name": "well", "uid": "well"}}, "A", "c")
+        server.delay = 0.0
+        await asyncio.sleep(60)
+    said = {message for message, _ in server.told}
+    assert said == {"first", "a", "b"}
+    assert recorder.statistics().dropped == 2
+
+
 @pytest.mark.parametrize("about", [{}, {"metadata": {}}, None], ids=["empty", "nameless", "nothing at all"])
 async def test_nonsense_raises_nothing(recorder, about):
     recorder.event(about, "A", "a")

@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, assert_never
 
+import structlog
+
 from kubewright.api.core import NODE, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
-from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.kube.patches import merge_patch, with_uid
@@ -53,6 +55,8 @@ from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
+
+log = structlog.get_logger(__name__)
 
 
 class WriteRefused(Exception):
@@ -106,9 +110,21 @@ class Actor:
                     latest = await self._on_machine(seen, step) or latest
         with _refusable(None):
             news = not mute(seen) and await self._report(seen, plan, latest)
-        if plan.warning is not None and (news or plan.report is None) and _new_topics(plan, notes):
-            self._recorder.event(seen.machine, *plan.warning, warning=True)
+        if news or plan.report is None:
+            self._tell(seen.machine, plan, notes)
         return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
+
+    def _tell(self, machine: Machine, plan: Plan, notes: Notes) -> None:
+        """What has happened: to the log, and to whoever describes the machine."""
+        about = {"machine": machine.metadata.name, "namespace": machine.metadata.namespace}
+        if (told := plan.milestone) is not None:
+            log.info(told.message, reason=told.reason.value, **about)
+            if told.event:
+                self._recorder.event(machine, told.reason, told.message)
+        if plan.warning is not None and _new_topics(plan, notes):
+            reason, message = plan.warning
+            log.warning(message, reason=str(reason), **about)
+            self._recorder.event(machine, reason, message, warning=True)
 
     async def _on_machine(self, seen: Seen, step: MachineStep) -> ObjectMeta | None:
         """One step; answers what the machine's metadata are then, if they changed."""

@@ -26,7 +26,7 @@ from kubewright.base.durations import format_duration
 from kubewright.base.errors import After
 from kubewright.driver.errors import SHORT, Code, DriverError
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.steps import Adorn, Call, Plan, Record, Report, Verb
+from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report, Verb
 
 CREATING = "Creating machine on cloud provider"
 """How the description of a machine begins whose VM is being made (mcm.md §4.4)."""
@@ -51,7 +51,13 @@ def record_vm(seen: Seen, _now: datetime) -> Plan | None:
     on_record = (machine.spec.provider_id, names.node_name(machine.metadata.labels))
     if found is None or on_record == (found.provider_id, found.node_name):
         return None
-    return Plan((Record(found),), wake=timedelta(0), because=f"its VM is {found.provider_id}")
+    made = Milestone(
+        EventReason.VM_CREATED,
+        f"VM {found.provider_id} exists; its node will be {found.node_name}",
+        event=False,
+    )
+    because = f"its VM is {found.provider_id}"
+    return Plan((Record(found),), wake=timedelta(0), because=because, milestone=made)
 
 
 def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
@@ -77,7 +83,10 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
         return _after_failure(seen, now, error)
     known = seen.machine.spec.provider_id
     because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
-    return Plan((Call(Verb.ENSURE),), wake=until_late(seen, now), because=because)
+    asked = f"The driver is asked for a VM of class {seen.machine.spec.machine_class.name}"
+    begins = Milestone(EventReason.CREATING_VM, asked, event=False)
+    plan = Plan((Call(Verb.ENSURE),), wake=until_late(seen, now), because=because, milestone=begins)
+    return replace(plan, wake=plan.sooner(_worth_telling(seen, now)))
 
 
 def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
@@ -112,11 +121,19 @@ def _while_running(seen: Seen, now: datetime) -> Plan:
     plan = Plan(wake=until_late(seen, now), because=because)
     if seen.phase not in (Phase.NONE, Phase.PENDING) or _is_well(seen):
         return plan  # it says what the last attempt failed with, or will be Running in a moment
-    wait = seen.until_worth_reporting(since=seen.vm.began, after=seen.settings.report_creation_after)
-    if wait > timedelta(0):
+    if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
         return replace(plan, wake=plan.sooner(wait))
     text = f"{CREATING}. The driver has not answered since {_asked(seen, now)}"
-    return replace(plan, report=Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, text))
+    return replace(
+        plan,
+        report=Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, text),
+        milestone=Milestone(EventReason.CREATING_VM, text),
+    )
+
+
+def _worth_telling(seen: Seen, began: datetime | None) -> timedelta:
+    """How long a call that began then may still last without a word."""
+    return seen.until_worth_reporting(since=began, after=seen.settings.report_creation_after)
 
 
 def _made_too_late(seen: Seen, now: datetime) -> Report:

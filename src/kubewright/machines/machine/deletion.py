@@ -32,6 +32,7 @@ from kubewright.machines.machine.steps import (
     Drain,
     DropToken,
     MarkTerminating,
+    Milestone,
     Plan,
     Release,
     ReleaseVolumes,
@@ -126,19 +127,21 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
     """
     if not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
-    plan = seen.drain
+    plan, begins = seen.drain, None
     steps: list[Step] = []
     if seen.node is not None and (mark := marks.terminating(seen.node, seen.terminating_reason, now)):
         steps.append(MarkTerminating(mark))
+        begins = Milestone(EventReason.DRAINING, f"Draining node {seen.node.metadata.name}: {plan.because}")
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(plan))
     wake = min(plan.wake, _patience(seen))
     if report is None or not plan.obstacles:
-        return Plan(tuple(steps), report, wake, plan.because)
+        return Plan(tuple(steps), report, wake, plan.because, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD
     warning = (reason.value, report.description.removesuffix(f". {DRAINING}"))
-    return Plan(tuple(steps), report, wake, f"{plan.because} ({plan.obstacles})", warning, plan.topics)
+    because = f"{plan.because} ({plan.obstacles})"
+    return Plan(tuple(steps), report, wake, because, warning, plan.topics, begins)
 
 
 def release_volumes(seen: Seen, now: datetime) -> Plan | None:
@@ -178,10 +181,12 @@ def delete_node(seen: Seen, _now: datetime) -> Plan | None:
         return None
     meta = seen.node.metadata
     left = names.without_finalizer(meta.finalizers, names.NODE_FINALIZER)
-    return _with_step(
+    plan = _with_step(
         DeleteNode(meta.name, meta.uid, tuple(left) if _held(meta.finalizers) else None),
         "its VM is gone, so its node goes",
     )
+    over = f"VM {seen.machine.spec.provider_id} is deleted; its node {meta.name} goes"
+    return replace(plan, milestone=Milestone(EventReason.VM_DELETED, over, event=False))
 
 
 def release(seen: Seen, _now: datetime) -> Plan | None:
@@ -193,7 +198,18 @@ def release(seen: Seen, _now: datetime) -> Plan | None:
         if vm and not seen.vm.deleted
         else None
     )
-    return Plan((*token, Release()), because="nothing of it exists any more", warning=left)
+    over = Milestone(EventReason.DELETED, _farewell(seen))
+    because = "nothing of it exists any more"
+    return Plan((*token, Release()), because=because, warning=left, milestone=over)
+
+
+def _farewell(seen: Seen) -> str:
+    """What the last event of a machine says."""
+    vm, took = seen.machine.spec.provider_id, (seen.now - seen.deleted_at) // timedelta(seconds=1)
+    of_vm = f"its VM {vm} is " + ("deleted" if seen.vm.deleted else "left behind") if vm else "it had no VM"
+    return (
+        f"The machine is gone, {format_duration(timedelta(seconds=max(0, took)))} after its deletion; {of_vm}"
+    )
 
 
 def _drain_report(plan: DrainPlan) -> Report:

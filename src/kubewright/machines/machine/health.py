@@ -22,7 +22,7 @@ from kubewright.api.machine.names import EventReason, OperationState, OperationT
 from kubewright.base.durations import format_duration
 from kubewright.machines.machine.creation import joined_too_late, unsettled
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.steps import DropToken, Plan, Report, Step, SyncNode
+from kubewright.machines.machine.steps import DropToken, Milestone, Plan, Report, Step, SyncNode
 from kubewright.nodes import marks
 
 ASK_AGAIN = timedelta(seconds=5)
@@ -51,7 +51,19 @@ def follow_node(seen: Seen, now: datetime) -> Plan:
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DropToken())
-    return Plan(tuple(steps), report, wake, because, _warning(report))
+    return Plan(tuple(steps), report, wake, because, _warning(report), milestone=_milestone(seen, report))
+
+
+def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
+    """What people are told of a machine that comes up, or comes back."""
+    if report is None or report.phase not in (Phase.PENDING, Phase.RUNNING):
+        return None
+    vm, node = seen.machine.spec.provider_id, names.node_name(seen.machine.metadata.labels)
+    if report.phase is Phase.PENDING:
+        return Milestone(EventReason.VM_CREATED, f"VM {vm} exists; its node {node} has not joined yet")
+    if report.type is OperationType.CREATE:
+        return Milestone(EventReason.JOINED, f"{report.description}: VM {vm}, node {node}")
+    return Milestone(EventReason.RECOVERED, report.description)
 
 
 Verdict = tuple[Report | None, timedelta | None, str]

@@ -127,7 +127,8 @@ def allowed(plan: Plan, seen: Seen) -> Plan | None:
     refused = [step for step, _ in refusals]
     left = tuple(step for step in plan.steps if step not in refused)
     empty = not left and plan.report is None and not plan.wake
-    return None if empty else replace(plan, steps=left)
+    begun = any(isinstance(step, steps.MarkTerminating) for step in refused)  # so it was told before
+    return None if empty else replace(plan, steps=left, milestone=None if begun else plan.milestone)
 
 
 def patient(plan: Plan, seen: Seen) -> Plan:

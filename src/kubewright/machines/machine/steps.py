@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.driver.contract import Instance
 from kubewright.nodes.drain.plan import DrainPlan
 
@@ -136,12 +136,25 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Milestone:
+    """Something that happened in a machine's life: a line of the log, and where ``event`` a Normal event.
+
+    A state that most machines pass quickly is an event only where it lasts, as with the status.
+    """
+
+    reason: EventReason
+    message: str
+    event: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now, what to say, and when to look again at the latest.
 
     ``because`` is one clause for logs. ``warning`` is an event for people, reason and message; it is
     told when the report is news, or when there is none. With ``topics`` it is told only when one of
-    them is new: its words may change while the matter does not.
+    them is new: its words may change while the matter does not. A ``milestone`` is told under the same
+    conditions, once all steps are done.
     """
 
     steps: tuple[Step, ...] = ()
@@ -150,6 +163,7 @@ class Plan:
     because: str = ""
     warning: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
+    milestone: Milestone | None = None
 
     def sooner(self, wake: timedelta | None) -> timedelta | None:
         """The earlier of our wake-up and another."""

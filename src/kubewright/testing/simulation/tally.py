@@ -17,7 +17,8 @@ from kubewright.wire.http import Request, Response
 
 MANAGER = "manager"
 """How the names of managers' processes begin."""
-UNCOUNTED = ("/leases", "/events")
+EVENTS = "/events"
+UNCOUNTED = ("/leases", EVENTS)
 """Writes that say nothing about machines: who leads, and what people are told."""
 FENCE_SECONDS = 1.0
 """How long after another has the lease a request may still arrive that was sent before."""
@@ -34,6 +35,9 @@ class Counts:
 
     writes: int = 0
     requests: int = 0
+    """Of whatever kind, but for what people are told."""
+    events: int = 0
+    """What people are told: Events written."""
     calls: int = 0
     steps: int = 0
     """How often a manager ran from one await to the next; known when the run is over."""
@@ -62,9 +66,14 @@ class Tally:
         """The story begins: count anew. What struck before it stays known."""
         self.counts = Counts(last_write=self._now(), struck=self.counts.struck)
 
-    def asked(self, client: str, _request: Request) -> None:
+    def asked(self, client: str, request: Request) -> None:
         """A server got a request."""
-        self.counts.requests += client.startswith(MANAGER)
+        if not client.startswith(MANAGER):
+            return
+        if tells(request):
+            self.counts.events += 1
+        else:
+            self.counts.requests += 1
 
     def answered(self, client: str, request: Request, response: Response) -> None:
         """A server has done what it was asked, or not."""
@@ -100,6 +109,11 @@ class Tally:
         self.counts.last_write = self._now()
         for listener in self.on_write:
             listener()
+
+
+def tells(request: Request) -> bool:
+    """Whether a request only tells people what has happened: it is no work, and nobody waits for it."""
+    return request.method not in READS and EVENTS in request.path
 
 
 def _counts(request: Request) -> bool:

@@ -1,7 +1,7 @@
 """What befalls a manager's requests, watches and driver calls: the schedule's numbers, and spells.
 
-Theory.      Numbers in a schedule count attempts: of requests and calls since the story began, of
-             watches since the world did. A spell is a while in which many are struck: a storm takes
+Theory.      Numbers in a schedule count attempts: of requests (but for events) and calls since the story
+             began, of watches since the world did. A spell is a while in which many are struck: a storm takes
              every other request, a cloud that is down every call. While news are slow every watch is
              late, and one who is cut off hears nothing.
 Called by    ``world`` (every manager's line asks here), ``fate`` and ``outages`` (which make the weather).
@@ -19,7 +19,7 @@ from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import Journal
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.schedule import API, STEADY, WATCH, Schedule
-from kubewright.testing.simulation.tally import MANAGER, Tally
+from kubewright.testing.simulation.tally import MANAGER, Tally, tells
 from kubewright.wire.http import Request
 
 SLOW_SECONDS = 1.5
@@ -119,8 +119,11 @@ class Weather:
             return self._struck("watch", word, WATCH.get(word))
         if not self._telling:
             return None
-        self._attempts += 1
-        word = self._harm["api"].pop(self._attempts, "") or self._gust(client, request)
+        word = ""
+        if not tells(request):
+            self._attempts += 1
+            word = self._harm["api"].pop(self._attempts, "")
+        word = word or self._gust(client, request)
         if isinstance(API.get(word), Haunt) and request.method == "POST":
             self.ghosts[str(orjson.loads(request.body)["metadata"].get("name", ""))] = client
         return self._struck("api", word, API.get(word) or STEADY.get(word))
