@@ -77,7 +77,7 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
             find(), clock, Options(fsync=fsync, apiserver_flags=flags, controllers=CONTROLLERS)
         ) as judge:
             client = _connect(judge.kubeconfig, clock)
-            words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
+            words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim", "--allow-simulated-nodes",
                      "--driver-option", "kubelets=off", "--log-level", "warning")  # fmt: skip
 
             async def asked() -> Asked:

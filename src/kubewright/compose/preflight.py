@@ -67,7 +67,7 @@ class Wishes:
     """What we are about to do there.
 
     ``namespace``  where the machines are; empty for everywhere
-    ``machines``   whether the controllers of machines run, which need nodes
+    ``machines``   whether the controllers of machines run, which alone need the target cluster
     ``simulated``  the VMs are simulated, and ``allowed`` even on a server that is not ours
     ``elects``     whether a leader is elected
     """
@@ -84,7 +84,8 @@ class Preflight:
 
     def __init__(self, control: Place, target: Place, wishes: Wishes) -> None:
         self.trouble = ""
-        self._places = (control,) if target.client is control.client else (control, target)
+        apart = wishes.machines and target.client is not control.client
+        self._places = (control, target) if apart else (control,)
         self._wishes = wishes
 
     async def passed(self, stop: asyncio.Event) -> bool:

@@ -216,7 +216,11 @@ def in_words(late: Sequence[Statistics]) -> str:
 
 
 def tune_gc() -> None:
-    """Settings measured for large caches (python-libs.md §6.2), for the whole process."""
+    """Settings measured for large caches (python-libs.md §6.2), for the whole process.
+
+    What earlier terms left is thawed first, or it would stay for ever.
+    """
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
