@@ -77,8 +77,9 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
             find(), clock, Options(fsync=fsync, apiserver_flags=flags, controllers=CONTROLLERS)
         ) as judge:
             client = _connect(judge.kubeconfig, clock)
-            words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim", "--allow-simulated-nodes",
-                     "--driver-option", "kubelets=off", "--log-level", "warning")  # fmt: skip
+            words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
+                     "--allow-simulated-nodes", "--driver-option", "kubelets=off",
+                     "--log-level", "warning")  # fmt: skip
 
             async def asked() -> Asked:
                 await clock.sleep(2.5)  # the audit log is written in batches

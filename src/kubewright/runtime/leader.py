@@ -18,7 +18,6 @@ Called by    ``group``. Continues in ``lease``.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -32,7 +31,7 @@ from kubewright.base.clock import Clock, new_uid
 from kubewright.base.errors import KubewrightError
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.lease import Seen, Timings, claimed, released
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
 __all__ = ["Elector", "Leases", "LostLease", "Timings", "identity"]
@@ -42,9 +41,6 @@ REQUEST_SECONDS = 5.0
 
 RELEASE_SECONDS = 2.0
 """How long a leaving leader tries to hand the Lease over."""
-
-_DIGITS = re.compile(r"\d+")
-"""Trouble that differs in numbers only is the same trouble."""
 
 log = structlog.get_logger("kubewright.leader")
 
@@ -113,7 +109,7 @@ class Elector:
         """
         told = ""
         while not await self._try():
-            if self.holder and self.holder != told:
+            if self.holder not in ("", self.identity, told):
                 told = self.holder
                 log.info("another holds the lease; standing by", lease=str(self.key), holder=told)
                 stands_by()
@@ -173,6 +169,8 @@ class Elector:
             self._trouble = f"others write it all the time ({error})"
         except TimeoutError:
             self._troubled(f"no answer within {REQUEST_SECONDS:g} s")
+        except ApiError as error:
+            self._troubled(str(error), kind=type(error).__name__)
         except (KubewrightError, OSError) as error:
             self._troubled(str(error) or type(error).__name__)
         except Exception as error:
@@ -185,11 +183,14 @@ class Elector:
             return ours
         return False
 
-    def _troubled(self, why: str) -> None:
-        """Note why the Lease cannot be had; people are told once, until something else is wrong."""
-        self._trouble, alike = why, _DIGITS.sub("", why)
-        if alike != self._said:
-            self._said = alike
+    def _troubled(self, why: str, *, kind: str = "away") -> None:
+        """Note why the Lease cannot be had; people are told once, until it is refused in another way.
+
+        A server that is away shows it in ever new ways: refused, silent, not even asked any more.
+        """
+        self._trouble = why
+        if kind != self._said:
+            self._said = kind
             log.warning("the lease cannot be reached", lease=str(self.key), why=why)
 
     async def _attempt(self) -> bool:

@@ -70,6 +70,7 @@ class Metrics:
         )
         self._queues = _Queues(prefix)
         self._gauges = _Gauges(prefix)
+        self._counters: dict[str, Counter] = {}
         self.registry.register(self._queues)
         self.registry.register(self._gauges)
 
@@ -86,6 +87,12 @@ class Metrics:
         Naming a family again with another ``source`` adds a reader to it; with the same, replaces it.
         """
         self._gauges.families.setdefault(name, (help_text, labels, {}))[2][source] = read
+
+    def counter(self, name: str, help_text: str, labels: tuple[str, ...]) -> Counter:
+        """A family of counters, which goes on counting when it is asked for again in a later term."""
+        if name not in self._counters:
+            self._counters[name] = Counter(name, help_text, labels, registry=self.registry)
+        return self._counters[name]
 
     def informers(self, informers: Informers) -> None:
         """Take the caches of one cluster in; they are read at each scrape."""

@@ -11,7 +11,6 @@ Called by    ``vms``.
 from contextlib import suppress
 
 import structlog
-from prometheus_client import Counter
 
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineClass
@@ -34,11 +33,10 @@ class Collector:
         self._parts = parts
         self._farewell = farewell
         self._going: set[str] = set()
-        self._collected = Counter(
+        self._collected = parts.metrics.counter(
             "machine_orphan_vms_collected",
             "VMs that were deleted because no machine wanted them",
             ("namespace", "machineclass"),
-            registry=parts.metrics.registry,
         )
 
     async def collect(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> bool:

@@ -156,7 +156,11 @@ class Managers:
         else:
             groups = together(kit, Settings(), furnish=self._with_loops)
         manager = Manager(clock, (), kit.informers, services=kit.services, groups=groups)
-        await manager.run(asyncio.Event())
+        try:
+            await manager.run(asyncio.Event())
+        except Exception as error:
+            world.loop.trouble.append(f"{process.name} has ended: {type(error).__name__}: {error}")
+            raise
 
     def _with_loops(self, work: Work) -> Work:
         """The loops of kube-controller-manager, where the sets are kept: in one process at a time."""
