@@ -10,6 +10,7 @@ Map          model.py         Fleet, Group, Plan and its intents
              rolling.py       RollingUpdate
              recreate.py      Recreate
              on_delete.py     OnDelete
+             in_place.py      InPlaceUpdate: for now, what must not happen to old members
              proportional.py  scaling a fleet that has several active groups
              order.py         who dies first
              revisions.py     which group is current, numbers, history, rollback, what to forget

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kubewright.rollout.bounds import Bounds, IntOrPercent, bounds
+from kubewright.rollout.in_place import in_place
 from kubewright.rollout.model import Fleet, Plan
 from kubewright.rollout.on_delete import on_delete
 from kubewright.rollout.proportional import Growth, scale, scaling_wanted
@@ -48,6 +49,19 @@ class Recreate:
 
     def step(self, fleet: Fleet) -> Plan:
         return recreate(fleet)
+
+
+@dataclass(frozen=True, slots=True)
+class InPlaceUpdate:
+    """Old ones become new ones where they stand. Until that exists they stay old (``in_place``)."""
+
+    max_unavailable: IntOrPercent = 0
+
+    def limits(self, replicas: int) -> Bounds:
+        return replace(bounds(replicas, 1, self.max_unavailable), surge=0)
+
+    def step(self, fleet: Fleet) -> Plan:
+        return in_place(fleet)
 
 
 @dataclass(frozen=True, slots=True)

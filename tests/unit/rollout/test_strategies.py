@@ -9,6 +9,7 @@ from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize
 from kubewright.rollout.planner import (
     CAPI_SCALING,
     MCM_SCALING,
+    InPlaceUpdate,
     OnDelete,
     Recreate,
     RollingUpdate,
@@ -31,7 +32,7 @@ def group(name: str, size: int, *, alive: int | None = None, goal: int | None = 
 class Case:
     name: str
     replicas: int
-    strategy: Recreate | OnDelete | RollingUpdate
+    strategy: Recreate | OnDelete | RollingUpdate | InPlaceUpdate
     new: Group | None
     old: tuple[Group, ...]
     expect: list[str]
@@ -50,6 +51,16 @@ CASES = [
     Case("recreate: nor does a set that exists grow meanwhile", 3, Recreate(), group("new", 0, goal=3),
          (group("old", 0, goal=3, leaving=1),), []),
     Case("recreate: a plain change of replicas needs no rollout", 5, Recreate(), group("new", 3, goal=3), (),
+         ["new=5", "mark new"]),
+    Case("in place: old machines are neither replaced nor updated", 3, InPlaceUpdate(), None,
+         (group("old", 3, goal=3),), []),
+    Case("in place: nor when half of them were replaced before", 4, InPlaceUpdate(), group("new", 2, goal=4),
+         (group("old", 2, goal=4),), []),
+    Case("in place: but they are scaled", 5, InPlaceUpdate(), None, (group("old", 3, goal=3),),
+         ["old=5", "mark old"]),
+    Case("in place: without any machine the new set is made complete", 3, InPlaceUpdate(), None,
+         (group("old", 0, goal=3),), ["create=3"]),
+    Case("in place: a set that exists follows the replicas", 5, InPlaceUpdate(), group("new", 3, goal=3), (),
          ["new=5", "mark new"]),
     Case("on delete: old sets are held and nothing is deleted", 3, OnDelete(), group("new", 0, goal=3),
          (group("old", 3, goal=3),), ["hold old"], CAPI_SCALING),

@@ -19,6 +19,6 @@ Map            observe.py     Seen: the deployment, its sets, their machines
                doubts.py      what became of writes that nobody answered
                reconciler.py  one pass; who wakes a deployment
                settings.py    what an operator may set
-Source         mcm.md §1.5, §7. Not yet: in-place updates, PreferNoSchedule taints and the autoscaler's
-               annotations on the nodes of old sets.
+Source         mcm.md §1.5, §7. Not yet: in-place updates (who asks for one is refused it, and nothing
+               else), PreferNoSchedule taints and the autoscaler's annotations on the nodes of old sets.
 """

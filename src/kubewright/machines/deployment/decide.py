@@ -173,12 +173,21 @@ def _wanted(seen: Seen, sizes: Sizes, revision: int) -> dict[str, MachineSet]:
     if seen.current is not None:
         name = seen.current.metadata.name
         wanted[name] = refreshed(seen.current, seen.deployment, revision)
+    if (held := _held(seen)) is not None:
+        number = revision_of(held.metadata.annotations).number
+        wanted[held.metadata.name] = refreshed(held, seen.deployment, number)
     for name in sizes.stamps:
         wanted[name] = sized(wanted[name], sizes)
     for intent in sizes.intents:
         if isinstance(intent, Resize):
             wanted[intent.group] = sized(wanted[intent.group], sizes, intent.after)
     return wanted
+
+
+def _held(seen: Seen) -> MachineSet | None:
+    """The set that stands in for one that cannot be rolled out: what needs no rollout flows into it."""
+    active = [group for group in seen.fleet.old if group.size > 0]
+    return seen.named(active[-1].name) if seen.refused and seen.current is None and active else None
 
 
 def _numbered(seen: Seen, revision: int) -> list[Step]:

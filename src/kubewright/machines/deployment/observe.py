@@ -22,9 +22,10 @@ from kubewright.machines.deployment.sets import revision_of
 from kubewright.machines.deployment.template import identity
 from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member, stamp
 from kubewright.machines.machineset.observe import read_selector
+from kubewright.rollout.in_place import HELD, is_held
 from kubewright.rollout.model import Fleet, Group
 from kubewright.rollout.order import in_line, mcm_ranking
-from kubewright.rollout.planner import Recreate, RollingUpdate, Strategy
+from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
 from kubewright.wire.gvk import Key
@@ -113,7 +114,10 @@ class Seen:
     def strategy(self) -> Strategy:
         """How old machines give way; call it only on a valid deployment."""
         strategy = self.deployment.spec.strategy
-        rolling = strategy.rolling_update
+        rolling, in_place = strategy.rolling_update, strategy.in_place_update
+        if strategy.type == StrategyType.IN_PLACE_UPDATE and in_place is not None:
+            missing = in_place.max_unavailable
+            return InPlaceUpdate(missing if missing is not None else 0)
         if strategy.type != StrategyType.ROLLING_UPDATE or rolling is None:
             return Recreate()
         surge, unavailable = rolling.max_surge, rolling.max_unavailable
@@ -124,15 +128,13 @@ class Seen:
         """Why the deployment cannot be worked on; empty when it can."""
         if errors := validate_deployment(self.deployment):
             return summary(errors)
-        if self.selector_problem:
-            return self.selector_problem
-        if (
-            self.deployment.spec.strategy.type == StrategyType.IN_PLACE_UPDATE
-            and self.sets
-            and not self.current
-        ):
-            return "spec.strategy.type: updating machines in place is not supported yet"
-        return ""
+        return self.selector_problem
+
+    @cached_property
+    def refused(self) -> str:
+        """The rollout that is asked for and not done, whatever else is; empty when all is done."""
+        held = isinstance(self.strategy, InPlaceUpdate) and is_held(self.fleet)
+        return f"spec.strategy.type: {HELD}" if held else ""
 
     @property
     def selects_all(self) -> bool:

@@ -63,6 +63,8 @@ def progress_word(seen: Seen, news: News) -> Word | None:
         return _not_made(seen, news.create_error)
     if paused:
         return None if _says(known, _LATE, _PAUSED) else Word(UNKNOWN, _PAUSED, "Deployment is paused")
+    if seen.refused:
+        return Word(FALSE, ConditionReason.IN_PLACE_UPDATE_UNSUPPORTED, seen.refused)
     if at_wish(seen):
         return Word(TRUE, _COMPLETE, f"{_subject(seen)} has successfully progressed.")
     if _says(known, _PAUSED):
