@@ -32,6 +32,8 @@ class Note:
     reason: str
     message: str
     type: str
+    component: str = ""
+    """Who tells it; empty: the recorder's own component."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ Called by    reconcilers; ``run`` is a service of ``manager``. Continues in ``ev
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -63,6 +63,29 @@ class _Written:
     count: int
 
 
+class Teller(Protocol):
+    """What those who tell of something need."""
+
+    def event(
+        self, about: KubeObject | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        """As ``Recorder.event``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A recorder in the name of another component, with the same queue and the same bounds."""
+
+    recorder: "Recorder"
+    component: str
+
+    def event(
+        self, about: KubeObject | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        """As ``Recorder.event``."""
+        self.recorder.event(about, reason, message, warning=warning, component=self.component)
+
+
 class Recorder:
     """Tells what happened, in the name of ``component``.
 
@@ -82,8 +105,18 @@ class Recorder:
         self._wake = asyncio.Event()
         self._noted = self._written = self._dropped = 0
 
+    def of(self, component: str) -> Voice:
+        """The same recorder for what another component tells."""
+        return Voice(self, component)
+
     def event(
-        self, about: KubeObject | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
+        self,
+        about: KubeObject | Mapping[str, Any],
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+        component: str = "",
     ) -> None:
         """Note that something happened to ``about``. Never blocks, never raises.
 
@@ -92,9 +125,11 @@ class Recorder:
             reason: one CamelCase word that programs may look for.
             message: a sentence for people.
             warning: somebody should look at it.
+            component: who tells it, where that is not the recorder's own component.
         """
         try:
-            self._take(Note(self._reference(about), reason, message, WARNING if warning else NORMAL))
+            kind = WARNING if warning else NORMAL
+            self._take(Note(self._reference(about), reason, message, kind, component))
         except Exception:  # telling must never harm the teller
             self._dropped += 1
             log.exception("event not noted", reason=reason)
@@ -187,12 +222,12 @@ class Recorder:
             involved_object=note.about,
             reason=note.reason,
             message=note.message,
-            source=EventSource(component=self._component),
+            source=EventSource(component=note.component or self._component),
             first_timestamp=now,
             last_timestamp=now,
             count=times,
             type=note.type,
-            reporting_component=self._component,
+            reporting_component=note.component or self._component,
         )
 
     def _reference(self, about: KubeObject | Mapping[str, Any]) -> ObjectReference:

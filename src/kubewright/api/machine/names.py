@@ -189,9 +189,13 @@ class ConditionReason(StrEnum):
     MACHINE_SET_CREATE_ERROR = "MachineSetCreateError"
     DEPLOYMENT_PAUSED = "DeploymentPaused"
     DEPLOYMENT_RESUMED = "DeploymentResumed"
+    IN_PLACE_UPDATE_UNSUPPORTED = "InPlaceUpdateUnsupported"
+    """Ours, of an event too: machines stay as they are, since they cannot be updated in place yet."""
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     OVERSHOOTING = "OverShootingReplicaCount"
+    FREEZE_LABEL = "FreezeLabel"
+    """Ours: the label ``freeze`` stands on the set, whoever put it there."""
     DEPLOYMENT_STATE_SYNC = "MachineDeploymentStateSync"
 
 

@@ -45,7 +45,7 @@ from kubewright.machines.deployment.template import identity
 from kubewright.machines.deployment.victims import CHOSEN_PRIORITY, Mark
 from kubewright.machines.machineset.act import exactly
 from kubewright.machines.machineset.batches import spread
-from kubewright.runtime.events import Recorder
+from kubewright.runtime.events import Teller
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
@@ -55,7 +55,7 @@ Write = Change | Adopt | Release | MarkVictims | ChangeSet | DeleteSets | LetGo
 class Actor:
     """Performs plans of MachineDeployments."""
 
-    def __init__(self, client: Client, recorder: Recorder, doubts: Doubts, at_once: int) -> None:
+    def __init__(self, client: Client, recorder: Teller, doubts: Doubts, at_once: int) -> None:
         self._client = client
         self._doubts = doubts
         self._recorder = recorder

@@ -11,7 +11,8 @@ from typing import Any
 
 import structlog
 
-from kubewright.api.machine.names import EventReason
+from kubewright.api.machine import names
+from kubewright.api.machine.names import ConditionReason, EventReason
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -81,10 +82,10 @@ class MachineDeployments:
         self.census = census or Census(informers.get(MACHINE), client.steady())
         self._witness = Witness(self.census.clock)
         self._client = client
-        self._recorder = recorder
+        self._recorder = recorder.of(names.DEPLOYMENT_COMPONENT)
         self._clock = clock
         self._doubts = Doubts(client, self.deployments, self.sets)
-        self._actor = Actor(client, recorder, self._doubts, self.settings.concurrency)
+        self._actor = Actor(client, self._recorder, self._doubts, self.settings.concurrency)
         self._paces: dict[Key, Pace] = {}
         self._reporting: set[Key] = set()
         self._told: dict[Key, tuple[str, str]] = {}
@@ -173,10 +174,12 @@ class MachineDeployments:
         return () if change.key in self._reporting and _of_status_alone(change) else (change.key,)
 
     def _complain(self, seen: Seen) -> None:
-        """Tell of a deployment that breaks the rules, once per set of broken rules."""
-        told = (seen.written.metadata.uid, "" if seen.deleting else seen.problem)
-        if told[1] and self._told.get(seen.key) != told:
-            reason = EventReason.SELECTING_ALL if seen.selects_all else INVALID
+        """Tell of a deployment that breaks the rules, or asks for what cannot be done yet, once."""
+        problem = "" if seen.deleting else seen.problem or seen.refused
+        told = (seen.written.metadata.uid, problem)
+        if problem and self._told.get(seen.key) != told:
+            wrong = EventReason.SELECTING_ALL if seen.selects_all else INVALID
+            reason = wrong if seen.problem else ConditionReason.IN_PLACE_UPDATE_UNSUPPORTED
             self._recorder.event(seen.written, reason, told[1], warning=True)
         self._told[seen.key] = told
 

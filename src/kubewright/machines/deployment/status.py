@@ -5,11 +5,12 @@ Theory.      Numbers come from the machines, not from the sets' status. What is 
 Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec import structs
 
+from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
 from kubewright.api.machine.v1alpha1 import (
     MachineDeploymentCondition,
@@ -28,7 +29,7 @@ from kubewright.machines.deployment.progress import (
     until_late,
 )
 from kubewright.machines.machineset.members import Member
-from kubewright.machines.machineset.status import until_available
+from kubewright.machines.machineset.status import FROZEN, until_available
 from kubewright.rollout.progress import Counts
 
 Conditions = dict[str, MachineDeploymentCondition]
@@ -42,7 +43,8 @@ def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
         if not seen.problem:
             _put(conditions, ConditionType.AVAILABLE, _availability(seen, counts), seen.now)
         _report_progress(conditions, seen, news)
-        _copy_failure(conditions, seen)
+        _copy(conditions, seen, ConditionType.REPLICA_FAILURE, _failures)
+        _copy(conditions, seen, ConditionType.FROZEN, _frost)
     done = not (news.failed or seen.problem)
     return structs.replace(
         before,
@@ -91,15 +93,25 @@ def _report_progress(conditions: Conditions, seen: Seen, news: News) -> None:
         conditions[kind] = structs.replace(conditions[kind], last_update_time=known.last_update_time)
 
 
-def _copy_failure(conditions: Conditions, seen: Seen) -> None:
-    """A deployment fails to have its replicas when one of its sets does; the current set speaks first."""
-    kind = ConditionType.REPLICA_FAILURE
+def _copy(
+    conditions: Conditions, seen: Seen, kind: str, words_of: Callable[[MachineSet], list[Word]]
+) -> None:
+    """What keeps one of the sets from its replicas keeps the deployment; the current set speaks first."""
     ordered = sorted(seen.sets, key=lambda each: each is not seen.current)
-    found = [c for each in ordered for c in _failures(each)]
+    found = [word for each in ordered for word in words_of(each)]
     if not found:
         conditions.pop(kind, None)
     else:
-        _put(conditions, kind, Word(found[0].status, found[0].reason, found[0].message), seen.now)
+        _put(conditions, kind, found[0], seen.now)
+
+
+def _frost(machine_set: MachineSet) -> list[Word]:
+    """A set that may make no machines, as its label says; a reason that stands on it is handed on."""
+    if not names.frozen(machine_set.metadata.labels):
+        return []
+    said = {c.reason for c in machine_set.status.machine_set_condition if c.type == ConditionType.FROZEN}
+    told = f'MachineSet "{machine_set.metadata.name}" is frozen. {FROZEN}'
+    return [Word(TRUE, next(iter(said), ConditionReason.FREEZE_LABEL), told)]
 
 
 def _failures(machine_set: MachineSet) -> list[Word]:

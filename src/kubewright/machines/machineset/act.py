@@ -42,7 +42,7 @@ from kubewright.machines.machineset.steps import (
     Step,
 )
 from kubewright.machines.machineset.template import configuration_patch, owner
-from kubewright.runtime.events import Recorder
+from kubewright.runtime.events import Teller
 from kubewright.wire.errors import Conflict, NotFound
 
 Patch = dict[str, Any]
@@ -58,7 +58,7 @@ class Actor:
         self,
         client: Client,
         machines: Informer[Machine],
-        recorder: Recorder,
+        recorder: Teller,
         clock: Clock,
         settings: MachineSetSettings,
     ) -> None:

@@ -23,7 +23,7 @@ from kubewright.machines.machineset.batches import slow_start
 from kubewright.machines.machineset.observe import Memory
 from kubewright.machines.machineset.outcome import Outcome, tell_done, tell_failed
 from kubewright.machines.machineset.template import new_machine
-from kubewright.runtime.events import Recorder
+from kubewright.runtime.events import Teller
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
@@ -72,9 +72,7 @@ class Making:
         return error
 
 
-async def make(
-    making: Making, new: Sequence[str], at_once: int, recorder: Recorder, outcome: Outcome
-) -> None:
+async def make(making: Making, new: Sequence[str], at_once: int, recorder: Teller, outcome: Outcome) -> None:
     """Make machines of these names by slow start, and tell of it.
 
     A name that is taken is no failure to tell of, but ends the pass: the next one sees more.

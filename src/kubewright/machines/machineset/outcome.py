@@ -10,7 +10,7 @@ from kubewright.api.machine.names import ConditionReason, EventReason
 from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.errors import KubewrightError
 from kubewright.machines.machineset.status import Failure
-from kubewright.runtime.events import Recorder
+from kubewright.runtime.events import Teller
 
 ONE_BY_ONE = 5
 """Machines (or errors) of one pass that are told of one by one."""
@@ -30,7 +30,7 @@ class Outcome:
     gone: bool = False
 
 
-def tell_done(recorder: Recorder, about: MachineSet, reason: EventReason, machines: Sequence[str]) -> None:
+def tell_done(recorder: Teller, about: MachineSet, reason: EventReason, machines: Sequence[str]) -> None:
     """``Created Machine: a`` or ``Deleted machine: a``, or how many at once."""
     made = reason is EventReason.SUCCESSFUL_CREATE
     if len(machines) > ONE_BY_ONE:
@@ -41,7 +41,7 @@ def tell_done(recorder: Recorder, about: MachineSet, reason: EventReason, machin
 
 
 def tell_failed(
-    recorder: Recorder,
+    recorder: Teller,
     about: MachineSet,
     reason: EventReason,
     errors: Sequence[KubewrightError],

@@ -10,12 +10,15 @@ from collections.abc import Iterable
 
 import structlog
 
+from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
     MachineDeployment,
     MachineSet,
+    MachineSetStatus,
 )
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
@@ -40,7 +43,7 @@ from kubewright.machines.machineset.observe import (
 from kubewright.machines.machineset.outcome import Outcome
 from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.settings import MachineSetSettings
-from kubewright.machines.machineset.status import INVALID, set_status, until_available
+from kubewright.machines.machineset.status import FROZEN, INVALID, is_frozen, set_status, until_available
 from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -77,9 +80,10 @@ class MachineSets:
         machines = informers.get(MACHINE)
         self.census = census or Census(machines, client.steady())
         self._client = client
-        self._recorder = recorder
+        self._recorder = recorder.of(names.MACHINE_SET_COMPONENT)
+        self._safety = recorder.of(names.DEPLOYMENT_COMPONENT)
         self._clock = clock
-        self._actor = Actor(client, machines, recorder, clock, self.settings)
+        self._actor = Actor(client, machines, self._recorder, clock, self.settings)
         self._memories: dict[Key, tuple[str, Memory]] = {}
         self._reporting: set[Key] = set()
 
@@ -135,7 +139,7 @@ class MachineSets:
         self._complain(seen, memory)
         waits = until_available(seen.members, machine_set.spec.min_ready_seconds, seen.time)
         result = Result.later(waits) if waits is not None else Result.done()
-        patch = merge_patch(machine_set.status, set_status(seen, outcome.failure))
+        patch = merge_patch(machine_set.status, status := set_status(seen, outcome.failure))
         if not patch:
             return result
         now = self._clock.monotonic()
@@ -150,7 +154,17 @@ class MachineSets:
         finally:
             self._reporting.discard(key)
         memory.pace.wrote(now)  # not before: a refused write must not look like a good pass
+        self._tell_of_frost(machine_set, status)
         return result
+
+    def _tell_of_frost(self, about: MachineSet, now: MachineSetStatus) -> None:
+        """An event when the set begins to be frozen, or ends to: once, since the status says it too."""
+        if is_frozen(now) and not is_frozen(about.status):
+            told = f"Froze MachineSet {about.name}: {FROZEN}"
+            self._safety.event(about, EventReason.FROZE_MACHINE_SET, told)
+        elif is_frozen(about.status) and not is_frozen(now):
+            told = f"Unfroze MachineSet {about.name}"
+            self._safety.event(about, EventReason.UNFROZE_MACHINE_SET, told)
 
     def when_it_matters(self, change: Change[MachineSet]) -> Iterable[Key]:
         """Not for a status while we write it: that pass knows. What others write there is corrected."""

@@ -11,12 +11,14 @@ from datetime import datetime
 
 from msgspec import structs
 
-from kubewright.api.machine.names import ConditionType, Phase
+from kubewright.api.machine import names
+from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.machines.machineset.members import Member
 from kubewright.machines.machineset.observe import Seen
 
+FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
 INVALID = "InvalidSpec"
 """Reason of an event and of the condition ReplicaFailure: the set breaks its rules and is not worked on."""
 
@@ -44,7 +46,7 @@ def set_status(seen: Seen, failure: Failure | None) -> MachineSetStatus:
         preserved_failed_replicas=sum(_preserved_failed(member) for member in members),
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
         observed_generation=before.observed_generation if failure else seen.machine_set.metadata.generation,
-        machine_set_condition=_conditions(before.machine_set_condition, failure, seen.now),
+        machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.now),
         failed_machines=tuple(
             member.trouble for member in sorted(members, key=lambda m: m.name) if member.trouble is not None
         ),
@@ -71,6 +73,30 @@ def until_available(members: tuple[Member, ...], patience: float, now: float) ->
 
 def _preserved_failed(member: Member) -> bool:
     return member.phase is Phase.FAILED and member.preserved_until is not None
+
+
+def is_frozen(status: MachineSetStatus) -> bool:
+    """Whether the status says that the set may make no machine."""
+    kind = ConditionType.FROZEN
+    return any(each.type == kind and each.status == "True" for each in status.machine_set_condition)
+
+
+def _frozen(before: tuple[MachineSetCondition, ...], seen: Seen) -> tuple[MachineSetCondition, ...]:
+    """The condition Frozen stands while the label does; what somebody else says there stays as it is."""
+    kind = ConditionType.FROZEN
+    if not names.frozen(seen.machine_set.metadata.labels):
+        return tuple(each for each in before if each.type != kind)
+    if any(each.type == kind and each.status == "True" for each in before):
+        return before
+    others = tuple(each for each in before if each.type != kind)
+    found = MachineSetCondition(
+        type=kind,
+        status="True",
+        last_transition_time=seen.now,
+        reason=ConditionReason.FREEZE_LABEL,
+        message=FROZEN,
+    )
+    return (*others, found)
 
 
 def _conditions(

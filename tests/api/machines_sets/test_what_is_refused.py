@@ -1,0 +1,145 @@
+"""What sets and deployments may not do, or cannot do yet, is said; everything else goes on."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kubewright.api.core import EVENT
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE_SET, MachineDeployment
+from kubewright.wire.gvk import Key
+
+if TYPE_CHECKING:
+    from tests.api.machines_sets.conftest import World
+else:
+    World = Any
+
+NS = "default"
+IN_PLACE = {
+    "type": "InPlaceUpdate",
+    "inPlaceUpdate": {"maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto"},
+}
+OLD_CLASS = {"template": {"spec": {"class": {"name": "small"}}}}
+
+
+def said(obj: Any, kind: str) -> tuple[str, str]:
+    found = getattr(obj.status, "conditions", None) or getattr(obj.status, "machine_set_condition", ())
+    return next(((c.status, c.reason) for c in found if c.type == kind), ("", ""))
+
+
+async def sources(world: World) -> dict[str, set[str]]:
+    """By reason, who the events come from."""
+    await world.clock.sleep(5)
+    found: dict[str, set[str]] = {}
+    for event in await world.client.list(EVENT, NS):
+        found.setdefault(event.reason, set()).add(event.source.component)
+    return found
+
+
+async def freeze(world: World, value: str | None = names.TRUE) -> Key:
+    """Label the only set."""
+    (only,) = await world.sets()
+    key = Key(NS, only.name)
+    await world.client.patch(MACHINE_SET, key, {"metadata": {"labels": {names.FREEZE_LABEL: value}}})
+    return key
+
+
+async def test_a_frozen_set_says_so_and_its_deployment_too(world: World) -> None:
+    await world.deploy(replicas=2)
+    await world.settle(2)
+    await freeze(world)
+    await world.clock.sleep(5)
+    (frozen,) = await world.sets()
+    assert said(frozen, "Frozen") == said(await world.deployment(), "Frozen") == ("True", "FreezeLabel")
+    assert frozen.status.observed_generation == frozen.metadata.generation
+    await freeze(world, None)
+    await world.clock.sleep(5)
+    (free,) = await world.sets()
+    assert said(free, "Frozen") == said(await world.deployment(), "Frozen") == ("", "")
+    told = [message for reason, message in await world.events() if "froze" in reason.lower()]
+    assert len(told) == 2, "once each"
+    assert (await sources(world))["FrozeMachineSet"] == {"machine-controller-manager"}
+
+
+async def test_a_set_frozen_for_a_reason_keeps_it(world: World) -> None:
+    await world.deploy(replicas=2)
+    await world.settle(2)
+    key = await freeze(world)
+    reason = {"type": "Frozen", "status": "True", "reason": "OverShootingReplicaCount", "message": "many"}
+    body = {"status": {"machineSetCondition": [reason]}}
+    await world.client.patch(MACHINE_SET, key, body, subresource="status")
+    await world.clock.sleep(5)
+    (frozen,) = await world.sets()
+    assert said(frozen, "Frozen") == ("True", "OverShootingReplicaCount")
+    assert said(await world.deployment(), "Frozen") == ("True", "OverShootingReplicaCount")
+
+
+async def test_events_come_from_who_the_original_says(world: World) -> None:
+    await world.deploy(replicas=2)
+    await world.settle(2)
+    await world.change({"replicas": 1})
+    await world.settle(1)
+    found = await sources(world)
+    assert found["SuccessfulCreate"] == found["SuccessfulDelete"] == {"machineset-controller"}
+    assert found["ScalingMachineSet"] == {"machine-controller-manager"}
+
+
+async def in_place_pool(world: World) -> MachineDeployment:
+    """A pool of three whose new class would have to be updated in place."""
+    await world.deploy(replicas=3, strategy=IN_PLACE)
+    await world.settle(3)
+    await world.roll("large")
+    await world.clock.sleep(5)
+    return await world.deployment()
+
+
+async def test_an_update_in_place_is_refused_and_nothing_else(world: World) -> None:
+    found = await in_place_pool(world)
+    assert said(found, "Progressing") == ("False", "InPlaceUpdateUnsupported")
+    assert found.status.observed_generation == found.metadata.generation
+    assert len(world.running("small")) == 3
+    await world.change({"replicas": 5})
+    await world.settle(5, "small")
+    await world.change({"replicas": 2})
+    await world.settle(2, "small")
+    found = await world.deployment()
+    assert found.status.observed_generation == found.metadata.generation
+    assert (found.status.replicas, found.status.available_replicas) == (2, 2)
+    told = [reason for reason, _ in await world.events() if reason == "InPlaceUpdateUnsupported"]
+    assert told == ["InPlaceUpdateUnsupported"]
+
+
+async def test_what_needs_no_update_in_place_reaches_the_machines(world: World) -> None:
+    await in_place_pool(world)
+    node = {"metadata": {"labels": {"tier": "two"}}}
+    await world.change({"template": {"spec": {"nodeTemplate": node}}})
+    await world.clock.sleep(5)
+    found = [m.spec.node_template.metadata.labels for m in world.all() if m.spec.node_template]
+    assert found == [{"tier": "two"}] * 3
+    assert {m.spec.machine_class.name for m in world.all()} == {"small"}
+
+
+@pytest.mark.parametrize(
+    ("change", "machine_class"),
+    [
+        pytest.param(OLD_CLASS, "small", id="the old class is wanted again"),
+        pytest.param(
+            {"strategy": {"type": "Recreate", "inPlaceUpdate": None}}, "large", id="another strategy"
+        ),
+    ],
+)
+async def test_a_refused_update_ends_when(world: World, change: dict[str, Any], machine_class: str) -> None:
+    await in_place_pool(world)
+    await world.change(change)
+    await world.settle(3, machine_class)
+    assert said(await world.deployment(), "Progressing") == ("True", "NewMachineSetAvailable")
+
+
+async def test_a_paused_deployment_in_place_is_paused(world: World) -> None:
+    await in_place_pool(world)
+    await world.change({"paused": True})
+    await world.clock.sleep(5)
+    assert said(await world.deployment(), "Progressing") == ("Unknown", "DeploymentPaused")
+    await world.change({"paused": False})
+    await world.clock.sleep(5)
+    assert said(await world.deployment(), "Progressing") == ("False", "InPlaceUpdateUnsupported")
