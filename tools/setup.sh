@@ -20,25 +20,79 @@ find_python() {
     exit 1
 }
 
+# Four steps; each says what it does and, on a terminal, counts its seconds, so that a slow registry
+# does not look like a hang. What a step writes is kept back, and shown if it fails.
+number=0
+ticker=
+said=$(mktemp)
+trap 'stop_ticking; rm -f "$said"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+stop_ticking() {
+    [ -n "$ticker" ] || return 0
+    kill "$ticker" 2>/dev/null || true
+    wait "$ticker" 2>/dev/null || true
+    ticker=
+}
+
+tick() {
+    seconds=0
+    while sleep 1; do
+        seconds=$((seconds + 1))
+        printf '\r%s ... %s s' "$1" "$seconds"
+    done
+}
+
+step() {
+    number=$((number + 1))
+    title="setup: $number/4 $1"
+    shift
+    if [ ! -t 1 ]; then
+        echo "$title"
+    else
+        printf '%s ...' "$title"
+        tick "$title" &
+        ticker=$!
+    fi
+    status=0
+    "$@" >"$said" 2>&1 || status=$?
+    stop_ticking
+    [ ! -t 1 ] || echo
+    [ $status -eq 0 ] || return $status
+}
+
+require() {
+    step "$@" && return
+    cat "$said" >&2
+    echo "setup: this step failed; mend what is said above, then say \`make setup\` again" >&2
+    exit 1
+}
+
+install() { $venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"; }
+
 make_venv() {
     python=$(find_python)
     if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
         echo "setup: $python has no venv module; on Debian and Ubuntu it is the package python3-venv" >&2
         exit 1
     fi
-    echo "setup: $venv with $("$python" --version)"
-    "$python" -m venv --clear "$venv"
+    require "making $venv with $("$python" --version)" "$python" -m venv --clear "$venv"
 }
+
+if usable $venv/bin/python && $venv/bin/python -c 'import pip' 2>/dev/null; then
+    require "$venv is there, with $($venv/bin/python --version)" true
+else
+    make_venv
+fi
+require "installing uv, which installs the others" install --require-hashes -r requirements-uv.lock
 
 # uv is some five times faster, but reads no pip configuration: where it finds no registry, pip does.
-install_locked() {
-    $venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
-    if ! $venv/bin/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock; then
-        echo "setup: uv could not install; trying pip"
-        $venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-    fi
-}
-
-usable $venv/bin/python && $venv/bin/python -c 'import pip' 2>/dev/null || make_venv
-install_locked
-$venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+packages="$(grep -c '^[a-z].*==' requirements.lock) packages"
+if ! step "installing $packages" \
+    $venv/bin/uv pip install --compile-bytecode --require-hashes -r requirements.lock; then
+    number=$((number - 1))
+    require "uv could not; installing $packages with pip, which takes a minute" \
+        install --require-hashes -r requirements.lock
+fi
+require "installing kubewright itself" install --no-deps --no-build-isolation --editable .
