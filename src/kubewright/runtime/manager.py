@@ -49,7 +49,6 @@ class Manager:
         self._informers = informers
         self._services = services
         self._ended = False
-        self._began = False
         self._groups = [*groups]
         if not groups:
             work = Work(controllers, informers, background)
@@ -60,9 +59,9 @@ class Manager:
                     each.refresh()
                 return work
 
-            only = Group("controllers", clock, begin, elector=elector, again=False, settings=settings)
-            only.work = work
-            self._groups = [only]
+            self._groups = [
+                Group("controllers", clock, begin, elector=elector, again=False, settings=settings)
+            ]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set, then end within ``limits.SHUTDOWN_SECONDS``.

@@ -1,16 +1,22 @@
 """Processes that come and go in the middle of everything, two clusters, and several processes at once."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from kubewright.api.core import EVENT, LEASE, NODE, SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
+from kubewright.compose.cluster import run_with
 from kubewright.compose.halves import Half
 from kubewright.compose.options import Election
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
 from kubewright.machines.machine import userdata
+from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.runtime.leader import Timings
-from kubewright.testing.stage import Process, Stage, stage
+from kubewright.testing.faults import Faulty, Lose, Script
+from kubewright.testing.stage import Borrowed, Process, Stage, stage
 from kubewright.testing.world import Sight, impatient
 from kubewright.wire.gvk import Key
 
@@ -163,6 +169,30 @@ async def test_of_two_processes_one_works_and_the_other_takes_over(end: End) -> 
         machines = await world.client.list(MACHINE, world.namespace)
         assert len({m.spec.provider_id for m in machines}) == 3
         await second.end()
+
+
+async def test_a_server_that_is_away_is_survived_again_and_again() -> None:
+    """Both halves give up their Leases, and stand for them again in the same process."""
+    async with stage(impatient()) as here:
+        world, script, stop = here.world, Script(), asyncio.Event()
+        line = Faulty(InProcess(here.control.handle), here.clock, script)
+        client = Client(line, here.clock, name="control")
+        driver = Borrowed(here.cloud, kubelet_settings(here.options.driver_options))
+        work = run_with(client, client, driver, here.options, election=ELECTED, stop=stop)
+        process = Process(asyncio.create_task(work), stop)
+        await world.deploy("workers", 1)
+        await world.settled(1)
+        for replicas in (2, 3):
+            before = [await holder(here, half) for half in Half]
+            script.on(Lose(), times=None)
+            await world.change("workers", {"replicas": replicas})
+            await world.clock.sleep(10)
+            assert len((await world.look()).machines) == replicas - 1
+            script.calm()
+            await world.settled(replicas)
+            assert [await holder(here, half) for half in Half] == before
+        await process.end()
+        process.task.result()
 
 
 async def test_a_cache_that_lags_doubles_nothing() -> None:
