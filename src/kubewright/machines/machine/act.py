@@ -123,7 +123,7 @@ class Actor:
                 self._recorder.event(machine, told.reason, told.message)
         if plan.warning is not None and _new_topics(plan, notes):
             reason, message = plan.warning
-            log.warning(message, reason=str(reason), **about)
+            log.info(message, reason=str(reason), **about)
             self._recorder.event(machine, reason, message, warning=True)
 
     async def _on_machine(self, seen: Seen, step: MachineStep) -> ObjectMeta | None:
