@@ -107,6 +107,32 @@ async def test_a_machine_is_replaced_when_its_node_is_annotated(new_world: NewWo
         assert EventReason.DELETION_TRIGGERED in {event.reason for event in await world.events(goes)}
 
 
+async def test_a_machine_whose_node_asks_to_be_kept_outlives_its_failure(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        await world.deploy("workers", 1)
+        name = (await world.settled(1)).machines[0].metadata.name
+        await world.note_node(name, {names.PRESERVE_ANNOTATION: "when-failed"})
+        vm = world.cloud.named(name, world.namespace)
+        assert vm is not None
+        world.cloud.order(vm.id, {"disk-pressure"})
+
+        def marked(sight: Sight) -> bool:
+            (node,) = sight.nodes
+            told = [each for each in node.status.conditions if each.type == "Preserved"]
+            return any(
+                each.status == "True" and each.message.startswith("Preserved node drained") for each in told
+            )
+
+        sight = await world.until(marked, "it is preserved")
+        (machine,), (node,) = sight.machines, sight.nodes
+        assert machine.status.current_status.phase == Phase.FAILED
+        assert machine.status.current_status.preserve_expiry_time is not None
+        assert node.metadata.annotations[names.SCALE_DOWN_DISABLED_ANNOTATION] == "true"
+        assert names.PRESERVED_TAINT in {taint.key for taint in node.spec.taints}
+        await world.note_node(name, {names.PRESERVE_ANNOTATION: None})
+        await world.until(lambda s: s.settled(1) and name not in s.names, "it is replaced")
+
+
 async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWorld) -> None:
     async with new_world() as world:
         await world.deploy("quota-workers", 1)

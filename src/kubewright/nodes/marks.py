@@ -22,7 +22,7 @@ from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.machine import names
-from kubewright.api.machine.names import NodeConditionType, TerminatingReason
+from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import rfc3339
@@ -30,6 +30,10 @@ from kubewright.base.clock import rfc3339
 Patch = dict[str, Any]
 Edits = Mapping[str, str | None]
 """Labels or annotations to set; None removes one."""
+
+
+_AUTOSCALER = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
+"""Keep the autoscaler off a node; the second proves that the first is ours."""
 
 
 def cordon() -> Patch:
@@ -97,6 +101,30 @@ def terminating(node: Node, reason: TerminatingReason, now: datetime) -> Patch:
     return condition(node, wanted, now)
 
 
+def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
+    """The marks of a machine that is preserved (mcm.md §4.12). Merge patch on the node.
+
+    The autoscaler leaves it alone; who said so himself keeps his word. New pods stay away while the
+    machine is Failed, and may come again once it runs.
+    """
+    free = node.metadata.annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION) != "true"
+    edits = dict.fromkeys(_AUTOSCALER, "true") if free else {}
+    if phase is Phase.FAILED:
+        taints = taint(node, Taint(key=names.PRESERVED_TAINT, effect="NoSchedule", time_added=now))
+    else:
+        taints = untaint(node, names.PRESERVED_TAINT, "NoSchedule") if phase is Phase.RUNNING else {}
+    return _joined(annotate(node, edits), taints)
+
+
+def unpreserved(node: Node, *, drop: bool) -> Patch:
+    """None of those marks, where they are ours; with ``drop`` the annotation that asked for them goes too."""
+    ours = names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in node.metadata.annotations
+    wanted = [*(_AUTOSCALER if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
+    return _joined(
+        annotate(node, dict.fromkeys(wanted, None)), untaint(node, names.PRESERVED_TAINT, "NoSchedule")
+    )
+
+
 def sync_node(node: Node, machine: Machine) -> Patch:
     """Keep the machine's name and node template on its node. Merge patch on the node.
 
@@ -116,6 +144,13 @@ def sync_node(node: Node, machine: Machine) -> Patch:
     if not taints:
         return {"metadata": metadata} if metadata else {}
     return {**taints, "metadata": {**taints["metadata"], **metadata}}
+
+
+def _joined(metadata: Patch, taints: Patch) -> Patch:
+    """One patch of the two; the version that taints need counts for both."""
+    if not metadata or not taints:
+        return metadata or taints
+    return {**taints, "metadata": {**metadata["metadata"], **taints["metadata"]}}
 
 
 def _differences(present: Mapping[str, str], edits: Edits) -> dict[str, str | None]:

@@ -28,6 +28,7 @@ from kubewright.machines.machineset.observe import Memory, Pause, Seen, outdated
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
     Adopt,
+    Ask,
     Configure,
     Create,
     Delete,
@@ -68,9 +69,16 @@ def members(*names_: str) -> tuple[Member, ...]:
 
 
 def seen(
-    replicas: int = 3, *, found: tuple[Member, ...] = (), meta: dict[str, Any] | None = None, **more: Any
+    replicas: int = 3,
+    *,
+    found: tuple[Member, ...] = (),
+    meta: dict[str, Any] | None = None,
+    keeps: int = 0,
+    **more: Any,
 ) -> Seen:
-    return Seen(machine_set(replicas, **(meta or {})), T0, T0.timestamp(), found, **more)
+    of = machine_set(replicas, **(meta or {}))
+    of = structs.replace(of, spec=structs.replace(of.spec, auto_preserve_failed_machine_max=keeps))
+    return Seen(of, T0, T0.timestamp(), found, **more)
 
 
 def told(step: Step) -> str:
@@ -86,6 +94,8 @@ def told(step: Step) -> str:
             return f"remember {number}"
         case Delete(victims):
             return f"delete {' '.join(v.name for v in victims)}"
+        case Ask(found, wish):
+            return f"{'keep' if wish else 'unkeep'} {' '.join(m.name for m in found)}"
         case Adopt(found) | Release(found) | Configure(found):
             return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
 
@@ -135,6 +145,27 @@ CASES = [
          seen(1, found=(member("b", FAILED, preserved_until=NOW + 60),)), [], 60.0),
     Case("a preservation that is over does not help",
          seen(1, found=(member("b", FAILED, preserved_until=NOW - 1),)), ["delete b"]),
+    # kept without being asked for
+    Case("a set may keep some of what fails, the newest first",
+         seen(3, found=(member("a", FAILED, created=1.0), member("b", FAILED, created=2.0), *members("c")),
+              keeps=1), ["keep b", "delete a"]),
+    Case("what it keeps already counts",
+         seen(2, found=(member("a", FAILED, preserving=True, auto_preserved=True, asked=True),
+                        member("b", FAILED)), keeps=1), ["delete b"]),
+    Case("about whom a person has spoken the set says nothing",
+         seen(1, found=(member("a", FAILED, asked=True),), keeps=1), ["delete a"]),
+    Case("whose time is over is not kept anew",
+         seen(1, found=(member("a", FAILED, preserved_until=NOW - 1),), keeps=1), ["delete a"]),
+    Case("when it may keep fewer, the oldest are let go",
+         seen(2, found=tuple(member(name, FAILED, created=age, preserved_until=NOW + 60, auto_preserved=True,
+                                    asked=True) for name, age in (("a", 2.0), ("b", 1.0))), keeps=1),
+         ["unkeep b"], 60.0),
+    Case("one that scaling down takes is not kept",
+         seen(0, found=(member("a", FAILED),), keeps=1), ["delete a"]),
+    Case("a wish that nobody gives an expiry keeps it for ten minutes",
+         seen(1, found=(member("b", FAILED, preserving=True, failed=NOW - 60),)), [], 540.0),
+    Case("and not for ever",
+         seen(1, found=(member("b", FAILED, preserving=True, failed=NOW - 601),)), ["delete b"]),
     Case("a wish to preserve is honoured before the preservation has begun",
          seen(1, found=(member("b", FAILED, preserving=True),)), []),
     # numbers

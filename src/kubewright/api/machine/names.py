@@ -217,6 +217,9 @@ class EventReason(StrEnum):
     ORPHAN_DELETED = "OrphanDeleted"
     FAILED_ORPHAN_DELETE = "FailedOrphanDelete"
     DELETION_TRIGGERED = "DeletionTriggered"
+    PRESERVED = "MachinePreserved"
+    PRESERVATION_ENDED = "PreservationEnded"
+    INVALID_PRESERVE = "InvalidPreserveAnnotation"
     DRAIN_HELD = "DrainHeld"
     FAILED_DRAIN = "FailedDrain"
     FAILED_VALIDATION = "FailedValidation"
@@ -265,6 +268,11 @@ def force_deletion(labels: Mapping[str, str]) -> bool:
 def deletion_triggered(annotations: Mapping[str, str]) -> bool:
     """A Node's annotations ask to delete its machine: ``"true"`` and nothing else (seed 004, FAQ)."""
     return annotations.get(TRIGGER_DELETION_ANNOTATION) == "true"
+
+
+def force_drain(labels: Mapping[str, str]) -> bool:
+    """Somebody asks to empty the node of a living machine whatever its pods do."""
+    return labels.get(FORCE_DRAIN_LABEL) == TRUE
 
 
 def frozen(labels: Mapping[str, str]) -> bool:

@@ -15,7 +15,8 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
 
 Files        ``observe``   everything that is known of one machine, as one frozen picture (``Seen``)
              ``look``      makes the picture, from ``caches``, and ``moments``: what began before our eyes
-             ``creation``  ``health``  ``deletion``  ``triggered``   the decisions, pure: (Seen, now) -> Plan
+             ``creation``  ``health``  ``deletion``  ``triggered``  ``preservation``
+                           the decisions, pure: (Seen, now) -> Plan
              ``decide``    which of them apply, in which order
              ``steps``     the closed set of effects, and the Plan that carries them
              ``status``    what the Machine's status says, given the plan (pure)

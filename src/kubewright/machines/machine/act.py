@@ -12,6 +12,7 @@ Called by    ``reconciler.Machines``.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any, assert_never
 
 import structlog
@@ -21,6 +22,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.api.meta import ObjectMeta
+from kubewright.base.clock import rfc3339
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.kube.patches import merge_patch, with_uid
 from kubewright.machines.machine.calls import VmCalls
@@ -31,19 +33,23 @@ from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Adorn,
+    Annotate,
     Call,
     Cordon,
     DeleteMachine,
     DeleteNode,
     Drain,
     DropToken,
+    EndPreservation,
     MachineStep,
+    MarkPreserved,
     MarkTerminating,
     NodeStep,
     Plan,
     Record,
     Release,
     ReleaseVolumes,
+    SayPreserved,
     Step,
     SyncNode,
     Verb,
@@ -130,7 +136,7 @@ class Actor:
         """One step; answers what the machine's metadata are then, if they changed."""
         machine, meta = seen.machine, seen.machine.metadata
         match step:
-            case Adorn(patch):
+            case Adorn(patch) | Annotate(patch):
                 return await self._patch(meta, {"metadata": patch})
             case Call(verb):
                 self._call(seen, verb)
@@ -138,6 +144,11 @@ class Actor:
                 labels = {names.NODE_LABEL: found.node_name}
                 known = {"metadata": {"labels": labels}, "spec": {"providerID": found.provider_id}}
                 return await self._patch(meta, known)
+            case EndPreservation(because):
+                body = {"status": {"currentStatus": {"preserveExpiryTime": None}}}
+                ended = await self._patch(meta, body, subresource="status")
+                self._recorder.event(machine, EventReason.PRESERVATION_ENDED, because)
+                return ended
             case DeleteMachine(because):
                 with suppress(NotFound):
                     await self._control.delete(MACHINE, Key(meta.namespace, meta.name), uid=meta.uid)
@@ -156,9 +167,9 @@ class Actor:
         match step:
             case SyncNode(patch):
                 await self._mark(seen, patch)
-            case Cordon(patch):
+            case Cordon(patch) | MarkPreserved(patch):
                 await self._mark(seen, patch)
-            case MarkTerminating(patch):
+            case MarkTerminating(patch) | SayPreserved(patch):
                 await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
                 await self._drain(seen, drain, notes)
@@ -180,7 +191,13 @@ class Actor:
         patch = merge_patch(seen.machine.status, after)
         if patch:
             await self._patch(latest, {"status": patch}, subresource="status")
+            self._tell_preserved(seen, after.current_status.preserve_expiry_time)
         return bool(patch)
+
+    def _tell_preserved(self, seen: Seen, until: datetime | None) -> None:
+        if until is not None and seen.machine.status.current_status.preserve_expiry_time is None:
+            told = f"The machine is preserved until {rfc3339(until)}"
+            self._recorder.event(seen.machine, EventReason.PRESERVED, told)
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
         """Write to the machine exactly as it was seen: a network may deliver what we gave up long ago."""

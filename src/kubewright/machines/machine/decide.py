@@ -3,9 +3,12 @@
 Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and ``deletion``.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason
+from kubewright.base.clock import rfc3339
 from kubewright.machines.machine.creation import (
     adorn,
     ensure_vm,
@@ -16,12 +19,13 @@ from kubewright.machines.machine.creation import (
 from kubewright.machines.machine.deletion import DELETING, Deciding
 from kubewright.machines.machine.health import follow_node, hold_still
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.preservation import begins, complaint, due, preserve
 from kubewright.machines.machine.refusals import allowed, patient
 from kubewright.machines.machine.steps import Plan
 from kubewright.machines.machine.triggered import delete_when_triggered
 
 LIVING: tuple[Deciding, ...] = (
-    adorn, record_vm, hold_still, delete_when_triggered, refuse_invalid, ensure_vm, refuse_usurped,
+    adorn, record_vm, hold_still, delete_when_triggered, preserve, refuse_invalid, ensure_vm, refuse_usurped,
     follow_node,
 )  # fmt: skip
 
@@ -32,7 +36,19 @@ def decide(seen: Seen, now: datetime) -> Plan:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and we hold nothing of it")
         return first(DELETING, seen, now)
-    return first(LIVING, seen, now)
+    return _attentive(first(LIVING, seen, now), seen)
+
+
+def _attentive(plan: Plan, seen: Seen) -> Plan:
+    """The plan of a living machine, awake when its preservation wants something, with what is wrong of it."""
+    plan = replace(plan, wake=plan.sooner(due(seen)))
+    after = plan.report.phase if plan.report is not None and plan.report.phase is not None else seen.phase
+    if until := begins(seen, after):
+        plan = replace(plan, because=f"{plan.because}; it is preserved until {rfc3339(until)}")
+    wrong = complaint(seen)
+    if not wrong or plan.report is not None or plan.warning is not None:
+        return plan
+    return replace(plan, warning=(EventReason.INVALID_PRESERVE, wrong), topics=frozenset((wrong,)))
 
 
 def first(phases: tuple[Deciding, ...], seen: Seen, now: datetime) -> Plan:

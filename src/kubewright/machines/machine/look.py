@@ -20,7 +20,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import summary, validate_class, validate_machine
-from kubewright.machines.machine import userdata
+from kubewright.machines.machine import preservation, userdata
 from kubewright.machines.machine.caches import Caches, ClassSeen, belongs
 from kubewright.machines.machine.calls import VmCalls, VmSeen
 from kubewright.machines.machine.moments import Moments
@@ -63,10 +63,12 @@ class Looker:
     def __init__(self, parts: Parts, caches: Caches, calls: VmCalls, moments: Moments) -> None:
         self._caches = caches
         self._target = parts.target
+        self._clock = parts.clock
         self._calls = calls
         self._moments = moments
         self._settings = parts.settings
         self._notes: dict[str, Notes] = {}
+        self._living: dict[str, Notes] = {}
         self._claims: dict[str, str] = {}
         self._refused: dict[str, tuple[Refused, ...]] = {}
 
@@ -78,7 +80,7 @@ class Looker:
         """
         vm = self._calls.seen(machine.metadata.uid)
         if not machine.metadata.deleting or names.FINALIZER not in machine.metadata.finalizers:
-            return self._seen(machine, self._caches.node_of(machine), vm, busy)
+            return await self._look_at_living(machine, vm, busy)
         known = _as_recorded(machine, vm)
         node = self._caches.node_of(known)
         try:
@@ -90,6 +92,24 @@ class Looker:
                 raise
             unread = f"The API server refused to tell of node or pods: {error.message}"
             return replace(self._seen(machine, node, vm, busy), unread=unread)
+
+    async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
+        """With the pods of its node, if it is preserved and they are to leave. Where these cannot be read,
+        they stay: nothing else that is done for it waits for them."""
+        node = self._caches.node_of(machine)
+        if machine.metadata.deleting:
+            return self._seen(machine, node, vm, busy)
+        if node is None and preservation.by_node(machine):
+            node = await self._node_now(machine)
+        seen = self._seen(machine, node, vm, busy)
+        if node is None or not preservation.draining(machine, node):
+            return seen
+        try:
+            return await self._with_pods(seen, node)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            return seen
 
     async def closer(self, seen: Seen) -> Seen:
         """The same machine, with its node as the server has it: a watch may be late, or dead without a word.
@@ -106,10 +126,14 @@ class Looker:
             node = seen.node
         return replace(seen, node=node, health=self._health_of(machine, node))
 
-    def notes(self, machine: Machine) -> Notes:
-        """The notes on a machine, to read and to write; they are kept while it is being deleted."""
-        fresh = Notes()
-        return self._notes.setdefault(machine.metadata.uid, fresh) if machine.metadata.deleting else fresh
+    def notes(self, machine: Machine, *, keep: bool = False) -> Notes:
+        """The notes on a machine, to read and to write; those of its deletion are its own, and kept. Of a
+        living machine they are kept where there is something to remember: it is preserved, or ``keep``."""
+        uid = machine.metadata.uid
+        if machine.metadata.deleting:
+            return self._notes.setdefault(uid, Notes())
+        kept = keep or machine.status.current_status.preserve_expiry_time is not None
+        return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
     def refuse(self, machine: Machine, step: Step | None, error: ApiError) -> Refused:
         """Remember that an API server refused a step of this machine; None: its status."""
@@ -131,6 +155,7 @@ class Looker:
         """The machine is gone for good."""
         self._notes.pop(uid, None)
         self._refused.pop(uid, None)
+        self._living.pop(uid, None)
         self._moments.forget(uid)
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
@@ -140,6 +165,7 @@ class Looker:
             machine=machine,
             settings=self._settings,
             now=now,
+            wall=self._clock.now(),
             begun=self._moments.of(machine, node),
             vm=vm,
             node=node,
@@ -208,16 +234,27 @@ class Looker:
         longest = self._settings.unreachable_after.total_seconds()
         return vm.verb is not Verb.DELETE and not self._caches.blind(self._moments.monotonic(), longest)
 
+    async def _node_now(self, machine: Machine) -> Node | None:
+        """The node of a machine that is preserved because it says so: a late cache must not end that."""
+        with suppress(NotFound):
+            node = await self._target.get(NODE, Key("", names.node_name(machine.metadata.labels)))
+            return node if belongs(node, machine) else None
+        return None
+
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
         pods = await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}")
-        notes = self.notes(seen.machine)
+        notes, labels, dying = (
+            self.notes(seen.machine),
+            seen.machine.metadata.labels,
+            seen.machine.metadata.deleting,
+        )
         drain = drains.plan(
             pods,
             now=seen.now,
-            started=seen.deleted_at,
+            started=seen.deleted_at if dying else seen.turned,
             timeout=seen.drain_timeout,
             max_retries=seen.max_evict_retries,
-            force=names.force_deletion(seen.machine.metadata.labels),
+            force=names.force_deletion(labels) if dying else names.force_drain(labels),
             conditions=_as_shown(node, seen.begun.shown),
             tries=notes.tries,
         )

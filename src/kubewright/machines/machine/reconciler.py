@@ -82,7 +82,7 @@ class Machines:
             plan = decide(seen, seen.now)
         steps = [type(step).__name__ for step in plan.steps]
         log.debug("plan", machine=str(_key(machine)), because=plan.because, steps=steps)
-        return await self._actor.perform(seen, plan, self._looker.notes(machine))
+        return await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
 
     def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
         """Say what an API server refused."""

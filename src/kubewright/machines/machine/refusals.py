@@ -82,6 +82,10 @@ RULES: Mapping[type[Step], Rule] = {
     steps.Call: Rule("tell what a driver must know", _always, _always),  # reads; told as the call's end
     steps.Record: Rule("record the machine's VM", _never, _always),
     steps.DeleteMachine: Rule("delete the machine", _always, _always),
+    steps.Annotate: Rule("annotate the machine", _always, _always),
+    steps.EndPreservation: Rule("take the expiry off the machine", _always, _always),
+    steps.MarkPreserved: Rule("mark the node as preserved", _always, _always),
+    steps.SayPreserved: Rule("tell of the preservation in the node's status", _always, _always),
     steps.SyncNode: Rule(
         "bring the node in line with the machine", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
@@ -170,7 +174,15 @@ def _same(one: Any, other: Any) -> bool:
 
 def _content(step: Any) -> Any:
     patch = getattr(step, "patch", None)
-    if not isinstance(patch, Mapping):
-        return step
-    meta = {key: value for key, value in patch.get("metadata", {}).items() if key != "resourceVersion"}
-    return {**patch, "metadata": meta}
+    return _lasting(patch) if isinstance(patch, Mapping) else step
+
+
+_FLEETING = frozenset(("resourceVersion", "timeAdded", "lastHeartbeatTime", "lastTransitionTime"))
+"""What differs between two patches that ask for the same."""
+
+
+def _lasting(value: Any) -> Any:
+    """A patch without what says only when it was made."""
+    if isinstance(value, Mapping):
+        return {key: _lasting(each) for key, each in value.items() if key not in _FLEETING}
+    return [_lasting(each) for each in value] if isinstance(value, list) else value

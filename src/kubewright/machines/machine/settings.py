@@ -11,6 +11,7 @@ class MachineSettings:
     creation_timeout: timedelta = timedelta(minutes=20)
     health_timeout: timedelta = timedelta(minutes=10)
     drain_timeout: timedelta = timedelta(hours=2)
+    preserve_timeout: timedelta = timedelta(hours=96)
     max_evict_retries: int = 360
     detach_timeout: timedelta = timedelta(minutes=2)
     node_conditions: tuple[str, ...] = (

@@ -5,7 +5,8 @@ Theory.      The phase and the last operation come from the plan's report; the c
              alone are nothing new. Words alone (a cloud's error with another request id, the pods
              that a drain still waits for) are refreshed now and then (``REFRESH``).
 Invariants.  ``currentStatus.lastUpdateTime`` moves with the phase only: the health timeout counts
-             from it. What others wrote beside (``preserveExpiryTime``) stays.
+             from it. A preservation begins here, in the same write as the phase that it is for; it ends
+             with a step of its own, or with the machine.
 Called by    ``act``, once per pass.
 """
 
@@ -16,6 +17,7 @@ from msgspec import structs
 from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.preservation import begins
 from kubewright.machines.machine.steps import Report
 from kubewright.nodes.health import conditions_differ
 
@@ -29,6 +31,16 @@ REFRESH = {
 
 def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
     """The status that should stand; equal to the one that stands when there is nothing new."""
+    status = _reported(seen, report, now)
+    after = report.phase if report is not None and report.phase is not None else seen.phase
+    until = begins(seen, after)
+    if until is None:
+        return status
+    current = structs.replace(status.current_status, preserve_expiry_time=until)
+    return structs.replace(status, current_status=current)
+
+
+def _reported(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
     status = seen.machine.status
     if seen.node is not None and not seen.machine.metadata.deleting and _conditions_moved(seen, report):
         status = structs.replace(status, conditions=seen.node.status.conditions)
@@ -84,7 +96,11 @@ def _current(current: CurrentStatus, report: Report, now: datetime) -> CurrentSt
     if report.phase == current.phase:
         return structs.replace(current, timeout_active=report.joining) if _pending(report) else current
     return structs.replace(
-        current, phase=report.phase.value, last_update_time=now, timeout_active=report.joining
+        current,
+        phase=report.phase.value,
+        last_update_time=now,
+        timeout_active=report.joining,
+        preserve_expiry_time=None if report.phase is Phase.TERMINATING else current.preserve_expiry_time,
     )
 
 

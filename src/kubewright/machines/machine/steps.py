@@ -57,6 +57,34 @@ class DeleteMachine:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotate:
+    """Change the machine's own annotations."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EndPreservation:
+    """Take the expiry off the machine: nothing of its preservation is left. ``because`` is for the event."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkPreserved:
+    """Put the marks of a preserved machine on its Node, or take them off."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SayPreserved:
+    """Tell the Node's readers until when it is kept, or that it is not: the ``Preserved`` condition."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SyncNode:
     """Bring labels, annotations and taints of the Node in line with the machine's template."""
 
@@ -113,8 +141,10 @@ class Release:
     """Take our finalizer off: nothing of this machine exists any more."""
 
 
-NodeStep = SyncNode | Cordon | MarkTerminating | Drain | ReleaseVolumes | DeleteNode
-MachineStep = Adorn | Call | Record | DeleteMachine | DropToken | Release
+NodeStep = (
+    SyncNode | MarkPreserved | SayPreserved | Cordon | MarkTerminating | Drain | ReleaseVolumes | DeleteNode
+)
+MachineStep = Adorn | Call | Record | Annotate | EndPreservation | DeleteMachine | DropToken | Release
 Step = MachineStep | NodeStep
 
 

@@ -17,6 +17,7 @@ from msgspec import to_builtins
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
+from kubewright.api.machine.preserve import Preserve
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, MachineSet
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock
@@ -31,6 +32,7 @@ from kubewright.machines.machineset.outcome import Outcome, tell_done, tell_fail
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
     Adopt,
+    Ask,
     Configure,
     Create,
     Delete,
@@ -86,10 +88,8 @@ class Actor:
             case Adopt(members):
                 if await self._lives(about):
                     outcome.errors += await self._patch_each(members, partial(_adopted, about))
-            case Release(members):
-                outcome.errors += await self._patch_each(members, partial(_released, about))
-            case Configure(members):
-                outcome.errors += await self._patch_each(members, partial(_configured, about))
+            case Release(members) | Configure(members) | Ask(members):
+                outcome.errors += await self._patch_each(members, partial(_rewritten, about, step))
             case Remember(number):
                 await self._note(about, number)
             case Create(new):
@@ -169,6 +169,17 @@ async def _error_of(call: Awaitable[Any]) -> KubewrightError | None:
     return None
 
 
+def _rewritten(about: MachineSet, step: Release | Configure | Ask, machine: Machine) -> Patch:
+    """What a step makes of one machine."""
+    match step:
+        case Release():
+            return _released(about, machine)
+        case Configure():
+            return _configured(about, machine)
+        case Ask(_, wish):
+            return _asked(wish, machine)
+
+
 def _adopted(about: MachineSet, machine: Machine) -> Patch:
     """Others' owner references stay; the list is only replaced if nobody else has touched it."""
     owners = [*machine.metadata.owner_references, owner(about)]
@@ -183,3 +194,7 @@ def _released(about: MachineSet, machine: Machine) -> Patch:
 def _configured(about: MachineSet, machine: Machine) -> Patch:
     patch = configuration_patch(machine, about.spec.template.spec)
     return {**patch, "metadata": {"uid": machine.metadata.uid}} if patch else {}
+
+
+def _asked(wish: Preserve | None, machine: Machine) -> Patch:
+    return {"metadata": {"annotations": {names.PRESERVE_ANNOTATION: wish}, **exactly(machine.metadata)}}

@@ -14,12 +14,14 @@ from dataclasses import replace
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.machines.machineset.members import Member, digest, moment
+from kubewright.machines.machineset import keeping
+from kubewright.machines.machineset.members import BEGIN_SECONDS, Member, digest, moment
 from kubewright.machines.machineset.naming import new_names
 from kubewright.machines.machineset.observe import ORPHAN_FINALIZER, Pause, Seen
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
     Adopt,
+    Ask,
     Configure,
     Create,
     Delete,
@@ -120,11 +122,22 @@ def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
     return Plan((step,), AGAIN if seen.missing > number else None, because)
 
 
+def keep(seen: Seen, settings: MachineSetSettings) -> Plan:
+    """Ask that Failed machines be kept, as many as the set may (mcm.md §6.6)."""
+    more, fewer = _kept(seen, settings), keeping.too_many(seen)[: settings.burst]
+    steps = (*((Ask(more),) if more else ()), *((Ask(fewer, None),) if fewer else ()))
+    parts = ((len(more), "to be kept although they failed"), (len(fewer), "to be kept no longer"))
+    return Plan(steps, because=", ".join(f"{count} {what}" for count, what in parts if count))
+
+
 def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
     """Delete what is too many, what has failed, and what the autoscaler chose (mcm.md §6.4)."""
     too_many = max(0, -seen.missing)
-    surplus = [] if seen.pause else in_line(seen.alive, mcm_ranking(seen.wall))[:too_many]
-    failed = [m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.wall)]
+    surplus = _surplus(seen)
+    kept = {member.uid for member in _kept(seen, settings)}
+    failed = [
+        m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.wall) and m.uid not in kept
+    ]
     chosen = [member for member in seen.alive if _chosen(seen, member)]
     all_victims = {member.uid: member for member in (*surplus, *chosen, *failed)}
     victims = tuple(all_victims.values())[: settings.burst]
@@ -146,7 +159,19 @@ def _remember(seen: Seen, victims: Collection[Member]) -> tuple[Step, ...]:
     return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
 
 
-PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, shrink)
+PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, keep, shrink)
+
+
+def _surplus(seen: Seen) -> list[Member]:
+    """Machines that are too many, by the order in which they die."""
+    too_many = 0 if seen.pause else max(0, -seen.missing)
+    return in_line(seen.alive, mcm_ranking(seen.wall))[:too_many]
+
+
+def _kept(seen: Seen, settings: MachineSetSettings) -> tuple[Member, ...]:
+    """Failed machines that are asked to be kept in this pass, in which those that are too many go."""
+    going = {member.uid for member in _surplus(seen)}
+    return keeping.chosen(seen, going)[: settings.burst]
 
 
 def _retire(seen: Seen, settings: MachineSetSettings) -> Plan:
@@ -179,11 +204,9 @@ def _chosen(seen: Seen, member: Member) -> bool:
 
 def _next_expiry(seen: Seen) -> float | None:
     """Seconds until the first preserved Failed machine may go."""
-    ends = [
-        member.preserved_until - seen.wall
-        for member in seen.alive
-        if member.phase is Phase.FAILED
-        and member.preserved_until is not None
-        and member.preserved_until > seen.wall
-    ]
-    return min(ends, default=None)
+    kept = [member for member in seen.alive if member.phase is Phase.FAILED and member.kept_at(seen.wall)]
+    ends = (
+        member.preserved_until or (member.failed + BEGIN_SECONDS if member.failed else None)
+        for member in kept
+    )
+    return min((end - seen.wall for end in ends if end is not None), default=None)

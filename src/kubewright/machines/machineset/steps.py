@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kubewright.api.machine.preserve import Preserve
 from kubewright.machines.machineset.members import Member
 
 
@@ -57,7 +58,15 @@ class Delete:
     members: tuple[Member, ...]
 
 
-Step = Hold | LetGo | Adopt | Release | Configure | Remember | Create | Delete
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask that these machines be kept although they failed; with ``wish`` None, ask that no longer."""
+
+    members: tuple[Member, ...]
+    wish: Preserve | None = Preserve.AUTO
+
+
+Step = Hold | LetGo | Adopt | Release | Configure | Remember | Create | Ask | Delete
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,32 @@ def told(count: int, machine_class: str = "") -> End:
 
 
 def healed(count: int) -> End:
-    """So many machines run, and the victim is not among them."""
-    return lambda person: person.settled(count) and person.victim not in {vm.name for vm in person.vms}
+    """So many machines run, the victim is not among them, and nothing went wrong on the way."""
+
+    def end(person: Person) -> bool:
+        gone = person.victim not in {vm.name for vm in person.vms}
+        return person.settled(count) and gone and not person.broken
+
+    return end
+
+
+def has_failed(person: Person) -> bool:
+    """Whether the victim is there, and Failed."""
+    found = (m for m in person.machines if m["metadata"]["name"] == person.victim and not going(m))
+    return any(phase(machine) == "Failed" for machine in found)
+
+
+def as_before(count: int) -> End:
+    """So many machines run, and no node carries a trace of a preservation."""
+
+    def end(person: Person) -> bool:
+        nodes = person.world.journal.objects[NODES].values()
+        notes = [node["metadata"].get("annotations", {}) for node in nodes]
+        taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
+        left = any(names.SCALE_DOWN_DISABLED_ANNOTATION in note for note in notes)
+        return person.settled(count) and not left and names.PRESERVED_TAINT not in taints
+
+    return end
 
 
 def nothing_left(person: Person) -> bool:

@@ -21,7 +21,7 @@ from kubewright.providers.sim.estate import Ask
 from kubewright.providers.sim.spec import parse_spec
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.journal import MACHINES, NODES, Object
-from kubewright.testing.simulation.schedule import NODE_FAULTS
+from kubewright.testing.simulation.schedule import CLOCK_FAULTS, NODE_FAULTS
 from kubewright.testing.simulation.world import World
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
@@ -50,10 +50,14 @@ class Person:
         """Name of the machine that the story is about."""
         self.deleted: set[str] = set()
         """Names of machines, and of nodes after ``nodes/``, that the person deleted: none need be kept."""
+        self.broken = ""
+        """What a person saw on the way that must not be: then the story does not end well."""
         self.held = 0.0
         """For how many seconds the story keeps pods on their nodes, of all nodes together: it has a price."""
         self.hurt = world.plot.schedule.has(NODE_FAULTS)
         """Somebody harms VMs or nodes; which of them are left cannot be told beforehand."""
+        self.misdated = world.plot.schedule.has(CLOCK_FAULTS)
+        """Clocks are set; what has a date may end before its time."""
         self._clock = world.clock("patience")
         self._stop = stop
 
@@ -174,6 +178,12 @@ class Person:
         body = {"metadata": {"annotations": dict(annotations)}}
         told = f"annotates node {name}: {orjson.dumps(annotations).decode()}"
         await self._patiently(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
+
+    async def note_machine(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Annotate a machine; None takes an annotation off."""
+        body, key = {"metadata": {"annotations": dict(annotations)}}, Key(NAMESPACE_NAME, name)
+        told = f"annotates machine {name}: {orjson.dumps(annotations).decode()}"
+        await self._patiently(told, lambda: self.world.client.patch(MACHINE, key, body))
 
     async def make_budget(self, name: str) -> None:
         """A disruption budget that never lets one of the pods go that ``run_pod`` makes."""

@@ -85,6 +85,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 NODE_FAULTS = frozenset(("vm-dies", "kubelet-stops", "vm-vanishes", "node-deleted"))
 """Faults after which machines may rightly be replaced."""
 
+CLOCK_FAULTS = frozenset(("clock-ahead", "clock-leap", "clock-skew"))
+"""Faults after which a date may have passed before its time."""
+
 TARGET_FAULTS = frozenset(("target-unreachable", "restart-target", "target-outage"))
 """Faults of a world whose nodes live in a cluster of their own."""
 

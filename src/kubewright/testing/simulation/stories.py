@@ -51,6 +51,8 @@ STORIES: tuple[Story, ...] = (
     Story("two-pools", acts.roll_one_of_two, ends.both_pools, before=acts.two_pools),
     Story("autoscaler", acts.choose_victim, ends.healed(2), before=pool(3)),
     Story("heal", acts.kill_vm, ends.healed(2), before=pool(2)),
+    Story("preserve-failed", acts.keep_what_fails, ends.healed(2), before=acts.short_preservations),
+    Story("preserve-now", acts.keep_for_a_while, ends.as_before(2), before=pool(2)),
     Story("vanish", acts.take_vm_away, ends.healed(2), before=pool(2)),
     Story("delete", acts.delete, ends.nothing_left, before=pool(2)),
     Story("delete-while-creating", acts.delete_while_creating, ends.nothing_left),
