@@ -20,15 +20,21 @@ APPLY_PATCH = "application/apply-patch+yaml"
 Query = tuple[tuple[str, str], ...]
 
 
+AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+"""The groups of who has proved a name, and of who has not."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found out."""
+    """Who asks, as authentication found out. ``extra`` are further words about him, by key."""
 
     name: str = "system:anonymous"
-    groups: tuple[str, ...] = ("system:unauthenticated",)
+    groups: tuple[str, ...] = (UNAUTHENTICATED,)
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-ADMIN = User("kubewright-admin", ("system:masters", "system:authenticated"))
+ADMIN = User("kubewright-admin", ("system:masters", AUTHENTICATED))
 """Who a caller in process is: it shares our memory, so there is nothing to prove."""
 
 

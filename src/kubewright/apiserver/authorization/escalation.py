@@ -1,0 +1,107 @@
+"""Nobody grants what he does not have.
+
+Theory.      Who writes a role must hold every right that it gives, and who writes a binding every
+             right of its role; else to be allowed to write roles would be to be allowed everything.
+             The verbs ``escalate`` (on roles) and ``bind`` (on the role that a binding names) let
+             through who is trusted to grant more. A ClusterRole that aggregates could gather any
+             right later, so that asks for every right there is.
+Invariants.  Pure. A write that only takes finalizers and owners from an object is let through, so
+             that garbage collection needs no rights.
+Called by    ``registry.granting``, for writes of the four RBAC kinds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kubewright.apiserver.authorization.attributes import MASTERS, Attributes
+from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Policy, Rights, RoleKey
+from kubewright.apiserver.authorization.rules import ALL, Rule, compact, listed, read
+from kubewright.wire.http import User
+
+GROUP = "rbac.authorization.k8s.io"
+ROLES, BINDINGS = frozenset(("roles", "clusterroles")), frozenset(("rolebindings", "clusterrolebindings"))
+EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+
+Object = Mapping[str, Any]
+
+
+class MissingRole(LookupError):
+    """A binding names a role that is not there, so what it grants is not known. ``args[0]``: its name."""
+
+
+def of_role(policy: Policy, writing: Attributes, new: Object, old: Object | None) -> str:
+    """Why a role may not be written like this; empty when it may.
+
+    ``writing`` is the request, with the resource (``roles``, ``clusterroles``) and the name in the URL.
+    """
+    if MASTERS in writing.user.groups or _only_collects(new, old) or _may(policy, writing, "escalate"):
+        return ""
+    rights = policy.rights(writing.user, writing.namespace)
+    if lacking := missing(rights, read(new)):
+        return _refusal(writing.user, rights, lacking)
+    aggregates = new.get("aggregationRule") or (old or {}).get("aggregationRule")
+    if aggregates and missing(rights, EVERYTHING):
+        return "must have cluster-admin privileges to use the aggregationRule"
+    return ""
+
+
+def of_binding(policy: Policy, writing: Attributes, new: Object, old: Object | None) -> str:
+    """Why a binding may not be written like this; empty when it may.
+
+    Raises:
+        MissingRole: the role that it names is not there, and the user may not bind it all the same.
+    """
+    if MASTERS in writing.user.groups or _only_collects(new, old):
+        return ""
+    kind, name = _referred(new)
+    resource = "clusterroles" if kind == CLUSTER_ROLE else "roles"
+    binding = Attributes(writing.user, "bind", GROUP, resource, namespace=writing.namespace, name=name)
+    if policy.decide(binding).allowed:
+        return ""
+    granted = policy.rules_of(_key(kind, name, writing.namespace))
+    if granted is None:
+        raise MissingRole(name)
+    rights = policy.rights(writing.user, writing.namespace)
+    lacking = missing(rights, granted)
+    return _refusal(writing.user, rights, lacking) if lacking else ""
+
+
+def missing(rights: Rights, wanted: Iterable[Rule]) -> list[Rule]:
+    """The parts of ``wanted`` that no rule of ``rights`` covers."""
+    held = [rule for rule, _ in rights.rules]
+    return [part for rule in wanted for part in rule.parts() if not any(own.covers(part) for own in held)]
+
+
+def _may(policy: Policy, writing: Attributes, verb: str) -> bool:
+    asked = Attributes(
+        writing.user, verb, writing.group, writing.resource, namespace=writing.namespace, name=writing.name
+    )
+    return policy.decide(asked).allowed
+
+
+def _refusal(user: User, rights: Rights, lacking: Sequence[Rule]) -> str:
+    shown = "\n".join(sorted({str(rule) for rule in compact(lacking)}))
+    who = f'user "{user.name}" (groups={listed(user.groups)})'
+    said = f"{who} is attempting to grant RBAC permissions not currently held:\n{shown}"
+    return f"{said}; resolution errors: [{rights.complaint}]" if rights.missing else said
+
+
+def _referred(binding: Object) -> tuple[str, str]:
+    ref = binding.get("roleRef")
+    ref = ref if isinstance(ref, Mapping) else {}
+    return str(ref.get("kind", "")), str(ref.get("name", ""))
+
+
+def _key(kind: str, name: str, namespace: str) -> RoleKey:
+    return ("" if kind == CLUSTER_ROLE else namespace, name)
+
+
+def _only_collects(new: Object, old: Object | None) -> bool:
+    """Whether nothing but finalizers and owners differs."""
+    return old is not None and _without_owners(new) == _without_owners(old)
+
+
+def _without_owners(obj: Object) -> dict[str, Any]:
+    loose = ("finalizers", "ownerReferences", "resourceVersion", "managedFields")
+    metadata = {name: value for name, value in obj.get("metadata", {}).items() if name not in loose}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,200 @@
+"""Roles and bindings, put so that questions are answered quickly.
+
+Theory.      A binding gives the rules of one role to subjects, everywhere (ClusterRoleBinding) or in
+             its namespace (RoleBinding). What a user may do in a namespace are the rules of all
+             bindings that name him or one of his groups. These are gathered once per user and
+             namespace; and once per user, namespace, verb and resource it is known which rules are left
+             and whether they ask for a name. A new policy is made when a role or a binding changes, and
+             begins with nothing remembered.
+Invariants.  The same roles and bindings give the same answer. What is remembered is bounded. A binding
+             whose role is missing allows nothing, and the refusal says so.
+Called by    ``registry.policies``, which makes it, and everything that asks it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.apiserver.authorization.attributes import MASTERS, Attributes
+from kubewright.apiserver.authorization.rules import Rule
+from kubewright.wire.http import User
+
+REMEMBERED = 4096
+"""Users in namespaces, and questions of theirs, whose answer is kept ready; then we begin anew."""
+
+ROLE, CLUSTER_ROLE = "Role", "ClusterRole"
+RoleKey = tuple[str, str]
+"""Namespace (empty for a ClusterRole) and name."""
+
+Roles = Mapping[RoleKey, Sequence[Rule]]
+_ACCOUNT = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a binding names; ``namespace`` is set for service accounts."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def known_as(self) -> tuple[str, str]:
+        """Where a user is found by it: a service account is the user with its full name."""
+        if self.kind == "ServiceAccount":
+            return "User", f"{_ACCOUNT}{self.namespace}:{self.name}"
+        return self.kind, self.name
+
+    def __str__(self) -> str:
+        name = f"{self.name}/{self.namespace}" if self.kind == "ServiceAccount" else self.name
+        return f'{self.kind} "{name}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """``namespace`` is empty for a ClusterRoleBinding; ``role_kind`` is Role or ClusterRole."""
+
+    namespace: str
+    name: str
+    role_kind: str
+    role: str
+    subjects: tuple[Subject, ...] = ()
+
+    @property
+    def role_key(self) -> RoleKey:
+        return (self.namespace if self.role_kind == ROLE else "", self.role)
+
+    def gives(self, subject: Subject) -> str:
+        """Why a request is allowed, as a review tells it."""
+        kind, name = ("RoleBinding", f"{self.name}/{self.namespace}") if self.namespace else (
+            "ClusterRoleBinding", self.name,
+        )  # fmt: skip
+        return f'RBAC: allowed by {kind} "{name}" of {self.role_kind} "{self.role}" to {subject}'
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``reason`` is which binding allows, or which roles a refusal missed; it may be empty."""
+
+    allowed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a user may do in a namespace (empty: at the cluster scope): rules, each with its reason.
+    ``missing`` are the complaints about bindings that name a role that is not there."""
+
+    rules: tuple[tuple[Rule, str], ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def complaint(self) -> str:
+        """All of ``missing`` in one text."""
+        return (
+            self.missing[0]
+            if len(self.missing) == 1
+            else f"[{', '.join(self.missing)}]"
+            if self.missing
+            else ""
+        )
+
+
+_ALLOWED = Decision(True)
+
+
+class Policy:
+    """See the module."""
+
+    def __init__(self, roles: Roles, bindings: Iterable[Binding]) -> None:
+        self._roles = roles
+        self._bindings: dict[tuple[str, tuple[str, str]], list[tuple[Binding, Subject]]] = {}
+        for binding in sorted(bindings, key=lambda each: (each.namespace, each.name)):
+            for subject in binding.subjects:
+                place = (binding.namespace, subject.known_as)
+                self._bindings.setdefault(place, []).append((binding, subject))
+        self._rights: dict[tuple[str, tuple[str, ...], str], Rights] = {}
+        self._answers: dict[tuple[Any, ...], tuple[Decision, tuple[tuple[Rule, str], ...]]] = {}
+
+    def decide(self, asked: Attributes) -> Decision:
+        """May they?"""
+        user = asked.user
+        if MASTERS in user.groups:
+            return _ALLOWED
+        if asked.url:
+            return self._first(asked, self.rights(user, "").rules) or self._refused(asked)
+        key = (user.name, user.groups, asked.namespace, asked.verb, asked.group, asked.resource, asked.part)
+        known = self._answers.get(key)
+        if known is None:
+            known = self._answer(asked)
+            _remember(self._answers, key, known)
+        whole, named = known
+        return (self._first(asked, named) or whole) if named and asked.name else whole
+
+    def rights(self, user: User, namespace: str) -> Rights:
+        """Everything that the bindings give to a user there, the cluster's first."""
+        key = (user.name, user.groups, namespace)
+        found = self._rights.get(key)
+        if found is None:
+            found = self._gathered(user, namespace)
+            _remember(self._rights, key, found)
+        return found
+
+    def rules_of(self, role: RoleKey) -> Sequence[Rule] | None:
+        """The rules of a role; None when there is no such role."""
+        return self._roles.get(role)
+
+    def _answer(self, asked: Attributes) -> tuple[Decision, tuple[tuple[Rule, str], ...]]:
+        """The answer for no particular object, and the rules that may say yes to one by its name."""
+        rules = self.rights(asked.user, asked.namespace).rules
+        nameless = Attributes(
+            asked.user, asked.verb, asked.group, asked.resource, asked.part, asked.namespace
+        )
+        whole = self._first(nameless, rules)
+        if whole is not None:
+            return whole, ()
+        named = tuple(
+            (rule, why)
+            for rule, why in rules
+            if rule.names and Rule(rule.verbs, rule.groups, rule.resources).allows(nameless)
+        )
+        return self._refused(asked), named
+
+    def _first(self, asked: Attributes, rules: Iterable[tuple[Rule, str]]) -> Decision | None:
+        return next((Decision(True, why) for rule, why in rules if rule.allows(asked)), None)
+
+    def _refused(self, asked: Attributes) -> Decision:
+        complaint = self.rights(asked.user, asked.namespace).complaint
+        return Decision(False, f"RBAC: {complaint}" if complaint else "")
+
+    def _gathered(self, user: User, namespace: str) -> Rights:
+        rules: list[tuple[Rule, str]] = []
+        missing: dict[str, None] = {}
+        for binding, subject in self._bound(user, namespace):
+            found = self._roles.get(binding.role_key)
+            if found is None:
+                missing[not_found(binding.role_kind, binding.role)] = None
+            else:
+                rules += ((rule, binding.gives(subject)) for rule in found)
+        return Rights(tuple(rules), tuple(missing))
+
+    def _bound(self, user: User, namespace: str) -> list[tuple[Binding, Subject]]:
+        """The bindings that name the user, each once, with the subject that is he or his group."""
+        known = [("User", user.name), *(("Group", group) for group in user.groups)]
+        found: dict[tuple[str, str], tuple[Binding, Subject]] = {}
+        for place in ("", namespace) if namespace else ("",):
+            for name in known:
+                for binding, subject in self._bindings.get((place, name), ()):
+                    found.setdefault((binding.namespace, binding.name), (binding, subject))
+        return [found[key] for key in sorted(found)]
+
+
+def not_found(kind: str, name: str) -> str:
+    """A role that a binding names and that is not there."""
+    return f'{kind.lower()}.rbac.authorization.k8s.io "{name}" not found'
+
+
+def _remember(memory: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(memory) >= REMEMBERED:
+        memory.clear()
+    memory[key] = value

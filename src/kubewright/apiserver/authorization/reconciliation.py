@@ -1,0 +1,69 @@
+"""A default role or binding, and what is stored under its name: what to store, if anything.
+
+Theory.      The defaults are those of the release, so a newer server adds what they gained. What a
+             person added stays; what he took away comes back, unless he says with the annotation
+             ``autoupdate: "false"`` that the object is his own. A binding to another role is not the
+             default any more and is made anew.
+Invariants.  Pure. Nothing is ever taken from an object but the subjects and rules of a binding to a
+             wrong role.
+Called by    ``bootstrap``, at each start of the server.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubewright.apiserver.authorization.rules import Rule, read
+
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+Object = dict[str, Any]
+
+
+def reconciled(wanted: Object, there: Object) -> Object | None:
+    """The object to store in place of ``there``; None when it is good as it is."""
+    metadata = there.get("metadata") or {}
+    if (metadata.get("annotations") or {}).get(AUTOUPDATE) == "false" or "deletionTimestamp" in metadata:
+        return None
+    marks = {
+        name: {**(metadata.get(name) or {}), **_absent(wanted["metadata"].get(name), metadata.get(name))}
+        for name in ("labels", "annotations")
+    }
+    marks = {name: words for name, words in marks.items() if words or name in metadata}
+    new = {**there, **_content(wanted, there), "metadata": {**metadata, **marks}}
+    return None if new == there else new
+
+
+def _content(wanted: Object, there: Object) -> Object:
+    if "roleRef" in wanted:
+        return _bound(wanted, there)
+    if "aggregationRule" in wanted:  # its rules are the aggregating controller's
+        return {"aggregationRule": _aggregated(wanted["aggregationRule"], there.get("aggregationRule") or {})}
+    held = read(there)
+    lacking = [
+        rule
+        for rule in read(wanted)
+        if not all(any(own.covers(part) for own in held) for part in _parts(rule))
+    ]
+    return {"rules": [*(there.get("rules") or ()), *(rule.wire() for rule in lacking)]} if lacking else {}
+
+
+def _parts(rule: Rule) -> list[Rule]:
+    return list(rule.parts())
+
+
+def _bound(wanted: Object, there: Object) -> Object:
+    if there.get("roleRef") != wanted["roleRef"]:
+        return {"roleRef": wanted["roleRef"], "subjects": wanted.get("subjects", [])}
+    subjects = there.get("subjects") or []
+    lacking = [each for each in wanted.get("subjects", ()) if each not in subjects]
+    return {"subjects": [*subjects, *lacking]} if lacking else {}
+
+
+def _aggregated(wanted: Object, there: Object) -> Object:
+    selectors = there.get("clusterRoleSelectors") or []
+    lacking = [each for each in wanted["clusterRoleSelectors"] if each not in selectors]
+    return {**there, "clusterRoleSelectors": [*selectors, *lacking]}
+
+
+def _absent(wanted: Mapping[str, str] | None, there: Mapping[str, str] | None) -> Mapping[str, str]:
+    """What is wanted and not there; what is there under the name of another stays."""
+    return {name: value for name, value in (wanted or {}).items() if name not in (there or {})}
