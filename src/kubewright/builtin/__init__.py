@@ -5,6 +5,7 @@
 ``nodelife``     a node that falls silent becomes Unknown
 ``budgets``      the status of PodDisruptionBudgets (``disruption`` computes it)
 ``podgc``        pods on nodes that are gone
+``aggregation``  ClusterRoles that gather the rules of others
 ``discovery``    which kinds there are
 
 They are ordinary controllers over the client and its informers, know no embedded server, and must
@@ -14,7 +15,8 @@ not run where a kube-controller-manager does. At rest none of them makes a reque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from kubewright.api.core import LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.builtin.aggregation import Aggregation
 from kubewright.builtin.budgets import SCALED, Budgets
 from kubewright.builtin.garbage.collector import Collector
 from kubewright.builtin.namespaces import Namespaces
@@ -65,6 +67,7 @@ def controllers(
     orphans = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
     ends = Namespaces(client, namespaces)
     collector = Collector(client, informers, metrics=metrics)
+    aggregation = Aggregation(client, informers.get(CLUSTER_ROLE))
 
     disruption = Controller("disruption", keeper, clock, workers=2, metrics=metrics)
     disruption.watches(budgets).watches(pods, keeper.of_pod)
@@ -79,6 +82,7 @@ def controllers(
             ),
             Controller("node-lifecycle", life, clock, workers=4, metrics=metrics).watches(nodes),
             disruption,
+            aggregation.wire(Controller("clusterrole-aggregation", aggregation, clock, workers=1)),
             orphans.wire(Controller("pod-gc", orphans, clock, workers=2, metrics=metrics)),
         ],
         [collector.feeds.run],

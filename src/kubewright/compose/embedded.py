@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from kubewright import builtin
-from kubewright.api.core import CRD, SECRET
+from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
+from kubewright.api.machine import people
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
@@ -178,9 +179,11 @@ class Embedded:
         return registry.load(self._options.driver, settings)
 
     async def _furnish(self) -> None:
-        """CRDs, and classes to begin with. What is there already stays as it is."""
+        """CRDs, what people may do with them, and classes to begin with. What is there stays as it is."""
         for crd in crds():
             await self._ensure(CRD, crd)
+        for role in people.roles():
+            await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
 

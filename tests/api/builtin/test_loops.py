@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubewright.api.core import CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.api.core import CLUSTER_ROLE, CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import rfc3339, rfc3339_micro
 from kubewright.wire.errors import TooManyRequests
@@ -171,3 +171,23 @@ async def test_a_node_that_comes_back_keeps_its_pods(run):
     await run.create(NODES, "n1")
     await asyncio.sleep(100)
     assert await run.names(PODS) == {"p1"}
+
+
+# ---------------------------------------------------------------- roles that gather others
+
+
+async def test_view_gathers_what_a_new_api_gives_it_and_nothing_is_written_twice(run):
+    label = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    rule = {"apiGroups": ["example.org"], "resources": ["widgets"], "verbs": ["get"]}
+    await run.create(CLUSTER_ROLE, "widgets", metadata={"labels": label}, rules=[rule])
+
+    async def gathered():
+        roles = [await run.get(CLUSTER_ROLE, name) for name in ("view", "edit", "admin")]
+        return all(rule in role["rules"] for role in roles)
+
+    await run.eventually(gathered, seconds=5)
+    view = await run.get(CLUSTER_ROLE, "view")
+    await asyncio.sleep(60)
+    assert (await run.get(CLUSTER_ROLE, "view"))["metadata"]["resourceVersion"] == view["metadata"][
+        "resourceVersion"
+    ]

@@ -4,9 +4,11 @@ Theory.      A slice holds the fields that some decision of ours looks at, and n
              not here is skipped when reading, which keeps decoding in microseconds. Nothing is
              lost by it, because these objects are only ever patched (design decision D3). Only
              what we create ourselves (Leases, Events, token Secrets) is written as a whole.
-Map.         ``nodes`` ``pods`` ``basics`` ``volumes`` ``records`` ``definitions``; import from here.
+Map.         ``nodes`` ``pods`` ``basics`` ``volumes`` ``records`` ``definitions`` ``access``; import
+             from here.
 """
 
+from kubewright.api.core.access import CLUSTER_ROLE
 from kubewright.api.core.basics import (
     CONFIG_MAP,
     NAMESPACE,
@@ -67,6 +69,7 @@ from kubewright.api.core.volumes import (
 )
 
 __all__ = [
+    "CLUSTER_ROLE",
     "CONFIG_MAP",
     "NAMESPACE",
     "SECRET",
