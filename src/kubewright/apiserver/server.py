@@ -3,7 +3,8 @@
 Theory.      ``ApiServer`` joins the store, the catalog and the app. ``handle`` is the whole API as
              a function; a socket (``http.listener``) is one more caller. Background work is one
              task: emptying collections whose definition is ending, expiring events.
-Invariants.  After ``start`` the initial namespaces exist and every stored definition is served.
+Invariants.  After ``start`` the initial namespaces and the default roles exist, and every stored
+             definition is served.
              After ``close`` everything acknowledged is on the disk and the folder is free.
 Called by    ``compose`` and every test that needs Kubernetes.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 import orjson
 import structlog
 
+from kubewright.apiserver.bootstrap import furnish
 from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
@@ -45,6 +47,7 @@ class ApiServer:
     """
 
     def __init__(self, clock: Clock, *, path: Path | None = None, log: Log | None = None) -> None:
+        self._clock = clock
         self.catalog: Catalog = builtin_catalog()
         self._store = Store(SqliteLog(path) if log is None and path is not None else log)
         self._tokens = Tokens(_token_key(path), clock, self._uid_of)
@@ -62,6 +65,7 @@ class ApiServer:
             if self._store.get(str(NAMESPACES), name) is None:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.handle(Request("POST", NAMESPACES.path(), body=orjson.dumps(body)))
+        await furnish(self._store, self.catalog, self._clock)
         self._background = asyncio.create_task(self._endings.run(), name="apiserver endings")
         self._background.add_done_callback(_ended)
 

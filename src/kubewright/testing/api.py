@@ -11,7 +11,7 @@ Called by    tests/conformance; whoever wants to compare two servers.
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubewright.base.clock import Clock
@@ -81,13 +81,28 @@ class Watch:
 
 
 class Api:
-    """One server. ``flavour`` is ``embedded`` or ``real``; ``namespace`` is the test's own."""
+    """One server. ``flavour`` is ``embedded`` or ``real``; ``namespace`` is the test's own; ``headers``
+    go with every request."""
 
-    def __init__(self, transport: Transport, clock: Clock, flavour: str, namespace: str = "default") -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        flavour: str,
+        namespace: str = "default",
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.transport = transport
         self.clock = clock
         self.flavour = flavour
         self.namespace = namespace
+        self._headers = dict(headers or {})
+
+    def as_user(self, name: str, *, group: str = "") -> "Api":
+        """The same server, asked as another user (by impersonation)."""
+        headers = {"impersonate-user": name, **({"impersonate-group": group} if group else {})}
+        return Api(self.transport, self.clock, self.flavour, self.namespace, headers=headers)
 
     def differs(self, what: str) -> bool:
         """Whether this is the embedded server, which differs here on purpose.
@@ -110,6 +125,7 @@ class Api:
     ) -> Answer:
         """Send; ``body`` is bytes as they are, or an object that becomes JSON."""
         request = _request(method, path, query or {}, accept=accept, body=body, content_type=content_type)
+        request = replace(request, headers={**request.headers, **self._headers})
         response = await self.transport.request(request, timeout=CALL_SECONDS)
         return Answer(response.status, _decoded(response.body), response.headers)
 
@@ -137,6 +153,7 @@ class Api:
         """
         asked = {"timeoutSeconds": "20", **query, "watch": "true"}
         request = _request("GET", path, asked, accept=accept)
+        request = replace(request, headers={**request.headers, **self._headers})
         async with self.transport.stream(request) as chunks:
             yield Watch(_lines(chunks))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kubewright import builtin
 from kubewright.apiserver.http import pki
+from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import Listener
 from kubewright.apiserver.server import ApiServer
@@ -82,7 +83,8 @@ def embedded_door(folder: Path) -> Iterator[Path]:
         ending.append(lambda: loop.call_soon_threadsafe(stop.set))
         async with _served(SystemClock()) as server:
             keys = pki.in_memory(SystemClock())
-            listener = Listener(server.handle, SystemClock(), keys)
+            authenticator = Authenticator(SystemClock(), verify=server.user_of_token)
+            listener = Listener(server.handle, SystemClock(), keys, authenticator=authenticator)
             await listener.start()
             path.write_bytes(render(listener.url, keys.authority, keys.admin))
             ready.set()

@@ -114,16 +114,47 @@ async def test_rules_that_are_not_enforced_are_told(bare: Any) -> None:
     assert "stored but not enforced" in answer.headers["warning"]
 
 
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+async def test_default_roles_are_made_and_mended_at_each_start(serving: Any, tmp_path: Path) -> None:
+    own = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []}
+    async with serving(tmp_path) as api:
+        (await api.delete(f"{RBAC}/clusterroles/view")).ok()
+        (await api.patch(f"{RBAC}/clusterroles/system:basic-user", {"rules": []})).ok()
+        (await api.patch(f"{RBAC}/clusterroles/system:discovery", own)).ok()
+    async with serving(tmp_path) as api:
+        assert (await api.get(f"{RBAC}/clusterroles/view")).code == 200
+        assert len((await api.get(f"{RBAC}/clusterroles/system:basic-user")).ok()["rules"]) == 2
+        assert (await api.get(f"{RBAC}/clusterroles/system:discovery")).ok()["rules"] == []
+        version = (await api.get(f"{RBAC}/clusterroles")).ok()["metadata"]["resourceVersion"]
+    async with serving(tmp_path) as api:
+        after = (await api.get(f"{RBAC}/clusterroles")).ok()["metadata"]["resourceVersion"]
+        assert after == version, "a start with nothing to mend writes nothing"
+
+
+async def test_rights_outlive_a_restart(serving: Any, tmp_path: Path) -> None:
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"kind": "User", "name": "ann", "apiGroup": ref["apiGroup"]}
+    async with serving(tmp_path) as api:
+        body = {"metadata": {"name": "ann"}, "roleRef": ref, "subjects": [subject]}
+        (await api.post(f"{RBAC}/clusterrolebindings", body)).ok()
+    async with serving(tmp_path) as api:
+        assert (await api.as_user("ann").get("/api/v1/nodes")).code == 200
+        assert (await api.as_user("bob").get("/api/v1/nodes")).code == 403
+
+
 @pytest.mark.parametrize(
     ("user", "path", "code"),
     [
         (ADMIN, "/api/v1/pods", 200),
-        (User("u", ("system:authenticated",)), "/api/v1/pods", 200),
+        (User("u", ("system:authenticated",)), "/api/v1/pods", 403),
+        (User("u", ("system:authenticated",)), "/apis", 200),
         (User(), "/api/v1/pods", 403),
         (User(), "/metrics", 403),
         (User(), "/version", 200),
         (User(), "/readyz", 200),
-        (User(), "/apis", 200),
+        (User(), "/apis", 403),
     ],
     ids=str,
 )

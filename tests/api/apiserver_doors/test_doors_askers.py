@@ -54,11 +54,14 @@ async def test_who_proves_nothing_is_unauthorized(
     assert world.asked == []
 
 
-async def test_an_admin_may_be_somebody_else(serving: Serving) -> None:
+async def test_whom_to_be_taken_for_reaches_the_handler_value_by_value(serving: Serving) -> None:
     async with serving() as world, world.client() as client:
-        headers = [("Impersonate-User", "ann"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
+        headers = [("Impersonate-User", "ann"), ("Impersonate-Group", "a, b"), ("Impersonate-Group", "c")]
         assert (await client.get(PODS, headers=headers)).status == 200
-    assert world.asked[0].user == User("ann", ("a", "b", AUTHENTICATED))
+    (asked,) = world.asked
+    assert asked.user.name == "kubewright-admin"
+    assert asked.headers["impersonate-user"] == "ann"
+    assert asked.headers["impersonate-group"] == "a, b\nc"
 
 
 async def test_certificates_of_others_and_old_ones_fail_in_the_handshake(serving: Serving) -> None:

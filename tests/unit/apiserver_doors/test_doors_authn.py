@@ -11,7 +11,7 @@ from kubewright.apiserver.http.authn import ANONYMOUS, AUTHENTICATED, Authentica
 from kubewright.apiserver.http.certificates import Identity
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
-from kubewright.wire.errors import BadRequest, Forbidden, Unauthorized
+from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import User
 
 ANN = User("ann", ("devs",))
@@ -133,18 +133,6 @@ def test_what_everybody_may_see(method: str, path: str, public: bool) -> None:
 def test_a_user_called_anonymous_is_still_somebody_unknown() -> None:
     with pytest.raises(Unauthorized):
         authn.admit(User(), "GET", "/api/v1/secrets")
-
-
-def test_an_admin_can_be_somebody_else_and_nobody_else_can() -> None:
-    admin = User("root", ("system:masters",))
-    wish = {"impersonate-user": "ann", "impersonate-group": "devs, ops"}
-    assert authn.impersonated(admin, {}) == admin
-    assert authn.impersonated(admin, wish) == User("ann", ("devs", "ops", AUTHENTICATED))
-    with pytest.raises(Forbidden, match='User "ann" cannot impersonate'):
-        authn.impersonated(ANN, wish)
-    with pytest.raises(BadRequest):
-        authn.impersonated(ANN, {"impersonate-group": "system:masters"})
-    assert authn.impersonated(admin, {"impersonate-user": "system:anonymous"}) == User()
 
 
 def test_a_table_of_tokens_is_read() -> None:

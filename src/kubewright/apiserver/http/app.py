@@ -1,4 +1,4 @@
-"""One request in, one answer out: who may ask, what is meant, what went wrong.
+"""One request in, one answer out: may they, what is meant, what went wrong.
 
 Theory.      Everything a client can cause is an ``ApiError`` and becomes a Status. What is left is
              our own mistake: it is logged with its traceback and answered with 500, and the
@@ -8,13 +8,16 @@ Invariants.  ``App`` is a ``Handler``: it knows no sockets. Every request is cou
 
 import structlog
 
-from kubewright.apiserver.http import answers, authz, discovery, openapi, paths, status
+from kubewright.apiserver.http import answers, discovery, openapi, paths, status
+from kubewright.apiserver.http.authz import Gate
 from kubewright.apiserver.http.parts import Parts
 from kubewright.apiserver.http.resources import Resources, verb_of
 from kubewright.apiserver.http.status import Call, Counts
 from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry.granting import Grants
 from kubewright.apiserver.registry.kind import Catalog
 from kubewright.apiserver.registry.parts.tokens import Tokens
+from kubewright.apiserver.registry.policies import Policies
 from kubewright.apiserver.registry.reading import Reading
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Refused, Store
@@ -39,13 +42,16 @@ class App:
         self._store, self._catalog = store, catalog
         reading = Reading(store)
         self.counts = Counts()
-        self._resources = Resources(reading, writing, catalog, clock)
-        self._parts = Parts(store, writing, catalog, tokens, clock)
+        policies = Policies(store)
+        self._gate = Gate(policies)
+        self._resources = Resources(reading, writing, Grants(policies), catalog, clock)
+        self._parts = Parts(store, writing, catalog, tokens, policies, clock=clock)
 
     async def __call__(self, request: Request) -> Response:
         path = paths.parse(request.path)
+        verb = "" if path is None else verb_of(request, path)
         try:
-            answer = await self._answer(request, path)
+            answer = await self._answer(self._gate.admit(request, path, verb), path, verb)
         except ApiError as error:
             answer = answers.failure(error)
         except Refused as refused:
@@ -54,15 +60,14 @@ class App:
             log.exception("a request failed", method=request.method, path=request.path)
             answer = answers.failure(ServerError("Internal error occurred: see the server's log"))
         if path is not None:
-            verb = _COUNTED_AS.get(verb_of(request, path), request.method)
+            counted = _COUNTED_AS.get(verb, request.method)
             client = request.headers.get("user-agent", "")
-            self.counts.add(Call(verb, path.group, path.plural, path.part, answer.status), client)
+            self.counts.add(Call(counted, path.group, path.plural, path.part, answer.status), client)
         return answer
 
-    async def _answer(self, request: Request, path: paths.ResourcePath | None) -> Response:
+    async def _answer(self, request: Request, path: paths.ResourcePath | None, verb: str) -> Response:
         found = None if path is None else self._catalog.find(path.group, path.version, path.plural)
         if path is None or (found is None and request.method == "GET"):
-            authz.admit_path(request)
             answer = self._unmapped(request)
             if answer is not None:
                 return answer
@@ -70,10 +75,9 @@ class App:
             if not any(kind.resource.group == group for kind in self._catalog):
                 return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
             raise refusals.no_such_path()
-        target, verb = self._resources.target(path), verb_of(request, path)
+        target = self._resources.target(path)
         if not verb:
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
-        authz.admit(request.user, verb, path)
         if self._parts.serves(target, path.part):
             return await self._parts.serve(request, target, verb, path.part)
         return await self._resources.serve(request, target, verb, path.part)

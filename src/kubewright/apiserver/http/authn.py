@@ -6,7 +6,8 @@ Theory.      The first proof that is there decides, in this order: certificate, 
              A proof that is wrong is never the same as no proof.
 Invariants.  Tokens are kept and compared as digests, in a time that does not depend on how much of
              one was right. No message says what was wrong with a proof, and none is ever logged.
-             Who has proved nothing sees health, version and discovery only.
+             Who has shown nothing gets no further than the paths that could be for everybody; which
+             of them are, roles say (``authz``).
 Source       DESIGN §5 (client certificate, token auth); the table of tokens is kube-apiserver's
              ``--token-auth-file``: token, user, uid, groups.
 Called by    ``exchange``, for every request that comes over a socket.
@@ -17,16 +18,15 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kubewright.apiserver.http.certificates import read_user
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
-from kubewright.wire.errors import BadRequest, Forbidden, Unauthorized
-from kubewright.wire.http import User
+from kubewright.wire.errors import Unauthorized
+from kubewright.wire.http import AUTHENTICATED, User
 
-AUTHENTICATED = "system:authenticated"
-MASTERS = "system:masters"
 ANONYMOUS = User()
 
 REMEMBERED = 1024
@@ -120,27 +120,6 @@ def is_public(method: str, path: str) -> bool:
     return method in ("GET", "HEAD") and _PUBLIC.fullmatch(path) is not None
 
 
-def impersonated(user: User, headers: Mapping[str, str]) -> User:
-    """Whom an admin wants to be taken for (``kubectl --as``); mostly themselves.
-
-    Raises:
-        Forbidden: who is no admin cannot be somebody else.
-        BadRequest: groups are asked for, but no user.
-    """
-    name = headers.get("impersonate-user", "")
-    if not name:
-        if "impersonate-group" in headers:
-            raise BadRequest("requested groups without impersonating a user")
-        return user
-    if MASTERS not in user.groups:
-        said = f'User "{user.name}" cannot impersonate resource "users" in API group ""'
-        raise Forbidden(f'users "{name}" is forbidden: {said} at the cluster scope')
-    if name == ANONYMOUS.name:
-        return ANONYMOUS
-    groups = headers.get("impersonate-group", "")
-    return _authenticated(User(name, tuple(group.strip() for group in groups.split(",") if group.strip())))
-
-
 def read_tokens(text: str) -> dict[str, User]:
     """The users of a table of tokens, one ``token,user,uid,"group1,group2"`` a line; uid and groups may miss.
 
@@ -163,7 +142,7 @@ def read_tokens(text: str) -> dict[str, User]:
 def _authenticated(user: User) -> User:
     if AUTHENTICATED in user.groups:
         return user
-    return User(user.name, (*user.groups, AUTHENTICATED))
+    return replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
 def _digest(token: str) -> bytes:

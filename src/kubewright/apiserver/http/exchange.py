@@ -1,8 +1,9 @@
 """One request over HTTP becomes a ``Request`` value, and the ``Response`` value an answer.
 
 Theory.      The handler knows values only; here is everything that is HTTP. The order is that of a
-             door: who is it, may they come in, what do they bring (no more than they may), then
-             the handler. Whatever goes wrong is answered with a Status; defects go to the log.
+             door: who is it, is it somebody, what do they bring (no more than they may), then the handler,
+             which asks whether they may do what they came for. Whatever goes wrong is answered with a
+             Status; defects go to the log.
 Invariants.  Every wait has an end: for a body, for an answer, for a client that does not read.
              A stream is always closed, whoever ends it: itself, the client by leaving, or we by
              shutting down. When a client leaves, what it asked for is cancelled, as a deadline
@@ -18,8 +19,9 @@ import structlog
 from aiohttp import HttpVersion11, StreamReader, web
 
 from kubewright.apiserver.http import answers
-from kubewright.apiserver.http.authn import Authenticator, admit, impersonated
+from kubewright.apiserver.http.authn import Authenticator, admit
 from kubewright.apiserver.http.compression import deflated
+from kubewright.apiserver.http.impersonation import PREFIX
 from kubewright.base.limits import BODY_BYTES, REQUEST_SECONDS
 from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooLarge, TooManyRequests, Unavailable
 from kubewright.wire.http import Handler, Request, Response
@@ -108,7 +110,6 @@ class Exchange:
         shown = http.get_extra_info("ssl_object")
         certificate = shown.getpeercert(binary_form=True) if shown is not None else None
         user = self._authenticator.user(certificate, headers.pop("authorization", ""))
-        user = impersonated(user, headers)
         admit(user, http.method, http.path)
         _refuse_upgrade(headers)
         url = http.rel_url
@@ -187,12 +188,14 @@ def _answer_headers(response: Response) -> dict[str, str]:
 
 
 def _headers(http: web.BaseRequest) -> dict[str, str]:
-    """With lower-case names; what came twice is joined by commas, what is not UTF-8 is made harmless."""
+    """With lower-case names; what came twice is joined, by commas or, where values may have commas, as
+    lines. What is not UTF-8 is made harmless."""
     found: dict[str, str] = {}
     for title, text in http.headers.items():
         name = title.lower()
         value = text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
-        found[name] = f"{found[name]}, {value}" if name in found else value
+        joint = "\n" if name.startswith(PREFIX) else ", "
+        found[name] = f"{found[name]}{joint}{value}" if name in found else value
     return found
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.http import answers, authz, bodies, parameters
+from kubewright.apiserver.http import answers, bodies, parameters
 from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.kind import Catalog, Object
 from kubewright.apiserver.registry.lifecycle import Wish
 from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.parts.tokens import Account, Tokens
 from kubewright.apiserver.registry.patching import edit_of
+from kubewright.apiserver.registry.policies import Policies
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Edit, Writing
 from kubewright.apiserver.store import Record, Store
@@ -34,10 +35,17 @@ class Parts:
     """Answers for everything that ``serves`` says yes to."""
 
     def __init__(
-        self, store: Store, writing: Writing, catalog: Catalog, tokens: Tokens, clock: Clock
+        self,
+        store: Store,
+        writing: Writing,
+        catalog: Catalog,
+        tokens: Tokens,
+        policies: Policies,
+        *,
+        clock: Clock,
     ) -> None:
         self._store, self._writing, self._catalog = store, writing, catalog
-        self._tokens, self._clock = tokens, clock
+        self._tokens, self._policies, self._clock = tokens, policies, clock
 
     def serves(self, target: Target, part: str) -> bool:
         if part:
@@ -127,12 +135,13 @@ class Parts:
         return answers.plain(self._tokens.answer(sent, account), self._form(request), code=201)
 
     def _review(self, request: Request, target: Target) -> Response:
-        kind = target.kind.resource.kind
-        sent = self._body(request, kind)
-        sent = {**sent, "apiVersion": target.kind.resource.api_version, "kind": kind}
-        answer = reviews.review(kind, sent, request.user, authz.authenticated, self._tokens.user)
-        assert answer is not None
-        return answers.plain(answer, self._form(request), code=201)
+        kind = target.kind
+        sent = self._body(request, kind.resource.kind)
+        sent = {**sent, "apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+        asking = reviews.Asking(
+            kind, request.user, self._policies.current, self._tokens.user, target.namespace
+        )
+        return answers.plain(reviews.review(asking, sent), self._form(request), code=201)
 
     def _budgets(self, target: Target) -> list[Object]:
         """The namespace's budgets, with what evictions of this very turn have taken from them."""

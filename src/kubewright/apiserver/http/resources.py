@@ -12,6 +12,7 @@ from kubewright.apiserver.http import answers, bodies, parameters
 from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.http.watch import Watches
 from kubewright.apiserver.registry import filters, refusals
+from kubewright.apiserver.registry.granting import Grants
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.patching import edit_of
 from kubewright.apiserver.registry.reading import Page, Reading, Wanted
@@ -37,8 +38,10 @@ def verb_of(request: Request, path: ResourcePath) -> str:
 class Resources:
     """The verbs, from request to answer."""
 
-    def __init__(self, reading: Reading, writing: Writing, catalog: Catalog, clock: Clock) -> None:
-        self._reading, self._writing = reading, writing
+    def __init__(
+        self, reading: Reading, writing: Writing, grants: Grants, catalog: Catalog, clock: Clock
+    ) -> None:
+        self._reading, self._writing, self._grants = reading, writing, grants
         self._watches = Watches(reading, clock)
         self._catalog, self._clock = catalog, clock
 
@@ -97,19 +100,19 @@ class Resources:
         return Response(200, content_type=f"{JSON};stream=watch", stream=stream)
 
     async def _create(self, request: Request, target: Target) -> Response:
-        options = parameters.options(request, "CreateOptions")
+        options = self._options(request, target, "CreateOptions")
         sent, doubled = self._body(request, target.kind, options)
         written = await self._writing.create(target, sent, options, doubled=doubled)
         return self._written(request, target.kind, written, options)
 
     async def _update(self, request: Request, target: Target, part: str) -> Response:
-        options = parameters.options(request, "UpdateOptions")
+        options = self._options(request, target, "UpdateOptions")
         sent, doubled = self._body(request, target.kind, options)
         written = await self._writing.update(target, lambda _old: sent, options, part=part, doubled=doubled)
         return self._written(request, target.kind, written, options)
 
     async def _patch(self, request: Request, target: Target, part: str) -> Response:
-        options = parameters.options(request, "PatchOptions")
+        options = self._options(request, target, "PatchOptions")
         media = bodies.media_type(request.headers.get("content-type", ""))
         strategic = media == STRATEGIC_PATCH
         patch = bodies.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
@@ -131,6 +134,11 @@ class Resources:
         await self._writing.delete_all(targets, wish, options)
         page = Page(found.records, self._reading.version)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
+
+    def _options(self, request: Request, target: Target, name: str) -> Options:
+        options = parameters.options(request, name)
+        options.guard = self._grants.guard(request.user, target)
+        return options
 
     def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:
         sent = bodies.read(request.body, request.headers.get("content-type", ""), kind.resource.kind)

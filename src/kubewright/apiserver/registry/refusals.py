@@ -79,7 +79,7 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause], message: str
     details = {
         **({"name": name} if name else {}),
         **({"group": resource.group} if resource.group else {}),
-        "kind": resource.kind,
+        **({"kind": resource.kind} if resource.kind else {}),
         "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes],
     }
     return Invalid(message or f'{kind} "{name}" is invalid: {said}', details=details)

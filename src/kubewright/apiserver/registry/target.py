@@ -1,8 +1,12 @@
 """What a request is about, and how it is meant."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubewright.apiserver.registry.kind import ServedKind
+from kubewright.apiserver.registry.kind import Object, ServedKind
+
+Guard = Callable[[Object, Object | None], None]
+"""Called with the object to be stored and the one that is there; raises when it must not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,10 @@ IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 
 @dataclass(slots=True)
 class Options:
-    """Parameters of a write. ``warnings`` collects what the answer's Warning headers say."""
+    """Parameters of a write. ``warnings`` collects what the answer's Warning headers say; ``guard`` is
+    asked before anything else about the object."""
 
     dry_run: bool = False
     validation: str = WARN
     warnings: list[str] = field(default_factory=list)
+    guard: Guard | None = None

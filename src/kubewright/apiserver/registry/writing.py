@@ -70,6 +70,8 @@ class Writing:
         self._namespaces.admit(target.named(obj["metadata"].get("name", "")))
         self._serving.admit(target.named(obj["metadata"].get("name", "")))
         obj = self._born(target, obj)
+        if options.guard is not None:
+            options.guard(obj, None)
         name = obj["metadata"]["name"]
         if causes := metadata.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
             raise refusals.invalid(kind.resource, name, causes)
@@ -107,6 +109,8 @@ class Writing:
         self._expect(target, new, old, patched=patched)
         new = merging.writable(kind, metadata.carried(new, old), old, part)
         new = merging.counted(kind, kind.prepare(new, old), old)
+        if options.guard is not None:
+            options.guard(new, old)
         if codec.same(kind, new, old):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])

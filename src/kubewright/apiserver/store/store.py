@@ -41,6 +41,7 @@ class _Collection:
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.keys: list[str] = []
+        self.revision = 0
 
     def put(self, record: Record) -> None:
         if record.key not in self.records:
@@ -108,6 +109,10 @@ class Store:
 
     def count(self, resource: str) -> int:
         return len(self._collection(resource).keys)
+
+    def revision(self, resource: str) -> int:
+        """The version of the last change of a collection since we started: another one, another state."""
+        return self._collection(resource).revision
 
     def resources(self) -> list[str]:
         """The collections that hold anything."""
@@ -222,7 +227,7 @@ class Store:
             collection.drop(change.new.key)
         else:
             collection.put(change.new)
-        self.version = change.version
+        self.version = collection.revision = change.version
         self._history.append(change)
         self._watchers.tell(change)
 

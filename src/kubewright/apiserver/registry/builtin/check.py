@@ -96,7 +96,8 @@ def _role_ref(new: Object, old: Object | None) -> Iterator[Cause]:
         if not subject.get("name"):
             yield required(f"subjects[{index}].name")
     if old is not None and ref != old.get("roleRef"):
-        yield invalid("roleRef", ref, "cannot change roleRef")
+        shown = {title: ref.get(field, "") for title, field in _REF.items()}
+        yield invalid("roleRef", shown, "cannot change roleRef")
 
 
 def _policy_rules(new: Object, _old: Object | None) -> Iterator[Cause]:
@@ -171,6 +172,8 @@ _CLAIM_WORDS = (
     "and volumeAttributesClassName for bound claims"
 )
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_REF = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
+"""The fields of a roleRef, as kube-apiserver's refusal names them."""
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 _SAID = immutable("involvedObject", "reason", "message", "type", "action", "reportingComponent")
 _NODE = 'node updates may not change {} except from "" to valid'

@@ -1,80 +1,150 @@
-"""Reviews: who am I, what may I do. Answers without a store.
+"""Reviews: who am I, may I, may they, what may I. Answers without a store, from the policy of the moment.
 
-The rule behind them is ``http.authz``: who is known may do everything. ``may`` stands for it.
+Theory.      A review is a question in the form of an object: its spec asks, its status is the answer.
+             ``Asking`` is all that an answer depends on.
+Invariants.  Pure. A question that cannot be answered is refused with the causes that kube-apiserver
+             names; nothing of a review is kept.
+Called by    ``http.parts``. What the answers mean stands in ``authorization.policy``.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.apiserver.registry.kind import Object
-from kubewright.wire.errors import BadRequest
+from kubewright.apiserver.authorization.attributes import Attributes
+from kubewright.apiserver.authorization.policy import Policy
+from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
+from kubewright.apiserver.schema.causes import quoted
+from kubewright.wire.errors import BadRequest, Invalid
 from kubewright.wire.http import User
 
-May = Callable[[User], bool]
 Verify = Callable[[str], User | None]
 
-_REASON = "kubewright allows everything to whoever is authenticated"
-_ALL_RULES: dict[str, Any] = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-    "incomplete": False,
-}
+_EXACTLY_ONE = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+_COMBINED = "cannot be specified in combination with resourceAttributes"
+_NOBODY = "at least one of user or group must be specified"
 
 
-def review(kind: str, sent: Any, user: User, may: May, verify: Verify) -> Object | None:
-    """The review with its status; None when ``kind`` is no review.
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """``user`` asks in ``namespace`` (LocalSubjectAccessReview only); ``verify`` knows tokens."""
+
+    kind: ServedKind
+    user: User
+    policy: Policy
+    verify: Verify
+    namespace: str = ""
+
+
+def review(asking: Asking, sent: Object) -> Object:
+    """The review with its status.
 
     Raises:
-        BadRequest: what was sent is malformed.
+        BadRequest, Invalid: what was sent is no question.
     """
-    asked = _ASKED.get(kind)
-    if asked is None:
-        return None
-    spec = (sent.get("spec") or {}) if isinstance(sent, dict) else None
-    if not isinstance(spec, dict):
-        raise BadRequest(
-            f"the object provided is unrecognized (must be of type {kind}): spec must be an object"
+    kind = asking.kind
+    if (error := kind.schema.decode_error(sent)) is not None:
+        raise refusals.cannot_be_handled(kind.resource, error)
+    metadata = sent.get("metadata") or {}
+    place = {"namespace": asking.namespace} if asking.namespace else {}
+    spec = sent.get("spec") or {}
+    return {**sent, "metadata": {**metadata, **place}, "status": _ANSWERS[kind.resource.kind](asking, spec)}
+
+
+def _own_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
+    return _decided(asking, _asked(asking, spec, asking.user))
+
+
+def _others_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
+    name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
+    if not (name or groups):
+        raise _invalid(asking, "spec.user", "", _NOBODY)
+    return _decided(asking, _asked(asking, spec, User(name, groups)))
+
+
+def _local_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
+    if (path := spec.get("nonResourceAttributes")) is not None:
+        raise _invalid(
+            asking, "spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request"
         )
-    return {**sent, "metadata": sent.get("metadata") or {}, "status": asked(spec, user, may, verify)}
+    namespace = (spec.get("resourceAttributes") or {}).get("namespace", "")
+    if spec.get("resourceAttributes") is not None and namespace != asking.namespace:
+        raise _invalid(
+            asking, "spec.resourceAttributes.namespace", namespace, "must match metadata.namespace"
+        )
+    return _others_access(asking, spec)
 
 
-def _access(spec: Mapping[str, Any], user: User, may: May, _verify: Verify) -> Object:
-    if not (spec.get("resourceAttributes") or spec.get("nonResourceAttributes")):
-        raise BadRequest("exactly one of nonResourceAttributes or resourceAttributes must be specified")
-    return {"allowed": True, "reason": _REASON} if may(user) else {"allowed": False}
+def _asked(asking: Asking, spec: Mapping[str, Any], user: User) -> Attributes:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is None:
+        if path is None:
+            raise _invalid(asking, "spec.resourceAttributes", None, _EXACTLY_ONE)
+        return Attributes(user, path.get("verb") or "", url=path.get("path") or "/")
+    if path is not None:
+        raise _invalid(asking, "spec.nonResourceAttributes", _shown(path), _COMBINED)
+    fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(user, *(resource.get(field) or "" for field in fields))
 
 
-def _others_access(spec: Mapping[str, Any], _user: User, may: May, verify: Verify) -> Object:
-    name, groups = spec.get("user") or "", spec.get("groups") or []
-    if not isinstance(name, str) or not isinstance(groups, list) or not (name or groups):
-        raise BadRequest("at least one of user or group must be specified")
-    return _access(spec, User(name, tuple(str(group) for group in groups)), may, verify)
+def _decided(asking: Asking, asked: Attributes) -> Object:
+    decision = asking.policy.decide(asked)
+    return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
 
 
-def _rules(_spec: Mapping[str, Any], user: User, may: May, _verify: Verify) -> Object:
-    return _ALL_RULES if may(user) else {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
+def _own_rules(asking: Asking, spec: Mapping[str, Any]) -> Object:
+    namespace = spec.get("namespace") or ""
+    if not namespace:
+        raise BadRequest("no namespace on request")
+    rights = asking.policy.rights(asking.user, namespace)
+    rules = [rule for rule, _ in rights.rules]
+    return {
+        "resourceRules": [replace(rule, urls=()).wire() for rule in rules if rule.resources],
+        "nonResourceRules": [
+            {"verbs": [*rule.verbs], "nonResourceURLs": [*rule.urls]} for rule in rules if rule.urls
+        ],
+        "incomplete": False,
+        **({"evaluationError": rights.complaint} if rights.missing else {}),
+    }
 
 
-def _self(_spec: Mapping[str, Any], user: User, _may: May, _verify: Verify) -> Object:
-    return {"userInfo": {"username": user.name, "groups": list(user.groups)}}
+def _self(asking: Asking, _spec: Mapping[str, Any]) -> Object:
+    return {"userInfo": _info(asking.user)}
 
 
-def _token(spec: Mapping[str, Any], _user: User, _may: May, verify: Verify) -> Object:
+def _token(asking: Asking, spec: Mapping[str, Any]) -> Object:
     token = spec.get("token")
-    if not isinstance(token, str) or not token:
+    if not token:
         raise BadRequest("spec.token must be specified")
-    user = verify(token)
+    user = asking.verify(token)
     if user is None:
         return {"authenticated": False, "error": "the token is not known"}
-    return {"authenticated": True, "user": {"username": user.name, "groups": list(user.groups)}}
+    return {"authenticated": True, "user": _info(user)}
 
 
-_ASKED: Mapping[str, Callable[[Mapping[str, Any], User, May, Verify], Object]] = {
-    "SelfSubjectAccessReview": _access,
+def _info(user: User) -> Object:
+    extra = {"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}
+    uid = {"uid": user.uid} if user.uid else {}
+    return {"username": user.name, **uid, "groups": list(user.groups), **extra}
+
+
+def _shown(path: Mapping[str, Any]) -> Object:
+    """As Go shows its struct."""
+    return {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
+
+
+def _invalid(asking: Asking, field: str, value: Any, words: str) -> Invalid:
+    cause = Cause("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {words}")
+    return refusals.invalid(replace(asking.kind.resource, kind=""), "", [cause])
+
+
+_ANSWERS: Mapping[str, Callable[[Asking, Mapping[str, Any]], Object]] = {
+    "SelfSubjectAccessReview": _own_access,
     "SubjectAccessReview": _others_access,
-    "LocalSubjectAccessReview": _others_access,
-    "SelfSubjectRulesReview": _rules,
+    "LocalSubjectAccessReview": _local_access,
+    "SelfSubjectRulesReview": _own_rules,
     "SelfSubjectReview": _self,
     "TokenReview": _token,
 }
-REVIEWS = frozenset(_ASKED)
+REVIEWS = frozenset(_ANSWERS)

@@ -96,7 +96,7 @@ class Tokens:
         if self._uid_of(namespace, name) != about["serviceaccount"]["uid"]:
             return None
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-        return User(f"system:serviceaccount:{namespace}:{name}", groups)
+        return User(f"system:serviceaccount:{namespace}:{name}", groups, about["serviceaccount"]["uid"])
 
     def _signature(self, signed: str) -> str:
         digest = hmac.new(self._key, signed.encode(), hashlib.sha256).digest()

@@ -1,0 +1,69 @@
+"""What every server has from its first start: the default roles and bindings.
+
+Theory.      They go straight into the store, as one commit: they are known to be good, nobody asks for
+             them, and a start must stay a matter of milliseconds. A folder from before has them made at
+             its next start; what people changed in them stays (``authorization.reconciliation``).
+Called by    ``server`` at start, when the initial namespaces are there.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+import orjson
+
+from kubewright.apiserver.authorization.defaults import objects
+from kubewright.apiserver.authorization.reconciliation import reconciled
+from kubewright.apiserver.registry import codec, metadata
+from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.registry.policies import GROUP
+from kubewright.apiserver.registry.target import Target
+from kubewright.apiserver.store import Store, record_of
+from kubewright.base.clock import Clock, rfc3339
+
+
+async def furnish(store: Store, catalog: Catalog, clock: Clock) -> None:
+    """Make and mend what is missing.
+
+    Raises:
+        Refused: the store takes no writes.
+    """
+    await asyncio.gather(*(_staged(store, place, obj) for place, obj in _wanted(store, catalog, clock)))
+
+
+def _wanted(store: Store, catalog: Catalog, clock: Clock) -> Iterator[tuple[Target, Object]]:
+    kinds: dict[str, ServedKind] = {k.resource.kind: k for k in catalog if k.resource.group == GROUP}
+    now = clock.now()
+    for obj in objects():
+        meta = obj["metadata"]
+        place = Target(kinds[obj["kind"]], meta.get("namespace", ""), meta["name"])
+        there = store.latest(place.collection, place.key)
+        if there is None:
+            yield (
+                place,
+                metadata.born(
+                    obj,
+                    name=place.name,
+                    namespace=place.namespace,
+                    uid=_uid(place, now),
+                    now=rfc3339(now),
+                    generation=False,
+                ),
+            )
+        elif (mended := reconciled(obj, orjson.loads(there.data))) is not None:
+            yield place, mended
+
+
+def _uid(place: Target, now: datetime) -> str:
+    """From the place and the microsecond, not from the clock's chance: a new default role in a newer
+    release would else change every draw after it, and with it every story that a seed tells."""
+    return str(uuid5(NAMESPACE_OID, f"{place.collection} {place.key} {now.isoformat()}"))
+
+
+def _staged(store: Store, place: Target, obj: dict[str, Any]) -> asyncio.Future[None]:
+    version = store.next_version()
+    data = codec.stored(place.kind, obj, version)
+    record = record_of(place.collection, place.key, version, data)
+    return store.put(record, store.latest(place.collection, place.key))

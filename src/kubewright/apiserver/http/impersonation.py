@@ -1,0 +1,82 @@
+"""Being taken for another: the ``Impersonate-*`` headers (``kubectl --as``).
+
+Theory.      A request may name another user, his groups, uid and extra words; it is then answered as
+             his. Each of these is a thing of its own that the asker must be allowed to ``impersonate``:
+             a user or service account, each group, the uid, each extra word.
+Invariants.  Pure. Of headers that came several times each value is a line: names of groups may have
+             commas. Who is impersonated is authenticated, unless he is the anonymous one.
+Called by    ``authz``, before it asks what the request itself needs.
+Source       kube-apiserver's impersonation, observed on v1.36; its newer verbs ``impersonate-on:*`` are
+             not known here.
+"""
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from kubewright.apiserver.authorization.attributes import Attributes
+from kubewright.wire.errors import BadRequest
+from kubewright.wire.http import AUTHENTICATED, UNAUTHENTICATED, User
+
+PREFIX = "impersonate-"
+_USER, _GROUP, _UID, _EXTRA = (f"{PREFIX}{what}" for what in ("user", "group", "uid", "extra-"))
+_ACCOUNT = "system:serviceaccount:"
+_AUTHN = "authentication.k8s.io"
+
+
+def wanted(headers: Mapping[str, str]) -> User | None:
+    """Whom a request wants to be taken for, as its headers say; None when it does not.
+
+    Raises:
+        BadRequest: groups, a uid or extra words, but of no user.
+    """
+    given = {name: value for name, value in headers.items() if name.startswith(PREFIX)}
+    if not given:
+        return None
+    groups = tuple(given[_GROUP].split("\n")) if _GROUP in given else ()
+    extra = tuple(
+        (unquote(name.removeprefix(_EXTRA)).lower(), tuple(value.split("\n")))
+        for name, value in sorted(given.items())
+        if name.startswith(_EXTRA)
+    )
+    name, uid = given.get(_USER, ""), given.get(_UID, "")
+    if not name:
+        if groups or uid or extra:
+            raise BadRequest("groups, a uid or extra words were asked for without impersonating a user name")
+        return None
+    return User(name, groups, uid, extra)
+
+
+def needed(asker: User, wished: User) -> Iterator[Attributes]:
+    """What the asker must be allowed, in the order in which it is asked."""
+    account = _account(wished.name)
+    if account is not None:
+        namespace, name = account
+        yield Attributes(asker, "impersonate", resource="serviceaccounts", namespace=namespace, name=name)
+    else:
+        yield Attributes(asker, "impersonate", resource="users", name=wished.name)
+    for group in wished.groups:
+        yield Attributes(asker, "impersonate", resource="groups", name=group)
+    for key, values in wished.extra:
+        for value in values:
+            yield Attributes(asker, "impersonate", _AUTHN, "userextras", key, name=value)
+    if wished.uid:
+        yield Attributes(asker, "impersonate", _AUTHN, "uids", name=wished.uid)
+
+
+def taken_for(wished: User) -> User:
+    """The user with the groups that he has by being who he is."""
+    groups = wished.groups
+    account = _account(wished.name)
+    if account is not None and not groups:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+    if wished.name == User().name:
+        groups = groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
+        groups = (*groups, AUTHENTICATED)
+    return User(wished.name, groups, wished.uid, wished.extra)
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user is."""
+    namespace, colon, own = name.removeprefix(_ACCOUNT).partition(":")
+    return (namespace, own) if name.startswith(_ACCOUNT) and colon and namespace and own else None

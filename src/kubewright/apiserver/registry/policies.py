@@ -1,0 +1,81 @@
+"""The policy that the stored roles and bindings make, always the committed one.
+
+Theory.      The policy is asked at every request and changes rarely. So it is made when it is asked for
+             and a role or binding was written since; each object is decoded once per version of it.
+Invariants.  A write is in force for every request that begins after its answer.
+Called by    ``http.authz`` for requests, ``granting`` for writes of roles, ``parts.reviews``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from kubewright.apiserver.authorization import rules
+from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Binding, Policy, RoleKey, Subject
+from kubewright.apiserver.authorization.rules import Rule
+from kubewright.apiserver.store import Record, Store
+from kubewright.wire.gvk import Resource
+
+GROUP = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
+ROLES = Resource(GROUP, "v1", "roles", "Role")
+CLUSTER_ROLE_BINDINGS = Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+ROLE_BINDINGS = Resource(GROUP, "v1", "rolebindings", "RoleBinding")
+
+_KINDS = (CLUSTER_ROLES, ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
+_Read = tuple[Rule, ...] | Binding
+
+
+class Policies:
+    """``current`` is the policy of this moment."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._collections = tuple(str(kind) for kind in _KINDS)
+        self._made_from: tuple[int, ...] = ()
+        self._policy = Policy({}, ())
+        self._read: dict[tuple[str, str], tuple[int, _Read]] = {}
+
+    @property
+    def current(self) -> Policy:
+        stamp = tuple(self._store.revision(name) for name in self._collections)
+        if stamp != self._made_from:
+            self._policy, self._made_from = self._make(), stamp
+        return self._policy
+
+    def _make(self) -> Policy:
+        fresh: dict[tuple[str, str], tuple[int, _Read]] = {}
+        roles: dict[RoleKey, tuple[Rule, ...]] = {}
+        bindings: list[Binding] = []
+        for collection, record in self._records():
+            known = self._read.get((collection, record.key))
+            read = known[1] if known is not None and known[0] == record.version else _read(collection, record)
+            fresh[collection, record.key] = (record.version, read)
+            if isinstance(read, Binding):
+                bindings.append(read)
+            else:
+                namespace, _, name = record.key.rpartition("/")
+                roles[namespace, name] = read
+        self._read = fresh
+        return Policy(roles, bindings)
+
+    def _records(self) -> Iterator[tuple[str, Record]]:
+        return ((name, record) for name in self._collections for record in self._store.scan(name))
+
+
+def _read(collection: str, record: Record) -> _Read:
+    obj: Mapping[str, Any] = orjson.loads(record.data)
+    if collection in (str(CLUSTER_ROLES), str(ROLES)):
+        return rules.read(obj)
+    namespace, _, name = record.key.rpartition("/")
+    ref = obj.get("roleRef") or {}
+    subjects = tuple(_subject(each, namespace) for each in obj.get("subjects") or ())
+    return Binding(namespace, name, str(ref.get("kind", CLUSTER_ROLE)), str(ref.get("name", "")), subjects)
+
+
+def _subject(written: Mapping[str, Any], namespace: str) -> Subject:
+    kind, name = str(written.get("kind", "")), str(written.get("name", ""))
+    if kind != "ServiceAccount":
+        return Subject(kind, name)
+    return Subject(kind, name, str(written.get("namespace") or namespace))

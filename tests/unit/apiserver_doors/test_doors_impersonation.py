@@ -1,0 +1,75 @@
+"""Being taken for another: what must be allowed for it, and who one is then."""
+
+import pytest
+
+from kubewright.apiserver.http import impersonation
+from kubewright.wire.errors import BadRequest
+from kubewright.wire.http import AUTHENTICATED, UNAUTHENTICATED, User
+
+ROOT = User("root", ("admins",))
+ROBOT = "system:serviceaccount:n:sa"
+ALL_OF_IT = {
+    "impersonate-user": "ann",
+    "impersonate-group": "a,b\nc",
+    "impersonate-uid": "7",
+    "impersonate-extra-x%2fY": "1\n2",
+    "accept": "*/*",
+}
+
+
+@pytest.mark.parametrize(
+    ("headers", "user"),
+    [
+        pytest.param({"impersonate-user": "ann"}, User("ann", (AUTHENTICATED,)), id="a user"),
+        pytest.param(
+            ALL_OF_IT, User("ann", ("a,b", "c", AUTHENTICATED), "7", (("x/y", ("1", "2")),)), id="all of it"
+        ),
+        pytest.param({"impersonate-user": "system:anonymous"}, User(), id="the anonymous one"),
+        pytest.param(
+            {"impersonate-user": "ann", "impersonate-group": UNAUTHENTICATED},
+            User("ann", (UNAUTHENTICATED,)),
+            id="somebody who has proved nothing",
+        ),
+        pytest.param(
+            {"impersonate-user": ROBOT},
+            User(ROBOT, ("system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED)),
+            id="a service account has its groups",
+        ),
+        pytest.param(
+            {"impersonate-user": ROBOT, "impersonate-group": "g"},
+            User(ROBOT, ("g", AUTHENTICATED)),
+            id="unless others are asked for",
+        ),
+    ],
+)
+def test_who_one_is_taken_for(headers: dict[str, str], user: User) -> None:
+    wished = impersonation.wanted(headers)
+    assert wished is not None
+    assert impersonation.taken_for(wished) == user
+
+
+def test_nobody_is_asked_for_mostly() -> None:
+    assert impersonation.wanted({"accept": "*/*"}) is None
+    assert impersonation.wanted({"impersonate-user": ""}) is None
+
+
+@pytest.mark.parametrize("header", ["impersonate-group", "impersonate-uid", "impersonate-extra-x"])
+def test_a_part_of_nobody_is_refused(header: str) -> None:
+    with pytest.raises(BadRequest, match="without impersonating a user name"):
+        impersonation.wanted({header: "x"})
+
+
+def test_each_part_must_be_allowed() -> None:
+    wished = impersonation.wanted(ALL_OF_IT)
+    assert wished is not None
+    asked = [(each.verb, each.group, each.combined, each.name) for each in impersonation.needed(ROOT, wished)]
+    assert asked == [
+        ("impersonate", "", "users", "ann"),
+        ("impersonate", "", "groups", "a,b"),
+        ("impersonate", "", "groups", "c"),
+        ("impersonate", "authentication.k8s.io", "userextras/x/y", "1"),
+        ("impersonate", "authentication.k8s.io", "userextras/x/y", "2"),
+        ("impersonate", "authentication.k8s.io", "uids", "7"),
+    ]
+    (account,) = impersonation.needed(ROOT, User(ROBOT, ()))
+    assert (account.resource, account.namespace, account.name) == ("serviceaccounts", "n", "sa")
