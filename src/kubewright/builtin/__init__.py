@@ -33,10 +33,12 @@ from kubewright.runtime.metrics import Metrics
 @dataclass(frozen=True, slots=True)
 class Settings:
     """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
-    node are left alone, in seconds."""
+    node are left alone, in seconds. ``gather_roles``: fill ClusterRoles that gather others; a world
+    without people, such as the simulator's, needs none."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
+    gather_roles: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,6 @@ def controllers(
     orphans = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
     ends = Namespaces(client, namespaces)
     collector = Collector(client, informers, metrics=metrics)
-    aggregation = Aggregation(client, informers.get(CLUSTER_ROLE))
 
     disruption = Controller("disruption", keeper, clock, workers=2, metrics=metrics)
     disruption.watches(budgets).watches(pods, keeper.of_pod)
@@ -82,8 +83,15 @@ def controllers(
             ),
             Controller("node-lifecycle", life, clock, workers=4, metrics=metrics).watches(nodes),
             disruption,
-            aggregation.wire(Controller("clusterrole-aggregation", aggregation, clock, workers=1)),
+            *([_aggregation(informers)] if settings.gather_roles else []),
             orphans.wire(Controller("pod-gc", orphans, clock, workers=2, metrics=metrics)),
         ],
         [collector.feeds.run],
+    )
+
+
+def _aggregation(informers: Informers) -> Controller:
+    aggregation = Aggregation(informers.client, informers.get(CLUSTER_ROLE))
+    return aggregation.wire(
+        Controller("clusterrole-aggregation", aggregation, informers.client.clock, workers=1)
     )

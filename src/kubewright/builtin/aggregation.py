@@ -44,8 +44,8 @@ class Aggregation:
 
     def of_role(self, change: Change[Json]) -> Iterable[Key]:
         """Every role that gathers: the changed one may be chosen by any, or no longer."""
-        own = (change.key,) if change.new is not None else ()
-        return self._roles.keys_by(GATHERING, "yes") | frozenset(own)
+        keys = {*self._roles.keys_by(GATHERING, "yes"), change.key}
+        return sorted(keys, key=str)  # in the same order in every process
 
     async def reconcile(self, key: Key) -> Result:
         """Write what the role gathers, if it is something else than it has."""

@@ -164,7 +164,8 @@ class Managers:
 
     def _with_loops(self, work: Work) -> Work:
         """The loops of kube-controller-manager, where the sets are kept: in one process at a time."""
-        settings = builtin.Settings(nodes=NodeSettings(grace=self._world.plot.options.grace))
+        nodes = NodeSettings(grace=self._world.plot.options.grace)
+        settings = builtin.Settings(nodes=nodes, gather_roles=False)
         loops = [builtin.controllers(informers, settings=settings) for informers in work.informers]
         return replace(
             work,
