@@ -1,10 +1,10 @@
-"""InPlaceUpdate, as far as it goes today: nothing old is replaced, and nothing old is updated either.
+"""The strategy InPlaceUpdate, as far as it is supported: old members are neither replaced nor updated.
 
-Theory.      Updates in place are asked for by people who want to keep the machines that there are. To replace
-             them after all would be the one thing that was not asked for, so old groups stay as they are,
-             and only scaling changes them (``proportional``). Without old members there is nothing to
-             update: the current group is made, and follows the replicas, as in every strategy.
-Source       mcm.md §7.9, of which this is the beginning.
+Theory.      A user who asks for updates in place wants to keep the machines. So this strategy never replaces
+             them: while old groups have members they stay as they are, no current group is created, and
+             only scaling changes sizes (``proportional``). Without old members there is nothing to update:
+             the current group is created, and has as many members as there are to be replicas.
+Source       mcm.md §7.9, of which updating a node in place is not implemented.
 """
 
 from kubewright.rollout.model import Create, Fleet, Plan, resize
@@ -13,7 +13,7 @@ HELD = "updating machines in place is not supported yet: machines of older templ
 
 
 def in_place(fleet: Fleet) -> Plan:
-    """One step: all of it for the current group, or nothing while there is anything old."""
+    """The plan: all replicas for the current group, or no change while old groups have members."""
     if is_held(fleet):
         return Plan(goal=fleet.replicas, ceiling=fleet.replicas, notes=(HELD,))
     because = "no machine is to be updated in place"
@@ -24,5 +24,5 @@ def in_place(fleet: Fleet) -> Plan:
 
 
 def is_held(fleet: Fleet) -> bool:
-    """Whether there are members that would have to be updated."""
+    """Whether old groups have members, or replicas asked for, that would have to be updated."""
     return any(group.claim for group in fleet.old)

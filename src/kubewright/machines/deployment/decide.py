@@ -1,8 +1,8 @@
 """Decide what a MachineDeployment does next. Pure.
 
-Theory.      The order of the phases is the list ``PHASES``; a phase that changes what the others look
-             at ends the pass, and the next one follows at once. Sizes come from ``rollout.planner``;
-             here they are turned into sets: everything about one set in one pass is one write.
+Theory.      The order of the phases is the list ``PHASES``; a phase that changes what the later ones look
+             at ends the pass, and the next one follows at once. ``rollout.planner`` decides the sizes;
+             here they become changes of sets, one write for each set that changes.
 Source       mcm.md §7.2-7.10.
 """
 
@@ -58,7 +58,7 @@ def decide(seen: Seen) -> Plan:
 
 
 def hold(seen: Seen) -> Plan:
-    """Our finalizer first, so that sets are deleted in order; the change wakes us."""
+    """Put our finalizer on first, so that the sets are deleted before the deployment."""
     meta = seen.written.metadata
     if names.FINALIZER in meta.finalizers:
         return Plan()
@@ -68,7 +68,7 @@ def hold(seen: Seen) -> Plan:
 
 
 def claim(seen: Seen) -> Plan:
-    """Adopt sets that match and are nobody's; let go of those that match no more."""
+    """Adopt sets that match the selector and have no controller; release those that no longer match."""
     steps: tuple[Step, ...] = (Release(seen.strays),) if seen.strays else ()
     if seen.orphans:
         return Plan((*steps, Adopt(seen.orphans)), again=True, because="sets match and are nobody's")
@@ -76,7 +76,7 @@ def claim(seen: Seen) -> Plan:
 
 
 def mark_victims(seen: Seen) -> Plan:
-    """Hand the autoscaler's wish down to the machines, and tidy its list."""
+    """Mark the machines that the autoscaler lists for deletion; strike those off its list that are gone."""
     annotations = seen.written.metadata.annotations
     members = (member for found in seen.members.values() for member in found)
     found = victims(annotations, members, seen.now)
@@ -89,7 +89,7 @@ def mark_victims(seen: Seen) -> Plan:
 
 
 def roll_back(seen: Seen) -> Plan:
-    """Take an earlier template, if somebody asks for it; while paused the wish waits."""
+    """Take an earlier template if ``spec.rollbackTo`` asks for it; while paused it waits."""
     wish = seen.written.spec.rollback_to
     if wish is None or seen.written.spec.paused:
         return Plan()
@@ -113,7 +113,7 @@ def roll_back(seen: Seen) -> Plan:
 
 
 def resize(seen: Seen) -> Plan:
-    """Find or make the current set, and give every set its size."""
+    """Create the current set if it is missing, and give every set its size."""
     sizes = planner.plan(seen.fleet, seen.strategy)
     revision = next_revision(seen.fleet.old)
     wanted = _wanted(seen, sizes, revision)
@@ -139,7 +139,7 @@ def resize(seen: Seen) -> Plan:
 
 
 def forget(seen: Seen) -> Plan:
-    """Delete old sets beyond the history limit, once nothing moves any more."""
+    """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
     if not planner.plan(seen.fleet, seen.strategy).idle or seen.written.spec.rollback_to is not None:
         return Plan()
     surplus = forgettable(seen.fleet.old, seen.written.spec.revision_history_limit)
@@ -155,7 +155,7 @@ PHASES: tuple[Decision, ...] = (hold, claim, mark_victims, roll_back, resize, fo
 
 
 def _retire(seen: Seen) -> Plan:
-    """A deployment that is being deleted takes its sets with it, unless somebody wants to keep them."""
+    """Delete the sets of a deployment that is being deleted, unless its deletion orphans them."""
     finalizers = seen.written.metadata.finalizers
     if names.FINALIZER not in finalizers:
         return Plan()
@@ -185,13 +185,13 @@ def _wanted(seen: Seen, sizes: Sizes, revision: int) -> dict[str, MachineSet]:
 
 
 def _held(seen: Seen) -> MachineSet | None:
-    """The set that stands in for one that cannot be rolled out: what needs no rollout flows into it."""
+    """The old set that stays in use while the rollout is refused: changes that need no rollout go to it."""
     active = [group for group in seen.fleet.old if group.size > 0]
     return seen.named(active[-1].name) if seen.refused and seen.current is None and active else None
 
 
 def _numbered(seen: Seen, revision: int) -> list[Step]:
-    """The deployment carries the current set's revision."""
+    """Write the current set's revision onto the deployment, if it is another."""
     if seen.written.metadata.annotations.get(names.REVISION_ANNOTATION) == str(revision):
         return []
     return [Change(_annotated(seen, names.REVISION_ANNOTATION, str(revision)))]

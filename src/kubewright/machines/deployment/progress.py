@@ -1,15 +1,15 @@
-"""What a MachineDeployment says about its rollout: the condition ``Progressing``. Pure.
+"""Compute a MachineDeployment's condition ``Progressing``: how its rollout goes. Pure.
 
-Theory.      A rollout has a beginning, and its end is said once. Which rollout the condition is about is
-             read from the object itself: each sentence names its set, and one that does not name the
-             current set is about an earlier rollout, so the present one has not been told of yet and
-             begins with this report. Whether the set was made or found, its own dates say. So a report that
-             came too early, was refused, or died with its process is made up for by the next one, and no
-             order of edits hides a rollout. ``NewMachineSetAvailable`` stands until the next rollout:
-             neither another size nor a machine that falls ill is one (cluster-autoscaler takes machines
-             away only while that word stands).
-             Progress is what no earlier report of the same rollout has told: machines that fail and are
-             replaced are none, and do not put the deadline off.
+Theory.      Each rollout is reported from its beginning, and its completion once. Which rollout the written
+             condition is about follows from its message, which names a set: if that is not the current
+             set, it is about an earlier rollout, and the present one begins with this report. Whether
+             the set was created for this rollout or found, its creationTimestamp and revisions tell. So
+             the next report makes up for one that came too early, was refused, or was lost with its
+             process, and no order of edits hides a rollout. ``NewMachineSetAvailable`` stays until the next
+             rollout: neither a new size nor an unhealthy machine begins one (cluster-autoscaler removes
+             machines only while the condition has that reason).
+             Progress is what exceeds every earlier report of the same rollout: machines that fail and are
+             replaced are no progress, and do not postpone the deadline.
 Source       mcm.md §2.7, §7.10, §7.11.
 Called by    ``status``.
 """
@@ -38,8 +38,11 @@ Condition = MachineDeploymentCondition
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a pass came upon and no look can show: the error that kept it from making a set, or that it
-    ``failed`` at something. It fails again for as long as that is so, and is told then."""
+    """What happened in a pass that the caches cannot show.
+
+    ``create_error`` the error that kept the pass from creating a set; empty if none
+    ``failed``       a write of the pass failed
+    """
 
     create_error: str = ""
     failed: bool = False
@@ -55,7 +58,7 @@ class Word:
 
 
 def progress_word(seen: Seen, news: News) -> Word | None:
-    """What is to be said about progress; None leaves the condition as it is."""
+    """The condition to write; None leaves it as it is."""
     known, paused = progressing(seen.written), seen.written.spec.paused
     if seen.problem:
         return Word(FALSE, INVALID, seen.problem)
@@ -73,7 +76,7 @@ def progress_word(seen: Seen, news: News) -> Word | None:
 
 
 def begins(seen: Seen) -> bool:
-    """Whether the present rollout has not been told of yet."""
+    """Whether no report of the present rollout has been written yet."""
     known = progressing(seen.written)
     if known is None:
         return True
@@ -87,13 +90,13 @@ def begins(seen: Seen) -> bool:
 
 
 def at_wish(seen: Seen) -> bool:
-    """Everything new, everything there, nothing old, neither a machine nor the wish for one."""
+    """Whether the rollout is complete: all replicas updated and available, old sets empty and sized 0."""
     counted = is_complete(seen.counts, seen.written.spec.replicas)
     return counted and seen.current is not None and not any(group.claim for group in seen.fleet.old)
 
 
 def progressing(written: MachineDeployment) -> Condition | None:
-    """The condition as it stands."""
+    """The condition ``Progressing`` on the server; None if there is none."""
     return next((c for c in written.status.conditions if c.type == ConditionType.PROGRESSING), None)
 
 
@@ -104,14 +107,14 @@ def progress_reported(written: MachineDeployment) -> float | None:
 
 
 def until_late(seen: Seen) -> float | None:
-    """Seconds until the deadline of the rollout; None when there is none to wait for."""
+    """Seconds until the progress deadline of the rollout; None if no deadline runs."""
     if seen.written.spec.paused or at_wish(seen):
         return None
     return seconds_left(_last_report(seen), _clock(seen))
 
 
 def told_counts(status: MachineDeploymentStatus) -> Counts:
-    """The numbers of a report."""
+    """The replica counts of a status."""
     return Counts(status.replicas, status.updated_replicas, status.ready_replicas, status.available_replicas)
 
 
@@ -120,14 +123,14 @@ def _says(known: Condition | None, *reasons: str) -> bool:
 
 
 def _subject(seen: Seen) -> str:
-    """Whom the sentence is about."""
+    """The subject of the message: the current set, or the deployment before it has one."""
     if seen.current is None:
         return f'Machine Deployment "{seen.written.metadata.name}"'
     return f'MachineSet "{seen.current.metadata.name}"'
 
 
 def _beginnings(seen: Seen) -> tuple[Word, ...]:
-    """The first words about the current set: it was made, it was found."""
+    """The two first reports about the current set: it was created, or it was found."""
     if seen.current is None:
         return ()
     name = seen.current.metadata.name
@@ -137,13 +140,14 @@ def _beginnings(seen: Seen) -> tuple[Word, ...]:
 
 
 def _is_about(known: Condition, seen: Seen) -> bool:
-    """Whether the sentence is one about the set (or, without one, the deployment) as it is now."""
+    """Whether the message is about the current set or, without one, about the deployment."""
     first = {word.message for word in _beginnings(seen)}
     return known.message.startswith(f"{_subject(seen)} ") or known.message in first
 
 
 def _first_word(known: Condition | None, seen: Seen) -> Word | None:
-    """A set that is younger than its deployment and was never current before has been made for it."""
+    """The first report of a rollout. A set younger than its deployment that was never current before was
+    created for it; any other was found."""
     if seen.current is None and known is None and not seen.sets:
         return None
     if seen.current is None or (known is not None and _is_about(known, seen)):
@@ -161,12 +165,12 @@ def _verdict(known: Condition, seen: Seen) -> Word | None:
             return Word(TRUE, _UPDATED, f"{_subject(seen)} is progressing.")
         case Progress.TIMED_OUT if known.reason != _LATE:
             return Word(FALSE, _LATE, f"{_subject(seen)} has timed out progressing.")
-        case _:  # what is complete was told before
+        case _:  # an earlier report told that it is complete
             return None
 
 
 def _not_made(seen: Seen, error: str) -> Word:
-    """A set that cannot be made is told at once, and in time it is a rollout that is late."""
+    """Report a set that cannot be created at once; past the deadline, that the rollout has timed out."""
     known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _clock(seen)
     over = report is not None and deadline is not None and report.since + deadline < now
     if _says(known, _LATE) or (_says(known, _REFUSED) and over):

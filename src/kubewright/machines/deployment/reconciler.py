@@ -1,8 +1,8 @@
-"""One deployment, one pass: look, decide, act, report. And who wakes a deployment.
+"""Reconcile one deployment: look, decide, act, report. And what enqueues a deployment.
 
-Theory.      A deployment is woken by its own spec, by its sets, and by facts about their machines
-             (``machineset.members``); the latter wait a moment for more of them, since each look
-             may resize sets. After acting the pass looks again and reports that second look.
+Theory.      A deployment is enqueued when it changes, when one of its sets changes, and when facts about
+             their machines do (``machineset.members``). The last are gathered for a moment, because each
+             pass may resize sets. After acting the pass looks again, and reports what it sees then.
 Called by    ``runtime.controller``; the composition root calls ``wire``.
 """
 
@@ -52,10 +52,10 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 DOUBT_SECONDS = 5.0
-"""How soon to look again while a set does not know what it has made: nothing wakes us when it does."""
+"""How soon to look again while a creation of a machine is unanswered: no event ends the doubt."""
 
 RETRY_SECONDS = 1.0
-"""Pause after a set could not be made; the condition tells why meanwhile."""
+"""Pause after a set could not be created; the condition says why meanwhile."""
 
 log = structlog.get_logger(__name__)
 
@@ -90,13 +90,13 @@ class MachineDeployments:
         self._reporting: set[Key] = set()
         self._told: dict[Key, tuple[str, str]] = {}
         self._best: dict[Key, tuple[str, int, Counts]] = {}
-        """The best that was reported of a rollout: of which deployment, in which generation."""
+        """The best counts reported of a rollout, with the deployment's uid and generation."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
 
         Raises:
-            Stale: somebody changed what this pass read; the key's backoff applies.
+            Stale: an object changed after this pass read it; the key's backoff applies.
             KubewrightError: a write failed.
         """
         await self._doubts.settle(key)
@@ -112,7 +112,7 @@ class MachineDeployments:
         try:
             news = await self._actor.perform(seen, plan)
         except KubewrightError as error:
-            if not isinstance(error.retry, After):  # else only our caches are late
+            if not isinstance(error.retry, After):  # After: only our caches are late
                 await self._report(key, News(failed=True))
             raise
         if any(isinstance(step, LetGo) for step in plan.steps):
@@ -138,7 +138,7 @@ class MachineDeployments:
         return counts if (uid, generation) == (meta.uid, meta.generation) else None
 
     async def _report(self, key: Key, news: News) -> Result:
-        """Write the status when it says something new, but not too often; answers when to look again."""
+        """Write the status when it says something new, but not too often; return when to look again."""
         seen = self._look(key)
         if seen is None:
             return Result.done()
@@ -158,23 +158,23 @@ class MachineDeployments:
             return Result.done()
         finally:
             self._reporting.discard(key)
-        pace.wrote(now)  # not before: a refused write must not look like a good pass
+        pace.wrote(now)  # not before: a refused write does not count
         self._has_told(seen, told_counts(status))
-        after = self._look(key)  # a first word begins a deadline that was not there before
+        after = self._look(key)  # the first report starts the deadline
         return result.sooner(_next(after)) if after is not None else Result.done()
 
     def _has_told(self, seen: Seen, counts: Counts) -> None:
-        """Remember the best of what was told of this rollout, so that it is no progress a second time."""
+        """Remember the best counts reported of this rollout, so that reaching them again is no progress."""
         meta = seen.written.metadata
         best = counts if seen.best is None or begins(seen) else best_of(seen.best, counts)
         self._best[seen.key] = (meta.uid, meta.generation, best)
 
     def when_it_matters(self, change: Change[MachineDeployment]) -> Iterable[Key]:
-        """Not for a status while we write it: that pass knows. What others write there is corrected."""
+        """The key; none for the status that a pass is writing just now. What others write is corrected."""
         return () if change.key in self._reporting and _of_status_alone(change) else (change.key,)
 
     def _complain(self, seen: Seen) -> None:
-        """Tell of a deployment that breaks the rules, or asks for what cannot be done yet, once."""
+        """Send one event about a deployment that is invalid, or asks for a rollout that is not supported."""
         problem = "" if seen.deleting else seen.problem or seen.refused
         told = (seen.written.metadata.uid, problem)
         if problem and self._told.get(seen.key) != told:
@@ -187,7 +187,7 @@ class MachineDeployments:
 def wire(
     parts: Parts, settings: DeploymentSettings | None = None, *, census: Census | None = None
 ) -> Controller:
-    """The controller of MachineDeployments; with ``census``, one that shares what is known of machines."""
+    """The controller of MachineDeployments; ``census`` shares the members with the controller of sets."""
     deployments = MachineDeployments(
         parts.control, parts.control_caches, parts.recorder, parts.clock, settings, census=census
     )
@@ -250,10 +250,10 @@ def _of_status_alone(change: Change[MachineDeployment]) -> bool:
 
 
 def _of_set(deployments: Informer[MachineDeployment], change: Change[MachineSet]) -> set[Key]:
-    """The deployment of a set, before and after; of an orphan, those that might adopt it.
+    """The deployments that own a set before and after a change; for an orphan, those that select it.
 
-    Of a set's status only conditions and the observed generation matter here: machines are counted
-    by themselves.
+    Of a set's status only conditions and the observed generation matter: a deployment counts the machines
+    themselves.
     """
     before, after = change.before(), change.after()
     if before is not None and after is not None and _same_but_status(before, after):

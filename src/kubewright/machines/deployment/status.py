@@ -1,7 +1,7 @@
 """The status of a MachineDeployment, from what was seen and how the pass went. Pure.
 
-Theory.      Numbers come from the machines, not from the sets' status. What is said of the rollout
-             stands in ``progress``.
+Theory.      Replica counts come from the machines, not from the sets' status. ``progress`` computes the
+             condition about the rollout.
 Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
 """
 
@@ -36,7 +36,7 @@ Conditions = dict[str, MachineDeploymentCondition]
 
 
 def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
-    """The status as it should be now."""
+    """The status to write; ``news`` is what happened in the pass."""
     before, counts = seen.written.status, seen.counts
     conditions: Conditions = {condition.type: condition for condition in before.conditions}
     if not seen.deleting:
@@ -61,7 +61,7 @@ def deployment_status(seen: Seen, news: News) -> MachineDeploymentStatus:
 
 
 def next_look(seen: Seen) -> float | None:
-    """Seconds until time alone changes the status: a machine ready for long enough, a deadline over."""
+    """Seconds until time alone changes the status: ``minReadySeconds`` or the progress deadline is over."""
     waits = [
         until_available(seen.members_of(each), each.spec.min_ready_seconds, seen.time) for each in seen.sets
     ]
@@ -82,8 +82,8 @@ def _availability(seen: Seen, counts: Counts) -> Word:
 
 
 def _report_progress(conditions: Conditions, seen: Seen, news: News) -> None:
-    """Say how the rollout goes. Progress renews the date; a set that still cannot be made does not,
-    whatever its error says."""
+    """Write the condition Progressing. Progress renews ``lastUpdateTime``; a set that still cannot be created
+    does not, even if the error's message changes."""
     kind = ConditionType.PROGRESSING
     known, word = conditions.get(kind), progress_word(seen, news)
     if word is None:
@@ -96,7 +96,7 @@ def _report_progress(conditions: Conditions, seen: Seen, news: News) -> None:
 def _copy(
     conditions: Conditions, seen: Seen, kind: str, words_of: Callable[[MachineSet], list[Word]]
 ) -> None:
-    """What keeps one of the sets from its replicas keeps the deployment; the current set speaks first."""
+    """Copy a condition from the sets, the current one's before others'; remove it when no set has it."""
     ordered = sorted(seen.sets, key=lambda each: each is not seen.current)
     found = [word for each in ordered for word in words_of(each)]
     if not found:
@@ -106,7 +106,7 @@ def _copy(
 
 
 def _frost(machine_set: MachineSet) -> list[Word]:
-    """A set that may make no machines, as its label says; a reason that stands on it is handed on."""
+    """The condition of a frozen set, with the reason that the set's own condition has."""
     if not names.frozen(machine_set.metadata.labels):
         return []
     said = {c.reason for c in machine_set.status.machine_set_condition if c.type == ConditionType.FROZEN}
@@ -123,7 +123,7 @@ def _failures(machine_set: MachineSet) -> list[Word]:
 
 
 def _put(conditions: Conditions, kind: str, word: Word, now: datetime, *, refresh: bool = False) -> None:
-    """Say ``word``; what it says already keeps its times, unless progress is to be ``refresh``-ed."""
+    """Write ``word``; an equal condition keeps its times, unless ``refresh`` asks for a new update time."""
     known = conditions.get(kind)
     message = word.message[:MESSAGE_CHARS]
     if (

@@ -1,12 +1,12 @@
-"""Perform a plan: the only file that writes about one machine.
+"""Perform a machine's plan: send its steps to the API servers and the driver, then write the status.
 
 Theory.      Steps run in order and stop at the first failure; the status is written after them,
-             in one patch, when it says something new. Every patch of the machine names the uid and
-             the version of what was seen: a namesake that was made meanwhile is never touched, and
+             in one patch, when it says something new. Every patch of the machine carries the uid and
+             the resourceVersion of what was seen: a later machine of the same name is never touched, and
              a patch that the network delivers a minute late changes nothing.
-Invariants.  No PUT. No step waits for a cloud or a pod. A refused eviction is not an error. A write that
-             is refused, and would be again, ends the pass as ``WriteRefused``: the next one knows of it.
-             An event is told when the status has news, not each time that the same is seen.
+Invariants.  No PUT. No step waits for a driver or a pod. A refused eviction is not an error. A write that
+             the server refuses for good ends the pass as ``WriteRefused``; the next pass decides with that
+             (``refusals``). The event of a report is sent when the status changes, not in every pass.
 Called by    ``reconciler.Machines``.
 """
 
@@ -66,7 +66,7 @@ log = structlog.get_logger(__name__)
 
 
 class WriteRefused(Exception):
-    """An API server refused a step (None: the status) and will again. Never leaves this package."""
+    """An API server refused a step (None: the status) for good. Never leaves this package."""
 
     def __init__(self, step: Step | None, error: ApiError) -> None:
         super().__init__(str(error))
@@ -105,7 +105,7 @@ class Actor:
 
         Raises:
             WriteRefused: a write was refused for good; what came before it in the plan is done.
-            ApiError, TransportError: an API server said no for now, or was not to be reached.
+            ApiError, TransportError: an API server failed the request for now, or could not be reached.
         """
         latest = seen.machine.metadata
         for step in plan.steps:
@@ -121,7 +121,7 @@ class Actor:
         return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
 
     def _tell(self, machine: Machine, plan: Plan, notes: Notes) -> None:
-        """What has happened: to the log, and to whoever describes the machine."""
+        """Write the plan's milestone and warning to the log, and as events of the machine."""
         about = {"machine": machine.metadata.name, "namespace": machine.metadata.namespace}
         if (told := plan.milestone) is not None:
             log.info(told.message, reason=told.reason.value, **about)
@@ -133,7 +133,7 @@ class Actor:
             self._recorder.event(machine, reason, message, warning=True)
 
     async def _on_machine(self, seen: Seen, step: MachineStep) -> ObjectMeta | None:
-        """One step; answers what the machine's metadata are then, if they changed."""
+        """Perform one step; return the machine's metadata after it, if it patched the machine."""
         machine, meta = seen.machine, seen.machine.metadata
         match step:
             case Adorn(patch) | Annotate(patch):
@@ -184,7 +184,7 @@ class Actor:
                 assert_never(step)
 
     async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
-        """Write the status that should stand; whether that was news."""
+        """Write the status if it differs from the one on the server; return whether it did."""
         if any(isinstance(step, Release) for step in plan.steps):
             return False
         after = machine_status(seen, plan.report, self._clock.now())
@@ -200,7 +200,7 @@ class Actor:
             self._recorder.event(seen.machine, EventReason.PRESERVED, told)
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
-        """Write to the machine exactly as it was seen: a network may deliver what we gave up long ago."""
+        """Patch the machine only in the version that was seen: the network may deliver a request late."""
         exactly = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         body = {**body, "metadata": {**body.get("metadata", {}), **exactly}}
         written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), body, **how)
@@ -210,8 +210,8 @@ class Actor:
         """Patch the node.
 
         Raises:
-            NodeGone: it went meanwhile, and the cache will show it. Looking again at once would see
-                it still, and again, for as long as the watch is late.
+            NodeGone: it was deleted meanwhile, and the cache does not show that yet. A pass at once would
+                see it again, so the next one waits a moment.
         """
         assert seen.node is not None
         meta = seen.node.metadata
@@ -245,7 +245,7 @@ class Actor:
 
 
 def _new_topics(plan: Plan, notes: Notes) -> bool:
-    """Whether a warning is about something that was not told yet; one without topics always is."""
+    """Whether a warning has a topic that no event has named yet; a warning without topics is always sent."""
     new = plan.topics - notes.topics
     notes.topics |= plan.topics
     return bool(new) or not plan.topics

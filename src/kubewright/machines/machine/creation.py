@@ -1,15 +1,16 @@
-"""Decide how a machine comes to its VM, and how the VM comes to be known.
+"""Decide how a machine gets its VM, and when the VM is recorded on the machine.
 
-Theory.      A machine needs its VM ensured when it has none on record, or when the last attempt
-             failed. ``Call(ENSURE)`` finds or makes it; the answer waits in ``seen.vm`` until it
-             is recorded. Failures are reported as ``CrashLoopBackOff`` and retried after the time
-             that the error's class asks for, or at once when class or secret changed; past the
-             creation timeout the machine is ``Failed``, and its set replaces it; not so where its node
-             is well: pods may run there, so its VM's completion is tried again until it is known.
-             A call that lasts makes the machine Pending, with the time since which the driver has not
-             answered; ``timeoutActive`` stays false until the VM is known to be whole.
-             A Failed machine that has no set goes on trying, and stays Failed until a node of it is well.
-Invariants.  Nothing is asked of a cloud before our finalizer stands and everything is valid.
+Theory.      The driver is asked to ensure the VM when none is on record, or when the last attempt failed.
+             ``Call(ENSURE)`` finds or creates it; the answer stays in ``seen.vm`` until providerID and node
+             name are on the machine. A failed call makes the machine ``CrashLoopBackOff``; it is repeated
+             after the pause of the error's code, or at once when the class or its secret has changed. Past
+             the creation timeout the machine is ``Failed``, and its set replaces it. A machine whose node is
+             healthy does not fail so: pods may run there, so the call is repeated until it succeeds.
+             While a call lasts the machine is Pending, and its status says since when the driver has not
+             answered; ``timeoutActive`` stays false until the driver has said that the VM is complete.
+             A Failed machine that no set replaces goes on trying, and stays Failed until its node is healthy.
+Invariants.  The driver is called only after our finalizer is on the machine, and only while machine, class
+             and secret are valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
 """
@@ -29,11 +30,11 @@ from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report, Verb
 
 CREATING = "Creating machine on cloud provider"
-"""How the description of a machine begins whose VM is being made (mcm.md §4.4)."""
+"""The first sentence of ``lastOperation`` while the driver works on the VM (mcm.md §4.4)."""
 
 
 def adorn(seen: Seen, _now: datetime) -> Plan | None:
-    """Our finalizer and a deletion priority, on machines that no set of ours made."""
+    """Put finalizer and deletion priority onto a machine that lacks them: a user or MCM created it."""
     meta = seen.machine.metadata
     patch: dict[str, Any] = {}
     if names.FINALIZER not in meta.finalizers:
@@ -46,7 +47,7 @@ def adorn(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def record_vm(seen: Seen, _now: datetime) -> Plan | None:
-    """Write providerID and node name down, as soon as they are known."""
+    """Write providerID and node name onto the machine as soon as the driver has answered them."""
     found, machine = seen.vm.instance, seen.machine
     on_record = (machine.spec.provider_id, names.node_name(machine.metadata.labels))
     if found is None or on_record == (found.provider_id, found.node_name):
@@ -61,7 +62,7 @@ def record_vm(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
-    """A machine that breaks the rules, or whose class is missing, gets no VM, and says why."""
+    """No VM for an invalid machine, or one without a valid class and secret; its status says why."""
     if not seen.problem or seen.vm.running or not _wants_vm(seen):
         return None
     report = creation_failed(seen, now, Code.InvalidArgument, seen.problem)
@@ -74,7 +75,7 @@ def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
 
 
 def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
-    """Find or make the VM; wait for the answer; try again when it is time."""
+    """Have the driver find or create the VM; wait for its answer; repeat a failed call after its pause."""
     if not _wants_vm(seen) or seen.vm.settled(Verb.ENSURE):
         return None
     if seen.vm.running:
@@ -90,7 +91,7 @@ def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
 
 
 def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
-    """A VM whose node would take over another's Node object never joins as itself: another must be made."""
+    """Fail a machine whose node name another VM's Node has already: its kubelet would take that over."""
     if not unsettled(seen.machine) or not seen.usurped:
         return None
     report = Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, "VM using old node obj")
@@ -99,28 +100,28 @@ def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def unsettled(machine: Machine) -> bool:
-    """Whether the VM is not known to be whole: no phase, a failed attempt, or an attempt that lasts."""
+    """Whether the VM is not known to be complete: no phase yet, a failed call, or a call that lasts."""
     current = machine.status.current_status
     being_made = current.phase == Phase.PENDING and not current.timeout_active
     return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 
 
 def joined_too_late(seen: Seen) -> Report:
-    """What a machine says whose VM exists, and whose node did not come up within its creation timeout."""
+    """The report of a machine whose VM exists and whose node did not join within the creation timeout."""
     limit = format_duration(seen.creation_timeout)
     text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit}."
     return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text)
 
 
 def _while_running(seen: Seen, now: datetime) -> Plan:
-    """A call that never answers must not keep its machine from being replaced; one that lasts is told of."""
+    """While the driver works: Pending when that lasts; Failed past the creation timeout, to be replaced."""
     because = "the cloud is working on its VM"
     if is_late(seen, now) and seen.phase is not Phase.FAILED:
         report = joined_too_late(seen) if seen.machine.spec.provider_id else _made_too_late(seen, now)
         return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, report.description))
     plan = Plan(wake=until_late(seen, now), because=because)
     if seen.phase not in (Phase.NONE, Phase.PENDING) or _is_well(seen):
-        return plan  # it says what the last attempt failed with, or will be Running in a moment
+        return plan  # its status shows the last error, or it will be Running in a moment
     if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
         return replace(plan, wake=plan.sooner(wait))
     text = f"{CREATING}. The driver has not answered since {_asked(seen, now)}"
@@ -132,12 +133,12 @@ def _while_running(seen: Seen, now: datetime) -> Plan:
 
 
 def _worth_telling(seen: Seen, began: datetime | None) -> timedelta:
-    """How long a call that began then may still last without a word."""
+    """How long a call that began then may still last before the status mentions it."""
     return seen.until_worth_reporting(since=began, after=seen.settings.report_creation_after)
 
 
 def _made_too_late(seen: Seen, now: datetime) -> Report:
-    """What a machine says of whose VM the driver never spoke within its creation timeout."""
+    """The report of a machine for whose VM the driver has not answered within the creation timeout."""
     limit, name = format_duration(seen.creation_timeout), seen.machine.metadata.name
     text = f"Machine {name} was not created in {limit}: the driver has not answered since {_asked(seen, now)}"
     code = Code.DeadlineExceeded.name
@@ -166,7 +167,8 @@ def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
 
 
 def _pause(seen: Seen, error: DriverError) -> timedelta:
-    """How long to wait after a refusal. Where there is a VM, whatever kept it from being made is over."""
+    """How long to wait after an error of the driver. Where the VM exists already, the long pauses (a quota, a
+    class that is wrong) do not apply: they are about creating it."""
     made = seen.vm.initializing or _is_well(seen)
     if error.code is Code.ResourceExhausted and not made:
         return seen.settings.resource_exhausted_retry
@@ -175,6 +177,7 @@ def _pause(seen: Seen, error: DriverError) -> timedelta:
 
 
 def creation_failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
+    """The report of a failed creation: CrashLoopBackOff, or Failed past the creation timeout."""
     given_up = seen.phase is Phase.FAILED or is_late(seen, now)
     phase = Phase.FAILED if given_up else Phase.CRASH_LOOP_BACK_OFF
     return Report(phase, OperationType.CREATE, OperationState.FAILED, text, code.name)
@@ -185,7 +188,7 @@ def _wants_vm(seen: Seen) -> bool:
 
 
 def is_late(seen: Seen, now: datetime) -> bool:
-    """The creation deadline is over, and no node has come of it."""
+    """The creation deadline has passed, and the machine has no healthy node."""
     return now > seen.creation_deadline and not _is_well(seen)
 
 
@@ -194,6 +197,6 @@ def _is_well(seen: Seen) -> bool:
 
 
 def until_late(seen: Seen, now: datetime) -> timedelta | None:
-    """The wait until just past the creation deadline; None when that is over."""
+    """The wait until just past the creation deadline; None when it has passed."""
     left = seen.creation_deadline - now
     return left + timedelta(milliseconds=1) if left >= timedelta(0) else None

@@ -1,4 +1,4 @@
-"""Decide what to do with one machine: pick the list of phases, take the first that has something to do.
+"""Decide what to do with one machine: of its list of phases, the first one with a plan counts.
 
 Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and ``deletion``.
 """
@@ -31,7 +31,7 @@ LIVING: tuple[Deciding, ...] = (
 
 
 def decide(seen: Seen, now: datetime) -> Plan:
-    """The plan for what is seen now. Pure; the same picture gives the same plan."""
+    """The plan for what is seen now. Pure: an equal ``Seen`` gives an equal plan."""
     if seen.machine.metadata.deleting:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and we hold nothing of it")
@@ -40,7 +40,7 @@ def decide(seen: Seen, now: datetime) -> Plan:
 
 
 def _attentive(plan: Plan, seen: Seen) -> Plan:
-    """The plan of a living machine, awake when its preservation wants something, with what is wrong of it."""
+    """The plan, with the wake-up of a preservation and a warning about an annotation's unknown value."""
     plan = replace(plan, wake=plan.sooner(due(seen)))
     after = plan.report.phase if plan.report is not None and plan.report.phase is not None else seen.phase
     if until := begins(seen, after):
@@ -52,7 +52,7 @@ def _attentive(plan: Plan, seen: Seen) -> Plan:
 
 
 def first(phases: tuple[Deciding, ...], seen: Seen, now: datetime) -> Plan:
-    """The plan of the first phase that is not over, as far as the API servers allow it."""
+    """The plan of the first phase that has one, without the steps that an API server refuses."""
     plans = (plan for phase in phases if (plan := phase(seen, now)) is not None)
     possible = (plan for each in plans if (plan := allowed(each, seen)) is not None)
     return patient(next(possible, Plan(because="nothing is left to do")), seen)

@@ -1,15 +1,16 @@
-"""Decide how a machine is taken down, in one order, each step derived from what still exists.
+"""Decide how a machine is deleted: one fixed order of phases, each derived from what still exists.
 
-Theory.      DELETING is the order. Each phase answers None when its part is over, or the plan
-             that it needs; the first that answers is carried out. Where the originals keep
-             their place in a sentence, we look: is a call running, are there pods, is the VM
-             gone, is the node there? The sentences are written all the same, and end as theirs do,
-             because others read them. A drain never holds a worker: each pass evicts what may go,
+Theory.      ``DELETING`` is the order. A phase answers None when its part is done, else its plan; the
+             first plan is performed. MCM remembers how far a deletion has come in the last sentence of
+             ``lastOperation``; we look at the world instead: does a driver call run, are there pods, is the
+             VM gone, is the node there? The sentences are written all the same, because MCM goes on from
+             them where it takes over. A drain never holds a worker: each pass evicts the pods that may go,
              and says when to look again.
-Invariants.  No VM with pods on it is deleted before they left, their time ran out, or a person
-             forced it. The node goes after the VM, the finalizer after both. A machine whose VM is
-             not on record is released only when every creation that may still be under way has had
-             ``confirm_absent`` to show itself, and the cloud has denied it since, and not long ago.
+Invariants.  A VM is deleted only after the pods of its node have left, their time has run out, the node has
+             been silent or read-only for too long (``nodes.drain``), or a user has forced the deletion.
+             The node is deleted after the VM, the finalizer removed after both. A machine whose VM is
+             not on record keeps its finalizer until ``confirm_absent`` has passed since the last creation
+             that may still be under way, and the driver has reported since that there is no VM.
 Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 38 of §19 are not copied.
 Called by    ``decide``.
 """
@@ -44,7 +45,7 @@ from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
 
 SOONEST, RAREST = timedelta(seconds=1), timedelta(seconds=10)
-"""How often the pods of a draining node are looked at: the longer it takes, the rarer."""
+"""Least and most time between two looks at the pods of a draining node; it grows with the drain's age."""
 
 GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
 DRAINING = "Initiate node drain"
@@ -52,21 +53,21 @@ DETACHING = "Delete Volume Attachments"
 DELETING_VM = "Initiate VM deletion"
 DELETING_NODE = "Initiate node object deletion"
 RELEASING = "Initiate machine object finalizer removal"
-"""How a description ends, by what is being done: MCM goes on from there (mcm.md §4.13)."""
+"""The last sentence of ``lastOperation``, which names the step: MCM goes on from there (mcm.md §4.13)."""
 
 UNSURE = "Error occurred with decoding machine error status while getting VM status"
 
 
 def settle_creation(seen: Seen, _now: datetime) -> Plan | None:
-    """A creation or look that runs comes to its end first: a delete must not overtake it."""
+    """Wait for a driver call in flight, if it creates or looks for the VM: a delete must not overtake it."""
     if seen.vm.running and seen.vm.verb is not Verb.DELETE:
         return _waiting(seen, GETTING_STATUS, "it waits for the cloud call in flight")
     return None
 
 
 def bury_the_first(seen: Seen, now: datetime) -> Plan | None:
-    """A late creation has put another VM in the place of one that is gone: the node of the first is drained
-    and goes before the second is recorded, since nobody would know afterwards whose it was.
+    """A late creation made a second VM after the recorded one was gone: drain and delete the first one's
+    node before the second is recorded. Afterwards the machine would no longer name that node.
     """
     found, known = seen.vm.instance, seen.machine.spec.provider_id
     if found is None or not known or known == found.provider_id:
@@ -75,10 +76,10 @@ def bury_the_first(seen: Seen, now: datetime) -> Plan | None:
 
 
 def identify(seen: Seen, now: datetime) -> Plan | None:
-    """Before a VM that may have been made is deleted: which node has it? It must be drained too.
+    """Before a VM that a creation may have left is deleted, ask the driver which node it has, to drain that.
 
-    A deletion by name would find a VM that the cloud did not show yet, and its pods with it: so a first no
-    is not enough, and an error is no answer.
+    The driver deletes by name, so it would delete a VM that the cloud does not list yet, pods included.
+    That is why one "not found" is not enough, and an error says nothing.
     """
     if seen.recorded or seen.doubt_until is None or not seen.can_call:
         return None
@@ -92,7 +93,7 @@ def identify(seen: Seen, now: datetime) -> Plan | None:
 
 
 def read(seen: Seen, _now: datetime) -> Plan | None:
-    """Nobody knows whether pods are left: the VM stays until they can be looked at, or need not be."""
+    """The server refuses to show node or pods: keep the VM until it shows them, or time runs out."""
     if not seen.unread or seen.out_of_patience or seen.vm.running:
         return None
     text = f"{seen.unread}. Will retry in next sync. {DRAINING}"
@@ -103,14 +104,15 @@ def read(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def cordon(seen: Seen, _now: datetime) -> Plan | None:
-    """No new pods, before the old ones are counted."""
+    """Cordon the node before its pods are listed, so that no new one is scheduled onto it."""
     if not _drainable(seen) or seen.node is None or seen.node.spec.unschedulable:
         return None
     return _with_step(Cordon(marks.cordon()), "its node should take no new pods")
 
 
 def look(seen: Seen, _now: datetime) -> Plan | None:
-    """Before pods of a silent node are waited for: is there still a VM that could end them?"""
+    """Before waiting for pods of an unhealthy node, ask the driver whether its VM still exists: without a VM
+    no kubelet ends them."""
     stuck = _drainable(seen) and seen.drain is not None and not seen.drain.done
     asked = seen.vm.verb is Verb.LOOK
     if not stuck or seen.health.healthy or asked or not seen.can_call:
@@ -121,9 +123,9 @@ def look(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def drain(seen: Seen, now: datetime) -> Plan | None:
-    """The pods leave: asked first, then waited for, at last removed.
+    """Evict the pods, wait for them, and at last delete them.
 
-    The node is marked ``Terminating`` only then: of an empty node nobody would read it in time.
+    The node gets its ``Terminating`` condition here: an empty node is gone before a reader could see it.
     """
     if not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
@@ -145,7 +147,8 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
 
 
 def release_volumes(seen: Seen, now: datetime) -> Plan | None:
-    """Volumes detach before their VM goes; a forced deletion takes their attachments off itself."""
+    """Wait until volumes are detached before the VM is deleted; a forced deletion deletes their
+    VolumeAttachments."""
     if not _drainable(seen) or seen.node is None or not seen.attachments:
         return None
     if seen.forced:
@@ -157,7 +160,7 @@ def release_volumes(seen: Seen, now: datetime) -> Plan | None:
 
 
 def delete_vm(seen: Seen, now: datetime) -> Plan | None:
-    """Ask the cloud to delete, until it has said that there is nothing, and can be believed."""
+    """Have the driver delete the VM, until it reports none and no late creation can bring one."""
     vm = seen.vm
     if vm.running:
         because = "the cloud is deleting the VM"
@@ -169,14 +172,14 @@ def delete_vm(seen: Seen, now: datetime) -> Plan | None:
     if error := vm.failed(Verb.DELETE):
         tail = "However, will re-try in the next resync" if error.retry == SHORT else "Aborting operation"
         text = f"VM deletion failed due to - {error}. {tail}. {DELETING_VM}"
-        unknown = not seen.recorded and seen.doubt_until is not None  # it may have come since we looked
+        unknown = not seen.recorded and seen.doubt_until is not None  # a creation may have ended since
         again = Call(Verb.LOOK if unknown else Verb.DELETE)
         return _again(seen, now, again, deletion_failed(text, error.code.name))
     return Plan((Call(Verb.DELETE),), because="its VM may go")
 
 
 def delete_node(seen: Seen, _now: datetime) -> Plan | None:
-    """The Node object goes when nothing stands behind it any more; MCM's finalizer holds it no longer."""
+    """Delete the Node object once its VM is gone, and take MCM's finalizer off it."""
     if seen.node is None or (seen.node.metadata.deleting and not _held(seen.node.metadata.finalizers)):
         return None
     meta = seen.node.metadata
@@ -190,7 +193,7 @@ def delete_node(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def release(seen: Seen, _now: datetime) -> Plan | None:
-    """Nothing is left: the token, then the finalizer. A machine that was up has used its token."""
+    """VM and node are gone: delete an unused bootstrap token, then take the finalizer off."""
     used, vm = seen.phase in (Phase.RUNNING, Phase.UNKNOWN), seen.machine.spec.provider_id
     token: tuple[Step, ...] = (DropToken(),) if seen.has_token and not used else ()
     left = (
@@ -204,7 +207,7 @@ def release(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def _farewell(seen: Seen) -> str:
-    """What the last event of a machine says."""
+    """The message of the machine's last event."""
     vm, took = seen.machine.spec.provider_id, (seen.now - seen.deleted_at) // timedelta(seconds=1)
     of_vm = f"its VM {vm} is " + ("deleted" if seen.vm.deleted else "left behind") if vm else "it had no VM"
     return (
@@ -213,8 +216,8 @@ def _farewell(seen: Seen) -> str:
 
 
 def _drain_report(plan: DrainPlan) -> Report:
-    """What is told of a drain. Upstream calls it failed when waiting will not help, and tries again all
-    the same (mcm.md §5.4, §5.7)."""
+    """The report of a drain. As upstream it is Failed when waiting will not help, and is tried again all the
+    same (mcm.md §5.4, §5.7)."""
     if not plan.obstacles:
         return _processing(f"{plan.because}. {DRAINING}")
     force = f"pods are deleted by force from {rfc3339(plan.force_at)} on" if plan.force_at else ""
@@ -234,12 +237,12 @@ DELETING: tuple[Deciding, ...] = (
 
 
 def _drainable(seen: Seen) -> bool:
-    """Whether pods can still run there: the node exists, and the VM is not known to be gone."""
+    """Whether pods can still run on the node: it exists, and its VM is neither being deleted nor gone."""
     return seen.node is not None and seen.vm.verb is not Verb.DELETE and not seen.vm.absent
 
 
 def _doubtful(seen: Seen, now: datetime) -> Plan | None:
-    """The cloud knows of no VM; unless a creation nobody answered may still bring one, or has since."""
+    """The driver reports no VM: wait, and ask again, while an unanswered creation may still bring one."""
     if seen.doubt_until is None:
         return None
     if (left := seen.doubt_until - now) > timedelta(0):
@@ -253,7 +256,8 @@ def _doubtful(seen: Seen, now: datetime) -> Plan | None:
 
 
 def _without_class(seen: Seen) -> Plan | None:
-    """No class, no call. A VM that is known of keeps its machine, unless a person says to leave it."""
+    """Without its class the driver cannot be called: a machine with a known VM stays, unless a user forces
+    its deletion and so leaves the VM behind."""
     known = seen.machine.spec.provider_id or seen.vm.instance or seen.vm.doubt
     if not known or names.force_deletion(seen.machine.metadata.labels):
         return None
@@ -264,7 +268,7 @@ def _without_class(seen: Seen) -> Plan | None:
 
 
 def _again(seen: Seen, now: datetime, call: Call, report: Report) -> Plan:
-    """Repeat a failed call when it is time, or when class or secret changed (mcm.md §3.4)."""
+    """Repeat a failed call after its pause, or at once when class or secret have changed (mcm.md §3.4)."""
     error, late = seen.vm.error, MEDIUM if seen.vm.verb is Verb.LOOK else LONG
     pause = SHORT if error is not None and error.retry == SHORT else late
     wait = (seen.vm.ended or now) + timedelta(seconds=pause.seconds) - now
@@ -291,7 +295,7 @@ def _patience(seen: Seen) -> timedelta:
 
 
 def _waiting(seen: Seen, doing: str, because: str, wake: timedelta | None = None) -> Plan:
-    """Wait for what wakes us by itself, or until ``wake``; say so if it takes long."""
+    """Wait until an event wakes the machine, or for ``wake``; report it if it takes long."""
     told = because[0].upper() + because[1:]
     report = _if_lasting(seen, _processing(f"{told}. {doing}"))
     plan = Plan(report=report, wake=wake, because=because)

@@ -1,17 +1,17 @@
-"""Decide what a machine's node tells about it: joined, well, unwell, beyond help.
+"""Decide a machine's phase from its node: Pending, Running, Unknown or Failed.
 
 Theory.      The phase is a function of three things: the phase before, what the node says now,
              and how long it has said so. The table of transitions is ``_next_phase``; the two
              time-outs stand apart because only they need a clock, and they are looked at in every
              pass, so conditions that flap cannot postpone them (defect 26 of mcm.md §19).
-             Replacing is rationed: while as many machines of the same deployment as allowed are
-             being replaced, a further one stays ``Unknown`` and asks again. A node that a person
-             deleted is a node that went missing: its kubelet may bring it back in time.
-             While a cluster cannot be watched nothing is concluded from what it showed last, and
-             after that the time-outs begin anew (``Seen.due``): nodes need time to report again.
-Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (ration), §9.2 (held still). Unlike
-             upstream an Unknown machine does not become Running when its cluster is back: it would
-             count as available, and nobody knows that it is.
+             Replacements are limited: while ``max_replacements`` machines of the same deployment are
+             being replaced, a further one stays ``Unknown`` and is looked at again. A node that a user
+             deleted counts as missing: its kubelet may register it again in time.
+             While a cluster cannot be watched, no phase is decided from what it showed last; after
+             that the time-outs begin anew (``Seen.due``), because nodes need time to report again.
+Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit), §9.2 (blind). Unlike
+             upstream an Unknown machine is not made Running merely because its cluster can be watched
+             again: it would count as available before its node has said that it is healthy.
 Called by    ``decide``, once the VM is on record.
 """
 
@@ -26,16 +26,16 @@ from kubewright.machines.machine.steps import DropToken, Milestone, Plan, Report
 from kubewright.nodes import marks
 
 ASK_AGAIN = timedelta(seconds=5)
-"""How soon a machine that waits for its turn to be replaced asks again."""
+"""How soon an Unknown machine is looked at again that must wait for the replacement of others."""
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""How soon a machine that is held still is looked at again."""
+"""How soon a machine is looked at again while a cluster cannot be watched."""
 
 PENDING_TEXT = "VM created on cloud provider. Waiting for node registration"
 
 
 def hold_still(seen: Seen, _now: datetime) -> Plan | None:
-    """What was seen last is old: nothing is begun, and nobody is given up, until we see again."""
+    """While a cluster cannot be watched its cache is old: create no VM, fail no machine."""
     if not seen.blind:
         return None
     return Plan(wake=LOOK_AGAIN, because=f"the {seen.blind} cluster cannot be watched")
@@ -55,7 +55,7 @@ def follow_node(seen: Seen, now: datetime) -> Plan:
 
 
 def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
-    """What people are told of a machine that comes up, or comes back."""
+    """The event of a machine whose VM exists, that joins, or that recovers."""
     if report is None or report.phase not in (Phase.PENDING, Phase.RUNNING):
         return None
     vm, node = seen.machine.spec.provider_id, names.node_name(seen.machine.metadata.labels)
@@ -68,7 +68,7 @@ def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
 
 Verdict = tuple[Report | None, timedelta | None, str]
 _ELSEWHERE = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
-"""Phases whose ends are decided by whoever updates the node in place (mcm.md §4.11)."""
+"""Phases that the tool that updates the node in place ends, and not its health (mcm.md §4.11)."""
 
 
 def _warning(report: Report | None) -> tuple[str, str] | None:
@@ -93,7 +93,7 @@ def _verdict(seen: Seen, now: datetime) -> Verdict:
 
 
 def _next_phase(seen: Seen) -> Report | None:
-    """The transition that the node's state alone calls for."""
+    """The transition that follows from the node's present state, without a clock; None if there is none."""
     name, phase = seen.machine.metadata.name, seen.phase
     if phase in _ELSEWHERE:
         return None
@@ -130,7 +130,7 @@ def _well(seen: Seen) -> Report:
 
 
 def _joining(seen: Seen, now: datetime) -> Verdict:
-    """Waiting for the node: Pending when that lasts, Failed when it lasts too long."""
+    """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if now > seen.creation_deadline:
         return joined_too_late(seen), None, "it has not joined in time"
     left = seen.creation_deadline - now + timedelta(milliseconds=1)
@@ -145,7 +145,7 @@ def _joining(seen: Seen, now: datetime) -> Verdict:
 
 
 def _unwell(seen: Seen, now: datetime) -> Verdict:
-    """Unknown: Failed after the health timeout, when it is this machine's turn."""
+    """Unknown: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
         return None, None, "it is unwell, and its health timeout is disabled"
     left = seen.due(seen.turned, seen.health_timeout) - now

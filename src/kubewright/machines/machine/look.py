@@ -1,9 +1,10 @@
 """Look at one machine: the caches, the cloud calls, and the live pods of a node that drains.
 
-Theory.      Almost everything is in the caches (``caches``). Two things are asked for live, and only
-             of a machine that is being deleted: the pods of its node, because a cache of all pods
-             would cost more memory than everything else and a stale one could call a node empty
-             that is not; and, at the very end, a node that joined too late for our cache to show.
+Theory.      Almost everything is in the caches (``caches``). Two things are read live. The pods of a node
+             that is being drained, because a cache of all pods would cost more memory than everything
+             else, and a stale one could show a node as empty that is not. And the node itself where a late
+             cache would do harm: before and after the VM of a machine that is being deleted goes, before a
+             machine becomes Failed, and while a node's annotation preserves its machine.
              What a process remembers between passes stands in ``Notes``.
 Called by    ``reconciler.Machines``. What it finds is ``observe.Seen``.
 """
@@ -34,12 +35,12 @@ from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far the server's clock, which dates machines, may be ahead of ours. A machine that seems younger
-than we are by less may have been made, and its VM asked for, by the process before us."""
+"""How far the server's clock, which sets creationTimestamps, may be ahead of ours. A machine that seems to be
+created less than this after our start may be older, and the process before us may have called for its VM."""
 
 LONGEST_CREATION = timedelta(minutes=5)
-"""How long after a machine was made a creation may still be under way although its VM is on record: a
-process that died may have asked for the same VM before."""
+"""How long after a machine was created another creation may be under way although its VM is on record: a
+process that died may have called the driver for the same VM before."""
 
 
 @dataclass(slots=True)
@@ -48,13 +49,13 @@ class Notes:
 
     drained_since: datetime | None = None
     tries: drains.Tries = field(default_factory=dict)
-    """What came of asking its pods to leave."""
+    """The refused evictions of its pods, by pod."""
     topics: frozenset[str] = frozenset()
-    """What of the drain's troubles events have told of."""
+    """The topics of warnings that events have named already."""
     node_unseen: str | None = None
-    """The VM whose node was looked for live before its end, and not found."""
+    """The VM whose node a live read, before the VM was deleted, did not find."""
     node_gone: str | None = None
-    """The VM whose node we deleted, or looked for live and did not find; a late creation brings another."""
+    """The VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
 class Looker:
@@ -94,8 +95,8 @@ class Looker:
             return replace(self._seen(machine, node, vm, busy), unread=unread)
 
     async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
-        """With the pods of its node, if it is preserved and they are to leave. Where these cannot be read,
-        they stay: nothing else that is done for it waits for them."""
+        """With the pods of its node, if it is preserved and being drained. If the server refuses to list
+        them, they are not evicted, and everything else goes on."""
         node = self._caches.node_of(machine)
         if machine.metadata.deleting:
             return self._seen(machine, node, vm, busy)
@@ -112,10 +113,10 @@ class Looker:
             return seen
 
     async def closer(self, seen: Seen) -> Seen:
-        """The same machine, with its node as the server has it: a watch may be late, or dead without a word.
+        """The same machine, with its node read live: the cache may be old (a late or dead watch).
 
         Raises:
-            ApiError, TransportError: it could not be asked for, so that nothing follows from its state.
+            ApiError, TransportError: the node could not be read, so nothing may be decided from it.
         """
         machine, node, name = seen.machine, None, names.node_name(seen.machine.metadata.labels)
         if not name:
@@ -127,8 +128,8 @@ class Looker:
         return replace(seen, node=node, health=self._health_of(machine, node))
 
     def notes(self, machine: Machine, *, keep: bool = False) -> Notes:
-        """The notes on a machine, to read and to write; those of its deletion are its own, and kept. Of a
-        living machine they are kept where there is something to remember: it is preserved, or ``keep``."""
+        """The notes on a machine, to read and to write. Its deletion begins with new ones. Those of a machine
+        that is not being deleted are kept only while it is preserved, or with ``keep``."""
         uid = machine.metadata.uid
         if machine.metadata.deleting:
             return self._notes.setdefault(uid, Notes())
@@ -148,11 +149,11 @@ class Looker:
         self._claims[machine.metadata.uid] = self._caches.group_of(machine)
 
     def unclaim(self, uid: str) -> None:
-        """The status says it now, or could not be written."""
+        """Drop the claim: the status says it now, or could not be written."""
         self._claims.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """The machine is gone for good."""
+        """Drop everything about a machine that no longer exists."""
         self._notes.pop(uid, None)
         self._refused.pop(uid, None)
         self._living.pop(uid, None)
@@ -199,7 +200,7 @@ class Looker:
         return max(moments) + self._settings.confirm_absent if moments else None
 
     def _replacing(self, machine: Machine) -> int:
-        """Other machines that use up the ration of an Unknown one (mcm.md §4.8)."""
+        """How many other machines use up an Unknown one's limit of replacements (mcm.md §4.8)."""
         if machine.status.current_status.phase != Phase.UNKNOWN:
             return 0
         group, own = self._caches.group_of(machine), machine.metadata.uid
@@ -207,8 +208,8 @@ class Looker:
         return self._caches.replacing(group) + claims
 
     async def _live_node(self, machine: Machine, vm: VmSeen) -> Node | None:
-        """The node, asked for live once before its VM goes, since it may have joined and nobody told us;
-        and once after, since a kubelet's last word may be on its way to our cache.
+        """The node, read live once before its VM is deleted, because it may have joined and our cache may not
+        show it yet; and once after, because the kubelet may have registered it just before the end.
         """
         name, of, notes = (
             names.node_name(machine.metadata.labels),
@@ -230,12 +231,12 @@ class Looker:
         return None
 
     def _may_be_drained(self, vm: VmSeen) -> bool:
-        """Not when its end has begun, nor while nodes cannot be seen: then deletions go on without them."""
+        """Whether a drain may still begin: the VM is not being deleted, and clusters can be watched."""
         longest = self._settings.unreachable_after.total_seconds()
         return vm.verb is not Verb.DELETE and not self._caches.blind(self._moments.monotonic(), longest)
 
     async def _node_now(self, machine: Machine) -> Node | None:
-        """The node of a machine that is preserved because it says so: a late cache must not end that."""
+        """The live node of a machine that its node's annotation preserves: a late cache must not end that."""
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", names.node_name(machine.metadata.labels)))
             return node if belongs(node, machine) else None
@@ -269,7 +270,7 @@ class Looker:
 
 
 def _as_recorded(machine: Machine, vm: VmSeen) -> Machine:
-    """The machine as it would be with its VM on record: a record that is refused hides no node."""
+    """The machine with the VM that the driver found, so that its node is found before that is on record."""
     found = vm.instance
     if found is None or _recorded(machine):
         return machine
@@ -282,18 +283,18 @@ def _as_recorded(machine: Machine, vm: VmSeen) -> Machine:
 
 
 def _drains(seen: Seen, node: Node) -> bool:
-    """Whether it is time to look at the pods: their node takes no new ones, or cannot be told to."""
+    """Whether to list the pods: the node is cordoned, or the server refuses the cordon."""
     cordoned = node.spec.unschedulable or any(isinstance(each.step, Cordon) for each in seen.refused)
     return cordoned and seen.vm.verb is not Verb.DELETE
 
 
 def _ago(now: datetime, seconds: float) -> datetime | None:
-    """So many seconds before; None for endless."""
+    """The time that many seconds ago; None for infinity."""
     return None if isinf(seconds) else now - timedelta(seconds=seconds)
 
 
 def _as_shown(node: Node, since: datetime | None) -> tuple[NodeCondition, ...]:
-    """A node's conditions, dated by our own clock if they became what they are before our eyes."""
+    """A node's conditions, dated by our own clock if this process saw them change."""
     if since is None:
         return node.status.conditions
     return tuple(structs.replace(each, last_transition_time=since) for each in node.status.conditions)

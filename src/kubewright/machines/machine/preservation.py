@@ -1,19 +1,19 @@
-"""Decide whether a machine is kept although it failed, until when, and what marks it on its node.
+"""Decide whether a machine is preserved, until when, and which marks its node carries meanwhile.
 
-Theory.      People ask by an annotation on the node or the machine. ``verdict`` says what they want now and
-             until when; it is a function of the annotations, the phase and the expiry on record, nothing
-             else. A preservation *begins* by its expiry in the machine's status: written together with
-             the phase Failed if that is its cause, so that a set never sees a Failed machine of which it
-             cannot tell that it is wanted (defect 35 of mcm.md §19). The marks on the node follow: the
-             autoscaler is told to leave it alone, and once the machine has failed, a taint keeps new pods
-             away and those that are there are drained. It *ends* in the other order, the expiry last:
-             while that is on record it is known that marks may be left.
-Invariants.  No preservation is without an end: an expiry is never moved, and when it has passed, the
-             annotation that asked for it goes too. Marks that we did not make (a person's
-             ``scale-down-disabled``) stay. An annotation that cannot be read begins nothing.
-Source       mcm.md §4.12; the expiry is a date that people compare with their clocks, so ours is the wall
-             clock's (decision 0011).
-Called by    ``decide``, ``look`` (whose pods are drained), ``status`` (begins).
+Theory.      Users ask for it by an annotation on the node or the machine. ``verdict`` says what they want
+             now and until when; it depends on the annotations, the phase, the expiry on record and the
+             date. A preservation *begins* with its expiry in the machine's status, written together with
+             the phase Failed if that is its cause: so a set that sees the Failed machine sees, too, that
+             it must not replace it (defect 35 of mcm.md §19). The marks on the node follow: an annotation
+             keeps the autoscaler away, and once the machine is Failed a taint keeps new pods away and
+             the pods on the node are drained. It *ends* in the reverse order, the expiry last: while the
+             expiry is on record, marks may be left.
+Invariants.  Every preservation ends: an expiry is never moved, and once it has passed the controller
+             removes the annotation that asked for it. Marks that we did not make (a user's
+             ``scale-down-disabled``) stay. An annotation with an unknown value begins nothing.
+Source       mcm.md §4.12; users compare the expiry with their own clocks, so it is compared with our wall
+             clock (decision 0011).
+Called by    ``decide``, ``look`` (``draining``, ``by_node``), ``status`` (``begins``).
 """
 
 from dataclasses import dataclass
@@ -40,18 +40,18 @@ from kubewright.nodes import marks
 
 DRAINED = "Preserved node drained successfully."
 NOT_DRAINED = "Preserved node could not be drained."
-"""How the condition's message begins once the drain is over, or cannot end (mcm.md §2.5)."""
+"""The first sentence of the condition's message: the drain has ended, or cannot end (mcm.md §2.5)."""
 
 SOON = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wanted of a machine.
+    """What the annotations ask for.
 
-    ``until``   when it is not kept any longer; None: it is not kept
-    ``drop``    the annotations that asked for it go
-    ``wish``    what they ask for; None: nothing, or nothing that can be read
+    ``until``   the end of the preservation; None: the machine is not preserved
+    ``drop``    the controller is to remove the annotations that asked for it
+    ``wish``    their value; None: no annotation, or an unknown value
     ``by_node`` the node's annotation decides, and not the machine's
     """
 
@@ -62,7 +62,7 @@ class Verdict:
 
 
 def verdict(seen: Seen, phase: Phase) -> Verdict:
-    """What is wanted of the machine, were it in that phase (mcm.md §4.12, table "Effective")."""
+    """What the annotations ask for if the machine is in that phase (mcm.md §4.12, table "Effective")."""
     wish, by_node = _wish(seen)
     expiry, failed = seen.machine.status.current_status.preserve_expiry_time, phase is Phase.FAILED
     if expiry is not None and expiry <= seen.today:
@@ -80,7 +80,7 @@ def verdict(seen: Seen, phase: Phase) -> Verdict:
 
 
 def begins(seen: Seen, phase: Phase) -> datetime | None:
-    """The expiry of a preservation that begins now, were the machine in that phase; None if none does."""
+    """The expiry of a preservation that begins now if the machine is in that phase; None if none begins."""
     known = seen.machine.status.current_status.preserve_expiry_time is not None
     return None if known or seen.machine.metadata.deleting or seen.blind else verdict(seen, phase).until
 
@@ -93,7 +93,7 @@ def by_node(machine: Machine) -> bool:
 
 
 def draining(machine: Machine, node: Node | None) -> bool:
-    """Whether pods of a preserved machine's node are to leave: it has failed, and takes no new ones."""
+    """Whether to drain a preserved machine's node: it is Failed, the taint is on, the drain not over."""
     current = machine.status.current_status
     if node is None or current.preserve_expiry_time is None or current.phase != Phase.FAILED:
         return False
@@ -102,7 +102,7 @@ def draining(machine: Machine, node: Node | None) -> bool:
 
 
 def preserve(seen: Seen, _now: datetime) -> Plan | None:
-    """Bring the marks in line with what is wanted; None when they are, or before ``status`` has begun."""
+    """Bring the node's marks in line with the verdict; None if they are, or before the expiry is written."""
     found, expiry = verdict(seen, seen.phase), seen.machine.status.current_status.preserve_expiry_time
     if found.until is None:
         marked = seen.node is not None and _said(seen.node).status == "True"
@@ -111,7 +111,7 @@ def preserve(seen: Seen, _now: datetime) -> Plan | None:
 
 
 def complaint(seen: Seen) -> str:
-    """What is wrong with what people ask for; empty if it can be read."""
+    """Which annotation has an unknown value, in a sentence; empty if none has."""
     places: list[tuple[str, Machine | Node | None]] = [("machine", seen.machine), ("node", seen.node)]
     for what, each in places:
         said = each.metadata.annotations.get(names.PRESERVE_ANNOTATION, "") if each is not None else ""
@@ -122,9 +122,9 @@ def complaint(seen: Seen) -> str:
 
 
 def due(seen: Seen) -> timedelta | None:
-    """When to look again at the latest: at the end, or sooner while a drain goes on. None: no matter.
+    """When to look again at the latest: at the expiry, or sooner while a drain goes on; None: no need to.
 
-    A preservation that begins now is begun by the status of this pass; the next one marks the node.
+    The status of this pass writes the expiry of a preservation that begins now; the next pass marks the node.
     """
     expiry = seen.machine.status.current_status.preserve_expiry_time
     if expiry is None:
@@ -138,7 +138,7 @@ def due(seen: Seen) -> timedelta | None:
 
 
 def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
-    """The node's marks, the drain of one that failed, and what the condition says of both."""
+    """The steps of a preservation that goes on: marks, drain if the machine is Failed, condition."""
     steps: list[Step] = list(_notes(seen, found))
     if seen.node is not None:
         marked = marks.preserved(seen.node, seen.today, seen.phase)
@@ -147,7 +147,7 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
         if seen.drain is not None and (seen.drain.evict or seen.drain.delete):
             steps.append(Drain(seen.drain))
         said = marks.condition(seen.node, _condition(seen, found, until), seen.today)
-        if said and not (marked and seen.phase is Phase.FAILED):  # there is more to say in a moment
+        if said and not (marked and seen.phase is Phase.FAILED):  # the drain that begins next says more
             steps.append(SayPreserved(said))
     because = f"it is preserved until {rfc3339(until)}"
     return Plan(tuple(steps), wake=timedelta(0), because=because) if steps else None
@@ -166,7 +166,7 @@ def _condition(seen: Seen, found: Verdict, until: datetime) -> NodeCondition:
 
 
 def _ending(seen: Seen, found: Verdict) -> Plan | None:
-    """Everything is undone; the expiry goes when nothing else is left. None: all of that is done."""
+    """The steps that end a preservation; the expiry is removed last. None: all of that is done."""
     why, expiry = _why_it_ends(seen, found), seen.machine.status.current_status.preserve_expiry_time
     steps: list[Step] = []
     if seen.node is not None:
@@ -186,7 +186,7 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
 
 
 def _for_its_set(seen: Seen, expiry: datetime) -> bool:
-    """A Failed machine's past expiry stays on record: its set learns by it not to keep the machine anew."""
+    """Whether a past expiry stays on record: it keeps the set from preserving the Failed machine again."""
     over = seen.phase is Phase.FAILED and expiry <= seen.today
     return over and seen.machine.metadata.controller is not None
 
@@ -206,7 +206,7 @@ def _noting(seen: Seen, found: Verdict) -> Plan | None:
 
 
 def _notes(seen: Seen, found: Verdict) -> tuple[Step, ...]:
-    """The machine's own annotations: where the node decides, they only remember what it said last."""
+    """The machine's annotations: where the node's decides, they only record its last value."""
     have = seen.machine.metadata.annotations
     said = seen.node.metadata.annotations.get(names.PRESERVE_ANNOTATION) if seen.node is not None else None
     wanted: dict[str, str | None] = {}
@@ -219,8 +219,8 @@ def _notes(seen: Seen, found: Verdict) -> tuple[Step, ...]:
 
 
 def _wish(seen: Seen) -> tuple[Preserve | None, bool]:
-    """What is asked for, and whether the node asks. A node that says nothing leaves it to the machine, unless
-    it has said something before: then that was taken back."""
+    """What is asked for, and whether by the node's annotation. Without one the machine's counts, unless the
+    node had one before: then a user has removed it, and nothing is asked for."""
     notes = seen.machine.metadata.annotations
     own = wish_of(notes.get(names.PRESERVE_ANNOTATION, ""))
     if seen.node is None:
@@ -235,7 +235,7 @@ def _wish(seen: Seen) -> tuple[Preserve | None, bool]:
 
 
 def _as_before(seen: Seen, own: Preserve | None) -> Preserve | None:
-    """The node's annotation cannot be read: what goes on, goes on to its end; else the machine's counts."""
+    """For a node's unknown value: the machine's counts; without one, a preservation under way goes on."""
     expiry = seen.machine.status.current_status.preserve_expiry_time
     return Preserve.NOW if expiry is not None and own is None else own
 

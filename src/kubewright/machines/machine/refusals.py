@@ -1,15 +1,16 @@
-"""What follows when an API server refuses a write of a plan, however often it is asked. Pure.
+"""Decide how a machine goes on after an API server has refused one of its writes for good. Pure.
 
-Theory.      A write can fail for a moment, and is simply made anew: the runtime retries. Or it is
-             refused: the object would break a rule, a role does not allow it, a webhook forbids it.
-             Then asking again helps nobody, and a plan that stops at it would never come further.
-             So a refusal is something seen, like a node or a VM: it is remembered for a while, and
-             decisions are made with it. ``RULES`` says of each step whether the machine can go on
-             without it; where it cannot, it says so in its status, and its time-outs go on.
-Invariants.  Every step has its row. What keeps a VM or a person's pods from being lost is never
-             skipped: the finalizer before the cloud is asked, the record of the VM of a living machine,
-             the cordon before pods are counted, the node before the finalizer. A person who forces a
-             deletion skips the last two.
+Theory.      A write may fail for a moment (a conflict, a busy server): the runtime retries the pass. Or the
+             server refuses it: the object would be invalid, RBAC does not allow it, a webhook denies it.
+             The same write would be refused again, and a plan that stops at it would never get further.
+             So a refusal is part of what is seen, like a node or a VM: the process remembers it for
+             ``PAUSE``, and decisions take it into account. ``RULES`` says of each step whether the machine
+             goes on without it. Where it does not, its status says which write was refused, and its
+             time-outs run on.
+Invariants.  Every step has its row. Steps that keep a VM or a user's pods from being lost are not skipped:
+             the finalizer before the driver is called, the record of a living machine's VM, the cordon
+             before pods are evicted, the deletion of the node before the finalizer goes. A user who forces
+             a deletion skips the last two; the end of the drain timeout skips the cordon.
 Source       mcm.md §4.13, §5.7 (texts of a deletion). The original retries for ever and says nothing.
 Called by    ``look`` (``remember``), ``decide`` (``allowed``, ``patient``), ``act``, ``reconciler``.
 """
@@ -31,20 +32,24 @@ from kubewright.machines.machine.steps import Plan, Step
 from kubewright.wire.errors import ApiError, Forbidden
 
 PAUSE = timedelta(seconds=MEDIUM.seconds)
-"""How long a refused write is not sent again, unless it has become another one. Whoever mends a role or a
-webhook waits at most so long; whoever mends the object itself does not wait."""
+"""How long a refused write is not sent again, unless the plan asks for another write. A user who mends a role
+or a webhook waits at most so long; one who mends the machine, so that the write changes, does not wait."""
 
 BREATH = timedelta(seconds=SHORT.seconds)
-"""How soon a deletion goes on whose state cannot be told."""
+"""How soon the next pass of a deletion comes while the server refuses the machine's status."""
 
 GoesOn = Callable[[Seen], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: what the step does, in words, and whether a living and a leaving machine go on without it.
+    """One row of ``RULES``.
 
-    ``ends`` is how the description of a deletion ends that waits for it: others read that.
+    ``doing``   what the step does, for messages
+    ``living``  whether a machine that is not being deleted goes on without the step
+    ``leaving`` whether a machine that is being deleted goes on without it
+    ``ends``    the last sentence of ``lastOperation`` while a deletion waits for the step: MCM parses it
+    ``event``   the reason of the warning event about the refusal
     """
 
     doing: str
@@ -63,7 +68,7 @@ def _never(_seen: Seen) -> bool:
 
 
 def _has_its_vm(seen: Seen) -> bool:
-    """Nothing more is asked of the cloud for it."""
+    """The VM is on record and known to be complete: the driver is not asked to create it again."""
     return seen.recorded and not unsettled(seen.machine)
 
 
@@ -79,7 +84,7 @@ STATUS = "write the machine's status"
 
 RULES: Mapping[type[Step], Rule] = {
     steps.Adorn: Rule("put finalizer and priority onto the machine", _has_its_vm, _always),
-    steps.Call: Rule("tell what a driver must know", _always, _always),  # reads; told as the call's end
+    steps.Call: Rule("tell what a driver must know", _always, _always),  # reads; errors end the call
     steps.Record: Rule("record the machine's VM", _never, _always),
     steps.DeleteMachine: Rule("delete the machine", _always, _always),
     steps.Annotate: Rule("annotate the machine", _always, _always),
@@ -91,17 +96,17 @@ RULES: Mapping[type[Step], Rule] = {
     ),
     steps.Cordon: Rule("cordon the node", _always, _is_out_of_patience, DRAINING),
     steps.MarkTerminating: Rule("mark the node as terminating", _always, _always),
-    steps.Drain: Rule("evict pods", _always, _always),  # each pod for itself: nodes.drain
+    steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.run
     steps.ReleaseVolumes: Rule("delete the node's VolumeAttachments", _always, _always),
     steps.DeleteNode: Rule("delete the node", _always, _is_forced, DELETING_NODE),
     steps.DropToken: Rule("delete the machine's bootstrap token", _always, _always),
     steps.Release: Rule("take the finalizer off the machine", _never, _never, RELEASING),
 }
-"""Steps without which a machine goes on are tried again all the same, as long as they are planned."""
+"""A refused step is sent again after ``PAUSE``, while it is still planned."""
 
 
 def remember(step: Step | None, error: ApiError, now: datetime) -> Refused:
-    """A refusal as it is kept; ``step`` None: of the status."""
+    """The refusal of a step, as a process remembers it; ``step`` None: the refusal of the status."""
     code = Code.PermissionDenied if isinstance(error, Forbidden) else Code.InvalidArgument
     doing = RULES[type(step)].doing if step is not None else STATUS
     problem = f"The API server refused to {doing}: {error.message}"[:MESSAGE_CHARS]
@@ -109,17 +114,17 @@ def remember(step: Step | None, error: ApiError, now: datetime) -> Refused:
 
 
 def event_of(refused: Refused) -> EventReason:
-    """The reason of the event that tells of it."""
+    """The reason of the event about this refusal."""
     return RULES[type(refused.step)].event if refused.step is not None else EventReason.FAILED_UPDATE
 
 
 def mute(seen: Seen) -> bool:
-    """Whether the status was refused, and rests: nothing holds a machine up because it cannot tell."""
+    """Whether the server refused the status not long ago: then only the status is not written."""
     return _refusal_of(None, seen) is not None
 
 
 def allowed(plan: Plan, seen: Seen) -> Plan | None:
-    """The plan as far as it is not refused; None when nothing is left of it: the next phase has its turn."""
+    """The plan without its refused steps; None when nothing is left of it, so that the next phase decides."""
     refusals = [(step, found) for step in plan.steps if (found := _refusal_of(step, seen)) is not None]
     if not refusals:
         return plan
@@ -131,14 +136,15 @@ def allowed(plan: Plan, seen: Seen) -> Plan | None:
     refused = [step for step, _ in refusals]
     left = tuple(step for step in plan.steps if step not in refused)
     empty = not left and plan.report is None and not plan.wake
-    begun = any(isinstance(step, steps.MarkTerminating) for step in refused)  # so it was told before
+    begun = any(isinstance(step, steps.MarkTerminating) for step in refused)  # so an earlier pass told it
     return None if empty else replace(plan, steps=left, milestone=None if begun else plan.milestone)
 
 
 def patient(plan: Plan, seen: Seen) -> Plan:
-    """The plan, that also looks again when something that was refused may be tried again.
+    """The plan, with a wake-up for when the first refused write may be sent again.
 
-    What a machine cannot tell it would find again at once, and again: it looks less often until it can.
+    A report that the server refuses is news in every pass. So that passes do not follow each other without a
+    pause, they come ``BREATH`` apart in a deletion, and else when the first refusal has had its ``PAUSE``.
     """
     rests = [each.until - seen.now for each in seen.refused if seen.now < each.until]
     if not rests:
@@ -150,7 +156,7 @@ def patient(plan: Plan, seen: Seen) -> Plan:
 
 
 def _held(seen: Seen, found: Refused, rule: Rule) -> Plan:
-    """Nothing goes on before this is done: the machine says so, and its time-outs run."""
+    """The machine waits until the server accepts this write: its status says so, and its time-outs run on."""
     if seen.machine.metadata.deleting:
         report = deletion_failed(f"{found.problem}. Will retry in next sync. {rule.ends}", found.code.name)
         return Plan(report=report, because=found.problem)
@@ -163,12 +169,12 @@ def _held(seen: Seen, found: Refused, rule: Rule) -> Plan:
 
 
 def _refusal_of(step: Step | None, seen: Seen) -> Refused | None:
-    """The refusal of this very step that is still remembered."""
+    """The refusal of an equal step, while the process remembers it."""
     return next((each for each in seen.refused if seen.now < each.until and _same(each.step, step)), None)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two steps ask for the same; on which version of an object does not matter."""
+    """Whether two steps ask for the same change, whatever version of the object they were planned from."""
     return type(one) is type(other) and _content(one) == _content(other)
 
 
@@ -178,11 +184,11 @@ def _content(step: Any) -> Any:
 
 
 _FLEETING = frozenset(("resourceVersion", "timeAdded", "lastHeartbeatTime", "lastTransitionTime"))
-"""What differs between two patches that ask for the same."""
+"""Fields that differ between two patches although both ask for the same change."""
 
 
 def _lasting(value: Any) -> Any:
-    """A patch without what says only when it was made."""
+    """A patch without the fields that only say when, or from which version, it was made."""
     if isinstance(value, Mapping):
         return {key: _lasting(each) for key, each in value.items() if key not in _FLEETING}
     return [_lasting(each) for each in value] if isinstance(value, list) else value

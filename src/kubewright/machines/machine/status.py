@@ -1,12 +1,12 @@
-"""What a machine's status says, given what is seen and what is planned. Pure.
+"""Compute a machine's status from what is seen and from the plan's report. Pure.
 
 Theory.      The phase and the last operation come from the plan's report; the conditions are a
-             copy of the node's. A status is rewritten only when it says something new: times
-             alone are nothing new. Words alone (a cloud's error with another request id, the pods
-             that a drain still waits for) are refreshed now and then (``REFRESH``).
+             copy of the node's. The status is written only when it says something new; a new time
+             alone is not. Where only the description's words change (a cloud's error with another
+             request id, the pods that a drain still waits for) it is refreshed as ``REFRESH`` says.
 Invariants.  ``currentStatus.lastUpdateTime`` moves with the phase only: the health timeout counts
-             from it. A preservation begins here, in the same write as the phase that it is for; it ends
-             with a step of its own, or with the machine.
+             from it. A preservation begins here, in the same write as the phase that causes it; a step
+             of its own ends it (``EndPreservation``), or the machine's deletion.
 Called by    ``act``, once per pass.
 """
 
@@ -30,7 +30,7 @@ REFRESH = {
 
 
 def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
-    """The status that should stand; equal to the one that stands when there is nothing new."""
+    """The status to write; equal to the present one when there is nothing new."""
     status = _reported(seen, report, now)
     after = report.phase if report is not None and report.phase is not None else seen.phase
     until = begins(seen, after)
@@ -56,7 +56,7 @@ def _reported(seen: Seen, report: Report | None, now: datetime) -> MachineStatus
 
 
 def _conditions_moved(seen: Seen, report: Report | None) -> bool:
-    """A node that just joined changes its conditions quickly: they are copied once it is well."""
+    """Whether to copy the node's conditions: not while a node joins, when they change quickly."""
     if seen.node is None or not conditions_differ(
         seen.machine.status.conditions, seen.node.status.conditions
     ):
@@ -78,7 +78,7 @@ def _operation(last: LastOperation, report: Report, now: datetime) -> LastOperat
 
 
 def _only_words(last: LastOperation, report: Report, now: datetime) -> bool:
-    """Whether a description that differs can wait: it is young, and at the same step of the same thing."""
+    """Whether a new description can wait: the written one is recent, and names the same step."""
     limit = REFRESH[OperationState.PROCESSING if report.exact else report.state]
     young = last.last_update_time is not None and now - last.last_update_time < limit
     step_known = report.state is OperationState.FAILED or _step(last.description) == _step(report.description)
@@ -86,7 +86,7 @@ def _only_words(last: LastOperation, report: Report, now: datetime) -> bool:
 
 
 def _step(description: str) -> str:
-    """The last sentence of a description: what is being done now (mcm.md §4.13)."""
+    """The last sentence of a description, which names the step of a deletion (mcm.md §4.13)."""
     return description.rpartition(". ")[2]
 
 

@@ -2,7 +2,7 @@
 
 Theory.      A plan is a value: what to do, when to look again, what to report, and why. ``act``
              performs the steps in order and stops at the first that fails; because every step is
-             idempotent and derived from what exists, a plan cut anywhere is simply made anew.
+             idempotent and derived from what exists, a plan cut short is simply decided anew.
 """
 
 from collections.abc import Mapping
@@ -30,28 +30,28 @@ class Verb(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Adorn:
-    """Put what every machine of ours carries onto one that somebody else made: finalizer, priority."""
+    """Put our finalizer and a deletion priority onto a machine that lacks them."""
 
     patch: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Start a cloud call beside the workers; it wakes the machine when it is over."""
+    """Start a driver call in the background; the machine is enqueued again when it ends."""
 
     verb: Verb
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write down which VM this machine is: providerID, node name."""
+    """Write the VM's providerID and node name onto the machine."""
 
     instance: Instance
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteMachine:
-    """Delete the Machine object, as a person would; ``because`` is the sentence of the event."""
+    """Delete the Machine object, as ``kubectl delete`` would; ``because`` is the event's message."""
 
     because: str
 
@@ -65,7 +65,7 @@ class Annotate:
 
 @dataclass(frozen=True, slots=True)
 class EndPreservation:
-    """Take the expiry off the machine: nothing of its preservation is left. ``because`` is for the event."""
+    """Remove the expiry, the last trace of a preservation. ``because`` is the event's message."""
 
     because: str
 
@@ -79,7 +79,7 @@ class MarkPreserved:
 
 @dataclass(frozen=True, slots=True)
 class SayPreserved:
-    """Tell the Node's readers until when it is kept, or that it is not: the ``Preserved`` condition."""
+    """Write the Node's condition ``Preserved``: until when it is kept, or that it no longer is."""
 
     patch: Mapping[str, Any]
 
@@ -93,28 +93,28 @@ class SyncNode:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """No new pods on this Node."""
+    """Make this Node unschedulable."""
 
     patch: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class MarkTerminating:
-    """Tell the Node's readers why it goes: the ``Terminating`` condition."""
+    """Write the Node's condition ``Terminating``: why its machine is being deleted."""
 
     patch: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """One pass of a drain: ask these pods to leave, remove those. Disruption budgets may say no."""
+    """One pass of a drain: evict some pods, delete others. Disruption budgets may refuse an eviction."""
 
     plan: DrainPlan
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVolumes:
-    """Delete these VolumeAttachments: their node will not do it any more."""
+    """Delete these VolumeAttachments without waiting for their detachment."""
 
     names: tuple[str, ...]
 
@@ -152,8 +152,8 @@ Step = MachineStep | NodeStep
 class Report:
     """What the status shall say. ``phase`` None keeps the phase.
 
-    ``joining``: of a Pending machine, its VM is whole and its node is waited for (``timeoutActive``).
-    ``exact``: the words change only when the matter does, so that new ones are worth a write.
+    ``joining``: the machine is Pending, its VM complete, its node awaited (``timeoutActive``).
+    ``exact``: the description changes only when the facts do, so a new one is written soon.
     """
 
     phase: Phase | None
@@ -167,9 +167,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """Something that happened in a machine's life: a line of the log, and where ``event`` a Normal event.
+    """A stage that a machine has reached: a line of the log, and if ``event`` a Normal event, too.
 
-    A state that most machines pass quickly is an event only where it lasts, as with the status.
+    A state that most machines pass quickly becomes an event only if it lasts, as with the status.
     """
 
     reason: EventReason
@@ -181,10 +181,10 @@ class Milestone:
 class Plan:
     """What to do now, what to say, and when to look again at the latest.
 
-    ``because`` is one clause for logs. ``warning`` is an event for people, reason and message; it is
-    told when the report is news, or when there is none. With ``topics`` it is told only when one of
-    them is new: its words may change while the matter does not. A ``milestone`` is told under the same
-    conditions, once all steps are done.
+    ``because`` is one clause for logs. ``warning`` is the reason and message of a Warning event, sent after
+    the steps if the report changed the status, or if there is no report. With ``topics`` it is sent only
+    if one of them is new: the message may change (counts, times) while its topics stay. A ``milestone`` is
+    sent under the same condition on the report.
     """
 
     steps: tuple[Step, ...] = ()
@@ -196,5 +196,5 @@ class Plan:
     milestone: Milestone | None = None
 
     def sooner(self, wake: timedelta | None) -> timedelta | None:
-        """The earlier of our wake-up and another."""
+        """The earlier of the plan's wake-up and another; None when neither is set."""
         return min((w for w in (self.wake, wake) if w is not None), default=None)

@@ -1,9 +1,9 @@
-"""Decide that a machine goes because its node says so: the trigger for people who cannot reach machines.
+"""Delete a machine because its node is annotated so: for users who may write nodes and not machines.
 
 Theory.      An annotation on the node deletes the machine as ``kubectl delete machine`` would: drained, with
-             all time-outs, and replaced by its set. It asks for this one node: where the machine's own node
-             template carries it, every replacement would be deleted as soon as its node is there, so
-             there it is not obeyed.
+             all time-outs, and replaced by its set. It is ignored where the machine's node template carries
+             it too: the controller would copy it onto the node of every replacement, and delete each
+             of them as soon as its node is there.
 Source       seed 004, FAQ "How to delete machine object immedietly"; mcm.md §2.2, §15.1.
 Called by    ``decide``.
 """
@@ -16,7 +16,7 @@ from kubewright.machines.machine.steps import DeleteMachine, Plan
 
 
 def delete_when_triggered(seen: Seen, _now: datetime) -> Plan | None:
-    """The machine is deleted once its own node is annotated; that it was done shows in the next look."""
+    """Delete the machine once its node carries the annotation; the next pass sees its deletionTimestamp."""
     if seen.node is None or not names.deletion_triggered(seen.node.metadata.annotations):
         return None
     if names.deletion_triggered(seen.machine.spec.node_template.metadata.annotations):

@@ -1,11 +1,13 @@
 """Decide what a MachineSet does next. Pure.
 
-Theory.      The order of the phases is the list ``PHASES``. A phase answers steps, or None when the
-             pass must end there because what it did changes what the others count.
-Invariants.  No machine is made while a creation is in doubt, while the set is frozen, or before the
-             set carries our finalizer. A machine that is leaving is never a replica and never a
-             victim. Of machines that are too many those die first that ``rollout.order`` says;
-             a choice holds for what was seen, and is made anew for a machine that has changed since.
+Theory.      The order of the phases is the list ``PHASES``; their steps are performed in that order. A
+             phase with the wake-up ``AGAIN`` ends the pass, because its steps change what the later
+             phases count.
+Invariants.  No new name is tried while a creation is in doubt. No machine is created while the set is
+             frozen, or before it carries our finalizer. A machine that is being deleted is never a
+             replica and never deleted again. Of surplus machines ``rollout.order`` says which go first;
+             each is deleted only in the version that was seen, so a machine that has changed since stays
+             until the next pass has looked at it.
 Source       mcm.md §6.2-6.6.
 """
 
@@ -35,10 +37,10 @@ from kubewright.machines.machineset.steps import (
 from kubewright.rollout.order import in_line, mcm_ranking
 
 AGAIN = 0.0
-"""Look again at once: what was done changes what is counted."""
+"""Seconds: look again at once, because the steps of this pass change what is counted."""
 
 DOUBT_PAUSE = 0.25
-"""Seconds between two questions about a creation that nobody answered."""
+"""Seconds between two attempts of a creation that the server has not answered."""
 
 Decision = Callable[[Seen, MachineSetSettings], Plan]
 
@@ -68,19 +70,19 @@ def _run(phases: Iterable[Decision], seen: Seen, settings: MachineSetSettings) -
 
 
 def hold(seen: Seen, _settings: MachineSetSettings) -> Plan:
-    """Our finalizer first: a set that vanishes leaves nobody who deletes its machines in order."""
+    """Put our finalizer on first, so that the machines are deleted before the set."""
     return Plan() if seen.held else Plan((Hold(),), because="it has no finalizer of ours yet")
 
 
 def claim(seen: Seen, _settings: MachineSetSettings) -> Plan:
-    """Adopt what matches and is nobody's; then everything must be counted anew (mcm.md §6.3)."""
+    """Adopt machines that match the selector and have no controller, then count anew (mcm.md §6.3)."""
     if not seen.orphans:
         return Plan()
     return Plan((Adopt(seen.orphans),), AGAIN, f"machines that match and are nobody's: {len(seen.orphans)}")
 
 
 def release(seen: Seen, _settings: MachineSetSettings) -> Plan:
-    """Let go of what does not match any more."""
+    """Release machines of the set whose labels no longer match the selector."""
     if not seen.strays:
         return Plan()
     return Plan((Release(seen.strays),), because=f"machines that match no more: {len(seen.strays)}")
@@ -105,7 +107,7 @@ def configure(seen: Seen, settings: MachineSetSettings) -> Plan:
 
 
 def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
-    """Make what is missing, after every doubt is settled."""
+    """Create the missing machines; creations in doubt are repeated under their own names first."""
     if seen.missing <= 0:
         return Plan()
     if seen.pause:
@@ -123,7 +125,7 @@ def grow(seen: Seen, settings: MachineSetSettings) -> Plan:
 
 
 def keep(seen: Seen, settings: MachineSetSettings) -> Plan:
-    """Ask that Failed machines be kept, as many as the set may (mcm.md §6.6)."""
+    """Ask that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
     more, fewer = _kept(seen, settings), keeping.too_many(seen)[: settings.burst]
     steps = (*((Ask(more),) if more else ()), *((Ask(fewer, None),) if fewer else ()))
     parts = ((len(more), "to be kept although they failed"), (len(fewer), "to be kept no longer"))
@@ -131,7 +133,7 @@ def keep(seen: Seen, settings: MachineSetSettings) -> Plan:
 
 
 def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
-    """Delete what is too many, what has failed, and what the autoscaler chose (mcm.md §6.4)."""
+    """Delete surplus machines, Failed ones, and those that the autoscaler chose (mcm.md §6.4)."""
     too_many = max(0, -seen.missing)
     surplus = _surplus(seen)
     kept = {member.uid for member in _kept(seen, settings)}
@@ -153,7 +155,7 @@ def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
 
 
 def _remember(seen: Seen, victims: Collection[Member]) -> tuple[Step, ...]:
-    """Write the highest number down before no machine shows it any more, or it would be given out again."""
+    """Write the highest number on the set before the machine that carries it goes, or it is used again."""
     going = {member.uid for member in victims}
     shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
     return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
@@ -163,19 +165,19 @@ PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, keep, shr
 
 
 def _surplus(seen: Seen) -> list[Member]:
-    """Machines that are too many, by the order in which they die."""
+    """Surplus machines, in the order in which they are deleted."""
     too_many = 0 if seen.pause else max(0, -seen.missing)
     return in_line(seen.alive, mcm_ranking(seen.wall))[:too_many]
 
 
 def _kept(seen: Seen, settings: MachineSetSettings) -> tuple[Member, ...]:
-    """Failed machines that are asked to be kept in this pass, in which those that are too many go."""
+    """Failed machines to preserve from this pass on, none of the surplus ones that it deletes."""
     going = {member.uid for member in _surplus(seen)}
     return keeping.chosen(seen, going)[: settings.burst]
 
 
 def _retire(seen: Seen, settings: MachineSetSettings) -> Plan:
-    """A set that is being deleted takes its machines with it, unless somebody wants to keep them."""
+    """Delete the machines of a set that is being deleted, unless its deletion orphans them."""
     if not seen.held:
         return Plan()
     if ORPHAN_FINALIZER in seen.machine_set.metadata.finalizers:
@@ -203,7 +205,7 @@ def _chosen(seen: Seen, member: Member) -> bool:
 
 
 def _next_expiry(seen: Seen) -> float | None:
-    """Seconds until the first preserved Failed machine may go."""
+    """Seconds until the first preservation of a Failed machine expires; None if there is none."""
     kept = [member for member in seen.alive if member.phase is Phase.FAILED and member.kept_at(seen.wall)]
     ends = (
         member.preserved_until or (member.failed + BEGIN_SECONDS if member.failed else None)

@@ -1,12 +1,12 @@
-"""Decide which Failed machines a set keeps although nobody asked: automatic preservation. Pure.
+"""Decide which Failed machines a set preserves although no user asked for it. Pure.
 
-Theory.      A set may keep some of its Failed machines for people to look at, as many as its
-             ``autoPreserveFailedMachineMax`` says. It asks for that as a person would, by an annotation on
-             the machine; all the rest, the expiry too, is the machine controller's. The choice and the
-             deletion of those that are not chosen are made in one pass, from one picture.
-Invariants.  Never more than the maximum carry the annotation of ours. A machine about which a person has
-             said anything, ``false`` included, on the machine or its node, is left to that person. A
-             machine whose time is over is not kept anew.
+Theory.      A set preserves up to ``autoPreserveFailedMachineMax`` of its Failed machines, for users to
+             look at. It asks for that as a user would, by an annotation on the machine; the machine
+             controller does the rest, the expiry included. One pass both chooses and deletes those that
+             are not chosen, from one picture.
+Invariants.  The set annotates no machine beyond the maximum, and takes annotations back when the maximum
+             is lowered. A machine that a user has annotated, ``false`` included, on the machine or its
+             node, is left alone. A machine whose preservation has expired is not preserved again.
 Source       mcm.md §6.6. Upstream counts by the status of its last pass; we count what is seen.
 Called by    ``decide``.
 """
@@ -19,9 +19,9 @@ from kubewright.machines.machineset.observe import Seen
 
 
 def chosen(seen: Seen, going: Collection[str] = ()) -> tuple[Member, ...]:
-    """Machines to keep from now on, newest first: they failed for what is going on now.
+    """Machines to preserve from now on, newest first: those failed for the reason that users ask about now.
 
-    ``going``: the uids of machines that go in any case.
+    ``going``: the uids of machines that are deleted in any case.
     """
     room = max(0, _room(seen))
     failed = [member for member in seen.alive if member.phase is Phase.FAILED and member.uid not in going]
@@ -30,7 +30,7 @@ def chosen(seen: Seen, going: Collection[str] = ()) -> tuple[Member, ...]:
 
 
 def too_many(seen: Seen) -> tuple[Member, ...]:
-    """Machines that we keep and may not any longer, oldest first."""
+    """Machines that the set preserves beyond its maximum, oldest first."""
     ours = sorted(_ours(seen), key=lambda member: (member.created, member.name))
     return tuple(ours[: max(0, -_room(seen))])
 

@@ -1,16 +1,16 @@
-"""The names of new machines: a set counts them, and a name is a number that was scrambled.
+"""The names of a set's new machines: each has a number, from which the end of its name is computed.
 
-Theory.      Each machine of a set has a number, and carries it. The next one gets the number after the
-             highest that the set ever had: of the machines that are seen, those seen before by this
-             process, and the one that is written on the set. So two controllers that see the same choose
-             the same names, and the second one to create is told ``AlreadyExists``; a view that is older
-             has no higher number, and chooses names that exist. A number is written on the set before
-             the last machine that shows it may go (``decide``), so a name that was used is not used again:
-             what a VM left behind is not mistaken for the next one's.
-Invariants.  Numbers and names of one set are one to one: the five letters are the number times one factor
-             plus another, both from the set's uid, in a ring of 27 to the power of 5. The first
+Theory.      A machine carries its number in an annotation. The next machine gets the number after the
+             highest that the set ever had: among the machines in the cache, those that this process has
+             seen before, and the number in the set's annotation. So two controllers that see the same
+             choose the same names, and the server answers ``AlreadyExists`` to the second; an older cache
+             shows no higher number, and leads to names that exist. The highest number is written on the
+             set before the machine that carries it is deleted (``decide``), so no name is used twice, and
+             what a VM left behind is not mistaken for a later machine's.
+Invariants.  Numbers and names of one set are one to one: the five letters are ``number * factor + shift``
+             modulo ``SPACE``, written in base 27; factor and shift come from the set's uid. The first
              ``SPACE`` machines of a set have different names.
-Source       docs/decisions/0005 and 0014.
+Source       docs/decisions/0005 and 0015.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def new_names(of: ObjectMeta, last: int, taken: Collection[str], number: int) ->
 
 
 def letters(set_uid: str, number: int) -> str:
-    """What the name of a set's machine ends with."""
+    """The five letters at the end of the name of the machine with this number."""
     factor, shift = _key(set_uid)
     left, found = (number * factor + shift) % SPACE, ""
     for _ in range(LETTERS):
@@ -49,7 +49,7 @@ def letters(set_uid: str, number: int) -> str:
 
 
 def number_of(set_uid: str, name: str) -> int:
-    """The number that a name of a set's machine stands for; 0 when it cannot be such a name."""
+    """The number that the last five letters of a name stand for; 0 when the set gives out no such name."""
     value = 0
     for letter in reversed(name[-LETTERS:]):
         if letter not in ALPHABET:
@@ -60,15 +60,15 @@ def number_of(set_uid: str, name: str) -> int:
 
 
 def proven(set_uid: str, name: str, number: int) -> int:
-    """The number that a machine carries, when it is the one that its name stands for; else 0.
+    """``number``, which the machine's annotation says, if the machine's name agrees with it; else 0.
 
-    Machines of others have names that look like ours, and annotations may be copied.
+    A machine that a user or MCM created may have a name of the same shape, and annotations may be copied.
     """
     return number if number > 0 and letters(set_uid, number) == name[-LETTERS:] else 0
 
 
 def _key(set_uid: str) -> tuple[int, int]:
-    """Factor and shift; the factor has no divisor in common with 27, so that no two numbers meet."""
+    """Factor and shift; 3 does not divide the factor, so that no two numbers below ``SPACE`` share a name."""
     digest = hashlib.sha256(set_uid.encode()).digest()
     factor, shift = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
     return factor - factor % 3 + 1, shift

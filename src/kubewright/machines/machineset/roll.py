@@ -1,4 +1,4 @@
-"""The machines of one owner, in the order of their names: the same world always looks the same.
+"""The machines of one owner in the order of their names, so that equal caches give equal lists.
 
 Called by    ``members.Census``, which keeps one for each set.
 """
@@ -10,24 +10,24 @@ from kubewright.wire.gvk import Key
 
 
 class Kept(Protocol):
-    """What stands somewhere."""
+    """Anything with a key."""
 
     @property
     def key(self) -> Key:
-        """Where."""
+        """Namespace and name."""
 
 
 T = TypeVar("T", bound=Kept)
 
 
 class Roll(Generic[T]):
-    """A line that is kept in order; a change costs the same for ten machines and for ten thousand."""
+    """A sorted list: a change finds its place by bisection."""
 
     def __init__(self) -> None:
         self.line: list[T] = []
 
     def put(self, member: T) -> None:
-        """Add it, or take it in the place of an older version."""
+        """Add a member, or replace its older version."""
         at = bisect_left(self.line, _place(member), key=_place)
         if at < len(self.line) and self.line[at].key == member.key:
             self.line[at] = member
@@ -35,11 +35,11 @@ class Roll(Generic[T]):
             self.line.insert(at, member)
 
     def drop(self, member: T) -> None:
-        """Strike it off."""
+        """Remove a member."""
         del self.line[bisect_left(self.line, _place(member), key=_place)]
 
     def has(self, name: str) -> bool:
-        """Whether one of this name is in it."""
+        """Whether a member has this name."""
         at = bisect_left(self.line, (name, ""), key=_place)
         return at < len(self.line) and self.line[at].key.name == name
 

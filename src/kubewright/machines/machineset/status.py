@@ -20,19 +20,19 @@ from kubewright.machines.machineset.observe import Seen
 
 FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
 INVALID = "InvalidSpec"
-"""Reason of an event and of the condition ReplicaFailure: the set breaks its rules and is not worked on."""
+"""Reason of an event and of the condition ReplicaFailure: the set is invalid and is not reconciled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the pass could not make or delete machines."""
+    """Why the pass could not create or delete machines."""
 
     reason: str
     message: str
 
 
 def set_status(seen: Seen, failure: Failure | None) -> MachineSetStatus:
-    """The status as it should be now."""
+    """The status to write; ``failure``: what kept this pass from creating or deleting machines."""
     before = seen.machine_set.status
     if seen.problem and not seen.deleting:
         failure = Failure(INVALID, seen.problem)
@@ -76,13 +76,13 @@ def _preserved_failed(member: Member) -> bool:
 
 
 def is_frozen(status: MachineSetStatus) -> bool:
-    """Whether the status says that the set may make no machine."""
+    """Whether the status has the condition Frozen."""
     kind = ConditionType.FROZEN
     return any(each.type == kind and each.status == "True" for each in status.machine_set_condition)
 
 
 def _frozen(before: tuple[MachineSetCondition, ...], seen: Seen) -> tuple[MachineSetCondition, ...]:
-    """The condition Frozen stands while the label does; what somebody else says there stays as it is."""
+    """The conditions with Frozen while the set has the label; one that MCM or another tool wrote is kept."""
     kind = ConditionType.FROZEN
     if not names.frozen(seen.machine_set.metadata.labels):
         return tuple(each for each in before if each.type != kind)
@@ -102,8 +102,8 @@ def _frozen(before: tuple[MachineSetCondition, ...], seen: Seen) -> tuple[Machin
 def _conditions(
     before: tuple[MachineSetCondition, ...], failure: Failure | None, now: datetime
 ) -> tuple[MachineSetCondition, ...]:
-    """All conditions of others, and ReplicaFailure while there is one. Its first message stays:
-    the same failure said in ever new words would be written again each time."""
+    """The other conditions, and ReplicaFailure while there is a failure. While its reason stays, so does its
+    first message: a failure whose words differ in each pass would be a write in each pass."""
     kind = ConditionType.REPLICA_FAILURE
     others = tuple(condition for condition in before if condition.type != kind)
     if failure is None:

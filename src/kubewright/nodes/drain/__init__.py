@@ -1,2 +1,2 @@
-"""Emptying a node: ``plan`` decides about its pods (pure), ``run`` asks them to leave, ``obstacles`` says why
-one stays."""
+"""Draining a node: ``plan`` decides about its pods (pure), ``run`` evicts and deletes them,
+``obstacles`` says why one stays."""

@@ -1,13 +1,13 @@
-"""Say why a pod stays although it was asked to leave, and whether waiting will help. Pure.
+"""Explain why the server refused to evict a pod, and whether waiting will help. Pure.
 
 Theory.      A refused eviction says little: "it would violate the pod's disruption budget". The budgets
              themselves say the rest: which one, how many healthy pods it wants, how many it has. From
-             both comes an ``Obstacle``. It is *firm* when nothing that pods do can remove it: a budget
-             that allows no disruption even while all its pods are well, two budgets on one pod, a
-             server that refuses for a reason of its own. Somebody must act then, or the drain's end.
-             Pods with the same obstacle are told of together.
-Invariants.  The words of an obstacle change only when the matter does, so that a status that carries
-             them need not be written again. No secret can be in them: they are names and counts.
+             both comes an ``Obstacle``. It is *firm* when no change of the pods can remove it: a budget
+             that allows no disruption even while all its pods are healthy, two budgets for one pod, a
+             server that refuses for another reason. Then a user must act, or the drain timeout
+             ends it. Pods with the same obstacle are reported together.
+Invariants.  The words of an obstacle about budgets change only when names or counts do, so that a status
+             that carries them need not be written again.
 Source       mcm.md §5.4 (when a budget is misconfigured, and its sentence), §16 row 12.
 Called by    ``run`` (explains refusals), ``plan`` (tells of what is held).
 """
@@ -23,19 +23,19 @@ from kubewright.wire import selectors
 from kubewright.wire.errors import ApiError, BadRequest, TooManyRequests
 
 BUDGET = "DisruptionBudget"
-"""The cause in a refusal that comes from a budget; without it the server merely had too much to do."""
+"""The cause in a 429 that comes from a budget; a 429 without it means that the server is busy."""
 
 TOLD = 3
-"""Most pods whose names are told for one obstacle, and most obstacles; more are counted."""
+"""Most pod names in the message of one obstacle, and most obstacles in one message; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """Why a pod stays.
 
-    ``why``    a clause for people
+    ``why``    a clause for messages
     ``firm``   waiting will not help
-    ``topic``  the same for the same matter, whatever the counts in ``why`` are
+    ``topic``  names the obstacle without its counts, so that one event is sent for it
     """
 
     why: str
@@ -60,8 +60,8 @@ def explain(pod: Pod, error: KubewrightError, budgets: Iterable[PodDisruptionBud
     """The obstacle behind a refusal.
 
     Args:
-        pod: who was asked to leave.
-        error: what came of it.
+        pod: the pod that was to be evicted.
+        error: the error of its eviction.
         budgets: those of the pod's namespace, or of all; none when they could not be read.
     """
     found = [budget for budget in budgets if _selects(budget, pod)]
@@ -77,7 +77,7 @@ def explain(pod: Pod, error: KubewrightError, budgets: Iterable[PodDisruptionBud
 
 
 def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
-    """Pods by what holds them: what is firm first, else in the order of the words."""
+    """Pods by their obstacle: firm obstacles first, then in alphabetical order."""
     found: dict[Obstacle, list[str]] = {}
     for pod, obstacle in pods:
         found.setdefault(obstacle, []).append(f"{pod.namespace}/{pod.name}")
@@ -86,7 +86,7 @@ def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
 
 
 def told(clauses: Sequence[str]) -> str:
-    """The first few clauses in one; how many more there are."""
+    """The first ``TOLD`` clauses in one, and how many more there are."""
     more = [f"and {len(clauses) - TOLD} more"] if len(clauses) > TOLD else []
     return "; ".join([*clauses[:TOLD], *more])
 

@@ -1,15 +1,16 @@
-"""Decide what to do now about the pods of a node that drains.
+"""Decide what to do now about the pods of a node that is being drained.
 
-Theory.      A drain is no task that runs, but a question asked again: given the pods that are
-             there, who is to be evicted, who is awaited, and is it over? All progress is in the
-             world: a pod that was evicted has a deletion time, one that left is not listed. What
-             the caller remembers between passes (``Tries``) only spaces out attempts; losing it
-             costs a few requests.
+Theory.      A drain is not a task that runs, but a decision made anew in each pass: given the pods on
+             the node, which are to be evicted, which are leaving, and is the drain over? The progress is
+             in the API: an evicted pod has a deletionTimestamp, one that left is not listed. What
+             the caller remembers between passes (``Tries``) spaces out attempts and counts refusals;
+             losing it costs requests, and time until a pod that refuses is deleted.
 
-             asked   evict, with the pod's own grace; a budget that says no is asked again after
-                     20 s, and after ``max_retries`` times the pod is deleted with no grace
-             forced  somebody asked for it, the time is up, or the node has been silent or
-                     read-only for five minutes: every pod is deleted with no grace, nobody waits
+             asked   evict, with the pod's own grace period; a refused eviction is repeated after
+                     20 s. After ``max_retries`` refusals, or as many as fit into ``timeout`` if
+                     that is fewer, the pod is deleted with no grace
+             forced  a user asked for it, the drain timeout is over, or the node has been silent or
+                     read-only for five minutes: every pod is deleted with no grace, none is awaited
 Invariants.  Pods of DaemonSets and mirror pods are left alone: they would only come back. Pods
              with a PersistentVolumeClaim leave one after another, highest priority first, so
              that volumes are not torn off all at once; all others at the same time. A pod is in
@@ -33,18 +34,19 @@ RETRY = timedelta(seconds=20)
 POLL = timedelta(seconds=5)
 """How soon to look again for pods that are leaving."""
 OVERDUE = timedelta(seconds=30)
-"""How long after the end of its grace a pod may still be there without a remark."""
+"""How long after the end of its grace period a pod may still be there before the drain reports it."""
 SICK = timedelta(minutes=5)
-"""How long a node must be silent or read-only before nobody waits for its kubelet."""
+"""How long a node must be silent or read-only before its pods are deleted by force."""
 BATCH = 100
 """Most pods that one pass touches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """How often one pod refused, and when it last did; ``forced`` if even its deletion failed.
+    """How often the eviction of one pod was refused, and when it last was.
 
-    ``first`` and ``why``, when it first refused and what holds it, are for telling only.
+    ``forced``: its deletion with no grace failed, too. ``first`` (when it was first refused) and ``why`` are
+    only for messages.
     """
 
     refused: int
@@ -62,15 +64,15 @@ Tries = Mapping[str, Try]
 class DrainPlan:
     """What to do now, and when to look again at the latest.
 
-    ``evict``    ask these to leave
-    ``delete``   remove these with no grace
-    ``waiting``  these are leaving, or wait for their next try
-    ``done``     nothing is left that anybody waits for
-    ``forced``   pods are not asked any more
-    ``because``  the state in a clause for people
-    ``held``     those who refused to leave, by what holds them
-    ``overdue``  those who are leaving, and should be gone by now
-    ``force_at`` when the first pod is not asked any more; None when none is asked now
+    ``evict``    pods to evict
+    ``delete``   pods to delete with no grace
+    ``waiting``  pods that are leaving, or wait for their next attempt or their turn
+    ``done``     no pod is left that the drain waits for
+    ``forced``   all pods are deleted, none is evicted
+    ``because``  the state in a clause for messages
+    ``held``     pods whose eviction was refused, by obstacle
+    ``overdue``  pods that are leaving, and should be gone by now
+    ``force_at`` when the first pod is deleted by force; None while no pod is refused or overdue
     """
 
     evict: tuple[Pod, ...] = ()
@@ -91,14 +93,14 @@ class DrainPlan:
 
     @property
     def obstacles(self) -> str:
-        """What keeps pods, firm things first, in a clause; empty if nothing does."""
+        """The obstacles in one clause, firm ones first, then overdue pods; empty if there are none."""
         firm = [str(held) for held in self.held if held.obstacle.firm]
         soft = [str(held) for held in self.held if not held.obstacle.firm]
         return told([*firm, *map(_timeout, self.overdue), *soft])
 
     @property
     def topics(self) -> frozenset[str]:
-        """What is news once: each thing that keeps pods, without its counts."""
+        """The obstacles without their counts: an event is sent only for a new one."""
         late = (f"{_full(pod)} is overdue" for pod in self.overdue)
         return frozenset(
             (*late, *(held.obstacle.topic for held in self.held if held.obstacle.topic)),
@@ -106,13 +108,13 @@ class DrainPlan:
 
     @property
     def leaving(self) -> int:
-        """How many pods are on their way, in time."""
+        """How many pods are leaving, and not overdue."""
         return sum(pod.metadata.deleting for pod in self.waiting) - len(self.overdue)
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making: a pod is put into one of the first three, or counted as held back."""
+    """A plan in the making: each pod is in one list; ``resting`` has the time of its next attempt."""
 
     evict: list[Pod] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
@@ -138,9 +140,9 @@ def plan(
         pods: all pods of the node, as they are now.
         now: the time.
         started: when the drain began, such as the machine's deletion time.
-        timeout: after how long pods are not asked any more.
-        max_retries: after how many refusals one pod is not asked any more.
-        force: somebody asked not to wait.
+        timeout: after how long all pods are deleted with no grace.
+        max_retries: after how many refused evictions one pod is deleted with no grace.
+        force: a user asked to delete all pods at once.
         conditions: those of the node; they tell whether its kubelet can still end pods.
         tries: what came of earlier passes.
     """
@@ -158,18 +160,18 @@ def plan(
 
 
 def leaves(pod: Pod) -> bool:
-    """Whether a drain is about this pod at all."""
+    """Whether a drain evicts this pod: not one of a DaemonSet, and no mirror pod."""
     owner = pod.metadata.controller
     return MIRROR_POD_ANNOTATION not in pod.metadata.annotations and not (owner and owner.kind == "DaemonSet")
 
 
 def stateful(pod: Pod) -> bool:
-    """Whether a pod has a volume that must move with it."""
+    """Whether a pod uses a PersistentVolumeClaim."""
     return any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes)
 
 
 def _place(pod: Pod, draft: _Draft, tries: Tries, now: datetime, retries: int) -> None:
-    """Put a pod where it belongs, regardless of the others."""
+    """Put a pod into its list, regardless of the others."""
     tried = tries.get(pod.metadata.uid)
     if pod.metadata.deleting:
         draft.leaving.append(pod)
@@ -182,7 +184,7 @@ def _place(pod: Pod, draft: _Draft, tries: Tries, now: datetime, retries: int) -
 
 
 def _one_by_one(pods: Sequence[Pod], draft: _Draft, tries: Tries, now: datetime, retries: int) -> None:
-    """Of pods with claims only one leaves at a time; those whose budget said no let the next one go first."""
+    """Of pods with claims only one leaves at a time; a refused one lets the next go first."""
     busy = any(pod.metadata.deleting for pod in pods)
     for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
         before = len(draft.evict) + len(draft.delete)
@@ -213,7 +215,7 @@ def _asked(draft: _Draft, now: datetime, deadline: datetime) -> DrainPlan:
 def _obstacles(
     draft: _Draft, tries: Tries, now: datetime, deadline: datetime, retries: int
 ) -> dict[str, Any]:
-    """What is told of pods that stay: who holds them, who is late, and when nobody is asked any more."""
+    """The fields of the plan about pods that stay: refused, overdue, and when force begins."""
     asked = [(pod, tries.get(pod.metadata.uid)) for pod in (*draft.evict, *(pod for pod, _ in draft.resting))]
     refused = [(pod, tried) for pod, tried in asked if tried is not None and tried.why is not None]
     ends = [tried.first + retries * RETRY for _, tried in refused if tried.first is not None]
@@ -226,7 +228,7 @@ def _obstacles(
 
 
 def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
-    """Everything goes now. A pod whose deletion was accepted, or has failed once already, holds up nobody."""
+    """Delete every pod. One whose deletion the server accepted, or refused once, is not waited for."""
     delete = tuple(pod for pod in pods if not _removed(pod) and not _given_up(pod, tries))
     count = f"{len(delete)} pods are removed" if delete else "no pod is waited for"
     return DrainPlan(
@@ -284,6 +286,6 @@ def _because(draft: _Draft, now: datetime) -> str:
 
 
 def _ends(pod: Pod) -> datetime:
-    """The end of a leaving pod's grace: that is what its deletion time says."""
+    """The end of a leaving pod's grace period, which is what its deletionTimestamp says."""
     assert pod.metadata.deletion_timestamp is not None
     return pod.metadata.deletion_timestamp

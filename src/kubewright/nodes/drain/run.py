@@ -1,8 +1,8 @@
-"""Perform one pass of a drain: evict and delete what the plan says, and come back.
+"""Perform one pass of a drain: send the evictions and deletions of the plan, and note the refusals.
 
-Theory.      A pass never waits for a pod (design decision D11): it sends each request once, some at
-             a time, and notes who refused. Whether a pod left is seen in the next list of pods.
-Invariants.  Each request names the pod's uid, so that a successor of the same name is never hit.
+Theory.      A pass never waits for a pod to leave: it sends each request once, some at a time, and
+             notes the errors. Whether a pod left is seen in the next list of pods.
+Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
              A pod that is gone is success. One pod's failure never stops the others; it is noted
              in ``Tries`` like a refusal, and so leads to another try and at last to a deletion.
 Called by    ``machines.machine.act``.
