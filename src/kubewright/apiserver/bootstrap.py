@@ -1,9 +1,10 @@
-"""What every server has from its first start: the default roles and bindings.
+"""The default roles and bindings, which the server makes and mends at each start.
 
-Theory.      They go straight into the store, as one commit: they are known to be good, nobody asks for
-             them, and a start must stay a matter of milliseconds. A folder from before has them made at
-             its next start; what people changed in them stays (``authorization.reconciliation``).
-Called by    ``server`` at start, when the initial namespaces are there.
+Theory.      The server writes them straight into the store, all in one batch, without the checks that
+             a request passes: they are known to be good, and a start must stay a matter of milliseconds.
+             A data folder of an older release gets them at its next start. What users added to them
+             stays (``authorization.reconciliation``).
+Called by    ``server`` at start, once the initial namespaces exist.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from kubewright.base.clock import Clock, rfc3339
 
 
 async def furnish(store: Store, catalog: Catalog, clock: Clock) -> None:
-    """Make and mend what is missing.
+    """Make the default objects that are missing, and add to the others what they lack.
 
     Raises:
         Refused: the store takes no writes.
@@ -57,8 +58,8 @@ def _wanted(store: Store, catalog: Catalog, clock: Clock) -> Iterator[tuple[Targ
 
 
 def _uid(place: Target, now: datetime) -> str:
-    """From the place and the microsecond, not from the clock's chance: a new default role in a newer
-    release would else change every draw after it, and with it every story that a seed tells."""
+    """A uid from the object's key and the time, not from the clock's random numbers: one more default role
+    in a newer release would else shift every random number after it, and change every simulated story."""
     return str(uuid5(NAMESPACE_OID, f"{place.collection} {place.key} {now.isoformat()}"))
 
 

@@ -1,14 +1,14 @@
 """The few loops of kube-controller-manager that the embedded server cannot do without.
 
-``garbage``      what nobody owns any longer goes, by owner references
-``namespaces``   the end of a namespace
-``nodelife``     a node that falls silent becomes Unknown
-``budgets``      the status of PodDisruptionBudgets (``disruption`` computes it)
-``podgc``        pods on nodes that are gone
-``aggregation``  ClusterRoles that gather the rules of others
-``discovery``    which kinds there are
+``garbage``      deletes objects whose owners (``ownerReferences``) are gone
+``namespaces``   empties a namespace that is being deleted, then lets it go
+``nodelife``     sets a node to Unknown when its kubelet falls silent
+``budgets``      writes the status of PodDisruptionBudgets (``disruption`` computes it)
+``podgc``        deletes pods on nodes that are gone
+``aggregation``  writes the rules of ClusterRoles with an ``aggregationRule``
+``discovery``    finds out which kinds the server serves
 
-They are ordinary controllers over the client and its informers, know no embedded server, and must
+They are ordinary controllers over the client and its informers, know nothing of the embedded server, and must
 not run where a kube-controller-manager does. At rest none of them makes a request.
 """
 
@@ -33,8 +33,8 @@ from kubewright.runtime.metrics import Metrics
 @dataclass(frozen=True, slots=True)
 class Settings:
     """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
-    node are left alone, in seconds. ``gather_roles``: fill ClusterRoles that gather others; a world
-    without people, such as the simulator's, needs none."""
+    node are left alone, in seconds. ``gather_roles``: write the rules of aggregated ClusterRoles;
+    the simulator, where no user needs these roles, leaves it out."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
@@ -56,7 +56,7 @@ def controllers(
     recorder: Recorder | None = None,
     metrics: Metrics | None = None,
 ) -> Builtin:
-    """All of them, wired to one server; its client is that of ``informers``."""
+    """All of these controllers, for the server of ``informers``, through its client."""
     settings = settings or Settings()
     client, clock = informers.client, informers.client.clock
     nodes, pods, budgets = informers.get(NODE), informers.get(POD), informers.get(PDB)

@@ -1,12 +1,12 @@
-"""ClusterRoles that gather the rules of others: ``admin``, ``edit``, ``view``, and any other that says so.
+"""Aggregated ClusterRoles: ``admin``, ``edit``, ``view``, and all others with an ``aggregationRule``.
 
-Theory.      A ClusterRole with an ``aggregationRule`` has no rules of its own: it has those of all
-             ClusterRoles that one of its selectors chooses, in the order of selectors and of names, each
-             once. So whoever brings a new API adds to ``view`` by labelling a role of his own. It is a
-             controller and not the server that does this, as upstream: authorization believes what
-             stands in a role, and a person sees there what it gives.
-Invariants.  What is there already is not written again. A role that gathers roles that gather others
-             is right when those are: each change wakes all that gather.
+Theory.      A ClusterRole with an ``aggregationRule`` has no rules of its own: this controller writes
+             into it those of all ClusterRoles that one of its selectors matches, in the order of
+             selectors and of names, each rule once. So the author of a new API adds to ``view`` with a
+             labelled ClusterRole. As upstream a controller does this and not the server: authorization
+             uses what stands in a role, and a user sees there what it gives.
+Invariants.  A role that has its rules already is not written. Aggregated roles may aggregate each other:
+             each change of a ClusterRole wakes the reconciliation of all of them, until none changes.
 Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's clusterrole-aggregation-controller.
 """
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class Aggregation:
-    """Reconciles ClusterRoles that gather; others cost nothing."""
+    """Reconciles aggregated ClusterRoles; for others it does nothing."""
 
     def __init__(self, client: Client, roles: Informer[Json]) -> None:
         self._client = client
@@ -43,12 +43,12 @@ class Aggregation:
         return controller.watches(self._roles, self.of_role)
 
     def of_role(self, change: Change[Json]) -> Iterable[Key]:
-        """Every role that gathers: the changed one may be chosen by any, or no longer."""
+        """Every aggregated role, since each may select the changed one, or may have done so; and that one."""
         keys = {*self._roles.keys_by(GATHERING, "yes"), change.key}
         return sorted(keys, key=str)  # in the same order in every process
 
     async def reconcile(self, key: Key) -> Result:
-        """Write what the role gathers, if it is something else than it has."""
+        """Write the rules that the role aggregates, if it has others."""
         role = self._roles.get(key)
         if role is None or not role.get("aggregationRule") or "deletionTimestamp" in role["metadata"]:
             return Result.done()
@@ -61,7 +61,7 @@ class Aggregation:
 
 
 def gathered(role: Mapping[str, Any], roles: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """The rules that a role gathers from all roles there are. A selector that is malformed chooses none."""
+    """The rules that a role aggregates from ``roles``. A malformed selector selects none."""
     others = sorted(
         (each for each in roles if each["metadata"]["name"] != role["metadata"]["name"]),
         key=lambda each: str(each["metadata"]["name"]),

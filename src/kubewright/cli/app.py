@@ -1,4 +1,4 @@
-"""The commands and their words. Each command's work is in a module of its own, imported when called."""
+"""The commands and their arguments. Each command's work is in a module of its own, imported when called."""
 
 import sys
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def _whole(
         bool, typer.Option("--version", help="Print the version.", callback=_told_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What is said before any command."""
+    """The switches that stand before any command."""
 
 
 Verbosity = Annotated[
@@ -167,14 +167,14 @@ def version() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """The console script; ``words`` are the command line's by default."""
+    """The console script; ``words`` are the arguments, by default those of the command line."""
     completions.prepare()
     try:
         app(words, prog_name=completions.PROGRAM)
     except KubewrightError as error:
         _fail(str(error))
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has left: nothing to say, nobody to hear it
+        sys.stderr.close()  # the reader of our output (a pipe) has ended, so no message can reach it
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -2,8 +2,8 @@
 
 Theory.      The shell runs ``kubewright`` with a variable that asks for completions; typer answers from
              the same declarations that it parses. What has no completions is completed as a file.
-             Typer itself offers this as two switches only, so what is behind them is called here, and
-             a test with a real shell says whether it still is what it was.
+             Typer itself offers this as two switches only, so this module calls the functions behind
+             them; a test with a real shell notices when an update of typer changes them.
 """
 
 import os
@@ -23,14 +23,14 @@ class Shell(StrEnum):
 
 
 def script(shell: Shell) -> str:
-    """What a shell must read once, so that it asks."""
+    """The script that a shell must source, so that it asks for completions."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     return get_completion_script(prog_name=PROGRAM, complete_var=ASKED, shell=shell.value)
 
 
 def prepare() -> None:
-    """Let typer know the shells, if one of them asks."""
+    """Register typer's shells, when a shell asks for completions."""
     if ASKED in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 

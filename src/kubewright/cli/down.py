@@ -14,7 +14,7 @@ class StillRunning(KubewrightError):
 
 
 def down(data_dir: Path, timeout: timedelta) -> str:
-    """End what serves the folder; what was done, in a sentence.
+    """End the process that serves the folder; returns a sentence about what was done.
 
     Raises:
         InvalidInput: there is no such folder, or its process cannot be ended from here.

@@ -1,12 +1,11 @@
-"""A kubeconfig as text: entries of ours put in, everything else left to the byte. Pure.
+"""A kubeconfig as text: adds or replaces our entries, and keeps every other byte. Pure.
 
-Theory.      A kubeconfig that was written by a person has an order, comments and quotes; read and
-             written anew it would lose them. So the text is cut: its syntax tree says where an entry
-             stands, and only that place changes. What comes out is read again and compared with what
-             was wanted; where the two differ the file is left alone, so a shape of YAML that was not
-             thought of costs a refusal, never an entry.
+Theory.      A kubeconfig that a user wrote has an order, comments and quotes; parsed and written anew it
+             would lose them. So only the text of our entries changes: the syntax tree says where they
+             stand. The result is parsed and compared with what was wanted. Where the two differ, the
+             file is left alone: YAML in an unforeseen shape leads to a refusal, never to a lost entry.
 Invariants.  An entry that is ours already keeps what others added to it (a namespace, a proxy).
-             An entry of the same name that is not ours is refused. Nothing to change: the same text.
+             An entry of the same name that is not ours is refused. Without a change the text is the same.
 Called by    ``merging``.
 """
 
@@ -26,12 +25,12 @@ BODIES = {"clusters": "cluster", "contexts": "context", "users": "user"}
 
 CURRENT = "current-context"
 MARK = "kubewright"
-"""Name of the extension by which we know our own cluster again."""
+"""Name of the extension that marks a cluster entry as written by ``kubewright up``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What we put in, all under one name: the bodies of the cluster and the user, and the data folder."""
+    """Our entries, all of one name: the bodies of the cluster and the user, and the data folder."""
 
     name: str
     cluster: Mapping[str, Any]
@@ -39,7 +38,7 @@ class Ours:
     data_dir: str
 
     def bodies(self) -> Mapping[str, Plain]:
-        """By list."""
+        """The body of our entry in each of the three lists."""
         marks = [{"name": MARK, "extension": {"dataDir": self.data_dir}}]
         return {
             "clusters": {**self.cluster, "extensions": marks},
@@ -58,7 +57,7 @@ class _Edit:
 
 
 def merged(text: str, ours: Ours, *, use: bool) -> str:
-    """The text with our entries in it. ``use`` makes them current; else they are if nothing is.
+    """The text with our entries in it. ``use``, or a text without a current context, makes ours current.
 
     Raises:
         InvalidInput: it is no kubeconfig, the name is taken, or the text cannot be changed safely.
@@ -81,7 +80,7 @@ def merged(text: str, ours: Ours, *, use: bool) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """What a text says; JSON is read as JSON, whose escapes are not quite YAML's."""
+    """The parsed text; JSON is parsed as JSON, since its escapes are not quite YAML's."""
     try:
         return json.loads(text)
     except ValueError:
@@ -107,7 +106,7 @@ def _read(text: str) -> Plain:
 
 
 def _is_list(entries: Any, body: str) -> bool:
-    """Whether a value is a list of named things of a kubeconfig, or nothing."""
+    """Whether a value is a list of entries with ``body``, or empty."""
     return not entries or (
         isinstance(entries, list)
         and all(isinstance(each, dict) and isinstance(each.get(body) or {}, dict) for each in entries)
@@ -119,7 +118,7 @@ def _extensions(body: Plain) -> list[Plain]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-# ---------------------------------------------------------------- what it should say
+# ---------------------------------------------------------------- the wanted content
 
 
 def _wanted(found: Plain, ours: Ours, *, use: bool) -> Plain:
@@ -144,7 +143,7 @@ def _wanted(found: Plain, ours: Ours, *, use: bool) -> Plain:
 
 
 def _joined(old: Plain, new: Plain) -> Plain:
-    """What others added stays; of a list of extensions too."""
+    """The new body, with the fields and the extensions that others added to the old one."""
     others = [each for each in _extensions(old) if each.get("name") != MARK]
     joined = {**old, **new}
     if "extensions" in new:
@@ -153,7 +152,7 @@ def _joined(old: Plain, new: Plain) -> Plain:
 
 
 def _stranger(found: Plain, ours: Ours) -> str | None:
-    """Which entry has our name and is not ours: a cluster is, by its mark or by its authority."""
+    """The entry that has our name and is not ours. A cluster is ours by its mark or its authority."""
     taken = {
         part: place for part in BODIES if (place := _place(found.get(part) or [], ours.name)) is not None
     }
@@ -172,11 +171,11 @@ def _place(entries: Sequence[Plain], name: str) -> int | None:
     return next((at for at, entry in enumerate(entries) if entry.get("name") == name), None)
 
 
-# ---------------------------------------------------------------- how the text comes to say it
+# ---------------------------------------------------------------- the edits of the text
 
 
 def _as_json(text: str, wanted: Plain) -> str:
-    """A kubeconfig in JSON has nothing but its values to lose; empty for all others."""
+    """The wanted content as JSON, where the text is JSON, which has no comments to lose; else empty."""
     try:
         json.loads(text)
     except ValueError:
@@ -205,7 +204,7 @@ def _spliced(text: str, found: Plain, wanted: Plain, name: str) -> str:
 
 
 def _entry(text: str, node: yaml.Node, entries: Sequence[Plain], name: str) -> _Edit:
-    """Our entry in a list: in its old place, or before all others."""
+    """The edit that puts our entry into a list: in its old place, or before all others."""
     place = _place(entries, name) or 0
     if not isinstance(node, yaml.SequenceNode) or not node.value:
         return _replaced(node, "\n" + _block([entries[place]]).rstrip("\n"))
@@ -219,13 +218,13 @@ def _entry(text: str, node: yaml.Node, entries: Sequence[Plain], name: str) -> _
 
 
 def _replaced(node: yaml.Node, text: str) -> _Edit:
-    """A value in place of another; what is empty in the text begins right after its colon."""
+    """The edit that replaces a value; an empty value begins right after its colon."""
     start, end = node.start_mark.index, node.end_mark.index
     return _Edit(start, end, text if end > start or text.startswith("\n") else " " + text)
 
 
 def _end(node: yaml.Node) -> int:
-    """Where a node's own text ends; a block's mark is where the next begins, after comments between."""
+    """Where a node's own text ends; the end mark of a block is after the comments that follow it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
@@ -233,7 +232,7 @@ def _end(node: yaml.Node) -> int:
 
 
 def _block(value: Any, column: int = 0) -> str:
-    """A value in block style, whose first line stands in ``column`` already, as what follows it will."""
+    """A value in block style, to be put at ``column``: all lines but the first are indented to it."""
     text = yaml.safe_dump(value, sort_keys=False, width=2**20, allow_unicode=True)
     return text.replace("\n", "\n" + " " * column)
 

@@ -1,9 +1,9 @@
-"""Our context in a person's own kubeconfig, for ``up --merge-kubeconfig``.
+"""Puts our context into the user's own kubeconfig, for ``up --merge-kubeconfig``.
 
 Theory.      The file is the one that kubectl writes to: the first in ``$KUBECONFIG``, else
-             ``~/.kube/config``. kubectl's own lock beside it is taken, so that neither loses what the
-             other writes, and the file is replaced as a whole, mode 0600.
-Invariants.  A file that is not understood is not touched (``kubeconfig_text``).
+             ``~/.kube/config``. This module takes kubectl's own lock beside it, so that neither program
+             loses what the other writes, and replaces the file as a whole, mode 0600.
+Invariants.  A file that ``kubeconfig_text`` refuses is not touched.
 """
 
 import os
@@ -22,19 +22,19 @@ from kubewright.cli.kubeconfig_text import Ours, merged
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What was asked for: under which name, and whether it becomes the current context."""
+    """The switches: the name of the context, and whether it becomes the current one."""
 
     context: str
     use: bool = False
 
     def __post_init__(self) -> None:
-        """Raises InvalidInput for a name that nobody could type."""
+        """Raises InvalidInput for a name that is empty or has unprintable characters."""
         if not self.context.strip() or not self.context.isprintable():
             raise InvalidInput(f"--context {self.context!r} is no name of a context")
 
 
 def merge(asked: Merge, kubeconfig: Path, data_dir: Path, environment: Mapping[str, str]) -> Path | None:
-    """Put what ``kubeconfig`` (ours) says into the person's file; which file that is. None: it is ours.
+    """Put the entries of ``kubeconfig`` (ours) into the user's file; returns its path, None where it is ours.
 
     Raises:
         InvalidInput: the file is no kubeconfig, has the name for something else, or cannot be written.

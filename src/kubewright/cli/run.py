@@ -26,8 +26,8 @@ def run(words: RunWords) -> None:
     """Run until SIGINT or SIGTERM.
 
     Raises:
-        InvalidInput: a word makes no sense, or a kubeconfig cannot be used.
-        LostLease: another replica leads now, and we were told to end then.
+        InvalidInput: a switch has a bad value, or a kubeconfig cannot be used.
+        LostLease: a Lease was lost, and ``--leader-elect-exit`` was given.
     """
     _namespace("--namespace", words.namespace)
     options = Options(
@@ -55,7 +55,7 @@ def election(words: RunWords, options: Options) -> Election:
     """How leaders are elected.
 
     Raises:
-        InvalidInput: a name, a namespace or a duration makes no sense.
+        InvalidInput: a name, a namespace or a duration is not valid.
     """
     _namespace("--leader-elect-resource-namespace", words.leader_elect_resource_namespace)
     numbers = ("lease_duration", "renew_deadline", "retry_period")
@@ -70,10 +70,10 @@ def election(words: RunWords, options: Options) -> Election:
 
 
 def leases(typed: str, wanted: Sequence[Half]) -> dict[str, str]:
-    """The names that were given to the Leases of the halves that run.
+    """By half, the Lease name that the user gave it; empty when the user gave none.
 
     Raises:
-        InvalidInput: too few or too many of them, one of them twice, or one that is none.
+        InvalidInput: too few or too many names, a name twice, or one that is not valid.
     """
     names = [name.strip() for name in typed.split(",") if name.strip()]
     if not names:
@@ -98,7 +98,7 @@ def _namespace(switch: str, name: str) -> None:
 
 
 def listening_on(host: str | None) -> str:
-    """Where to serve health: where we are told to; in a pod, whose kubelet asks from outside, everywhere.
+    """The address for health: ``host``; else all in a pod, since its kubelet is outside; else loopback.
 
     Raises:
         InvalidInput: it is no IP address.
@@ -129,9 +129,9 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
 
 
 def duration(words: RunWords, name: str) -> timedelta:
-    """The duration that a switch was given, as Go writes them.
+    """The value of a switch as a duration, in Go's syntax.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is no duration.
     """
     return typed_duration(f"--{name.replace('_', '-')}", getattr(words, name))

@@ -1,8 +1,8 @@
-"""The words of ``kubewright run``: each switch with its help, and what was typed as one value.
+"""The switches of ``kubewright run`` with their help, and their values as one object.
 
 Names        are those of machine-controller-manager and of Kubernetes' own programs where they have the
              switch (mcm.md §10.1).
-Called by    ``app``, which must stay quick to import; understood by ``run``.
+Called by    ``app``, which must stay quick to import; ``run`` parses the values.
 """
 
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ HealthAddress = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWords:
-    """What was typed; each field is a parameter of the command."""
+    """What the user typed; each field is a parameter of the command."""
 
     kubeconfig: Path | None
     target_kubeconfig: Path | None

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as an event: the first asks to stop, the second stops waiting for it."""
+"""SIGINT and SIGTERM as an event: the first sets it, the second ends the process at once."""
 
 import asyncio
 import signal

@@ -12,11 +12,11 @@ from kubewright.cli.states import ready, state
 from kubewright.compose.standing import Standing, standing
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3
-"""Exit statuses; 3 is what service managers answer for a program that does not run."""
+"""Exit statuses; 3 is what init scripts (LSB) answer for a program that does not run."""
 
 
 def status(data_dir: Path) -> tuple[str, int]:
-    """The page, and the exit status.
+    """The text to print, and the exit status.
 
     Raises:
         InvalidInput: there is no such folder, or a file in it cannot be read.
@@ -27,14 +27,14 @@ def status(data_dir: Path) -> tuple[str, int]:
 
 
 def exit_status(found: Standing) -> int:
-    """Whether it runs, and is well."""
+    """The exit status: whether a server runs, and is well."""
     if found.pid is None:
         return STOPPED
     return UNWELL if found.trouble else RUNNING
 
 
 def page(found: Standing, now: datetime) -> str:
-    """What a person reads: one sentence, then one line per fact."""
+    """The text to print: one sentence, then one line per fact."""
     facts = {"data folder": str(found.data_dir.absolute())}
     if found.address is not None:
         facts["url"] = found.address.url

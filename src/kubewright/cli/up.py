@@ -1,4 +1,4 @@
-"""``kubewright up``: everything in one process, until somebody asks it to stop."""
+"""``kubewright up``: everything in one process, until it is told to stop."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from kubewright.compose.options import Options, Place
 
 
 def up(place: Place, merging: Merge | None = None) -> None:
-    """Serve from ``place``; returns after SIGINT or SIGTERM. ``merging``: say so in the person's kubeconfig.
+    """Serve from ``place``; returns after SIGINT or SIGTERM. ``merging``: change the user's kubeconfig too.
 
     Raises:
         InvalidInput: another process has the folder, the port is taken, or the folder cannot be used.
@@ -36,7 +36,7 @@ def up(place: Place, merging: Merge | None = None) -> None:
 
 
 def _there_is_room_for(kubeconfig: Path, data_dir: Path) -> None:
-    """Refuse a kubeconfig in a folder that does not exist: more likely it was mistyped than wished for."""
+    """Refuse a kubeconfig in a folder that does not exist: most likely the path is mistyped."""
     if kubeconfig.parent != data_dir and not kubeconfig.parent.is_dir():
         raise InvalidInput(
             f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}; make it first, "
@@ -45,7 +45,7 @@ def _there_is_room_for(kubeconfig: Path, data_dir: Path) -> None:
 
 
 def standing_by(waits: Iterable[tuple[str, str]]) -> str:
-    """What is added while others do the work of our controllers: by lease, its holder."""
+    """The lines about each Lease that another process holds, so that our controllers wait."""
     return "".join(
         f"\n  {holder} holds the lease {lease}: our own controllers wait until it lets go"
         for lease, holder in waits
@@ -53,13 +53,13 @@ def standing_by(waits: Iterable[tuple[str, str]]) -> str:
 
 
 def greeting(kubeconfig: Path) -> str:
-    """What is said when all is ready; the second line can be pasted into a shell."""
+    """What is printed when all is ready; the command after ``try:`` can be pasted into a shell."""
     export = f"export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}"
     return f"kubewright is ready; its kubeconfig is {kubeconfig}\n  try: {export}; kubectl get machineclasses"
 
 
 def merged_greeting(file: Path, context: str) -> str:
-    """The same when the person's own kubeconfig knows us: no variable is needed then."""
+    """The same after a merge into the user's own kubeconfig: no variable is needed then."""
     return (
         f"kubewright is ready; context {context} is in {file}\n"
         f"  try: kubectl --context {shlex.quote(context)} get machineclasses"

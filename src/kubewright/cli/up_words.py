@@ -1,4 +1,4 @@
-"""The words of ``kubewright up``: each switch with its help.
+"""The switches of ``kubewright up`` with their help.
 
 Called by    ``app``, which must stay quick to import.
 """

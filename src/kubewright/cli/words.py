@@ -1,4 +1,4 @@
-"""Words of the command line that several commands take, read and refused alike."""
+"""Switches and values that several commands have, parsed and refused in the same way."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,10 +12,10 @@ from kubewright.base.errors import InvalidInput
 
 
 def path_of(switch: str) -> Callable[[str], Path]:
-    """A reader of a switch's path.
+    """A parser of a switch's path.
 
-    An empty word is a variable that is not set, ``--data-dir "$DATA"``; as a path it would mean the
-    folder that one happens to be in.
+    An empty value comes from a variable that is not set, ``--data-dir "$DATA"``; as a path it would mean
+    the current folder.
     """
 
     def read(text: str) -> Path:
@@ -36,10 +36,10 @@ DATA_DIR = Path(".kubewright")
 
 
 def duration(switch: str, text: str) -> timedelta:
-    """A switch's duration, as Go writes them.
+    """The value of a switch as a duration, in Go's syntax.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is no duration.
     """
     try:
         return parse_duration(text)

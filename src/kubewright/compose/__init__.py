@@ -1,18 +1,18 @@
-"""The composition root: the one place that knows everybody.
+"""The composition root: the one package that knows all others, and connects them.
 
 Theory.      Everything else takes what it needs as arguments. Here the arguments are made: clients
              and informers for the control and the target cluster, the driver by its entry point,
              the controllers that were asked for, and the manager that runs them all.
-Files        ``options``    what a person may choose, checked
+Files        ``options``    what a user may choose, checked
              ``selection``  which controllers run: names, ``*`` and ``-name`` (pure)
-             ``kit``        clients and options -> controllers at work
+             ``kit``        makes the controllers from clients and options
              ``halves``     which controllers work under which Lease
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, and whether it is still there
              ``address``    the port that stays with the data
-             ``standing``   a data folder seen from outside, and how its server is ended
+             ``standing``   a data folder seen from another process, and how its server is ended
              ``cluster``    ``run``: the controllers against real API servers
-             ``preflight``  one look at the clusters before anything begins
-             ``program``    what this program was called as
+             ``preflight``  checks the clusters before the controllers start
+             ``program``    the path or name by which the user called this program
 Called by    ``cli`` and ``testing``.
 """

@@ -1,7 +1,7 @@
-"""Where a data folder is served: kept in the folder, so that the next start is found at the same place.
+"""The address at which a data folder is served: kept in the folder, so that it stays after a restart.
 
-Theory.      A kubeconfig that was copied, and a client that runs on, know one port. It is drawn once
-             and belongs to the data from then on.
+Theory.      A copied kubeconfig, and a client that keeps running, know one port. The first start
+             picks it, and later starts use it again.
 Files        ``up.json`` in the data folder, mode 0600.
 Called by    ``embedded``, which keeps it, and ``standing``, which shows it.
 """
@@ -29,7 +29,7 @@ class Address:
 
 
 def remember(data_dir: Path, address: Address) -> None:
-    """Keep it for the next start.
+    """Write the address to ``up.json``, for the next start.
 
     Raises:
         InvalidInput: the folder cannot be written.
@@ -38,7 +38,7 @@ def remember(data_dir: Path, address: Address) -> None:
 
 
 def recall(data_dir: Path) -> Address | None:
-    """What the last start kept; None if there was none.
+    """The address of the last start; None when the folder has none.
 
     Raises:
         InvalidInput: the file is damaged or cannot be read.

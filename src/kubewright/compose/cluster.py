@@ -1,8 +1,8 @@
 """``run``: the controllers against real API servers.
 
-Theory.      Connect, look once whether all is as it must be (``preflight``), elect a leader for each half
-             if asked to, work until told to stop. A server that goes away later is waited for: the
-             halves give up their Leases, and stand for them again.
+Theory.      Connect, check the clusters (``preflight``), elect a leader for each half if the options say
+             so, work until told to stop. When an API server is away later, each half gives up its
+             Lease, and is a candidate for it again.
 Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
 """
 
@@ -35,7 +35,7 @@ from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
 
 SIMULATED = "sim"
-"""The driver whose VMs do not exist."""
+"""The driver of the simulated cloud."""
 
 DATA_DIR = "dataDir"
 """The one option that every driver has."""
@@ -45,7 +45,11 @@ log = structlog.get_logger("kubewright.compose")
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Kubeconfigs of the control and the target cluster. None: in-cluster, and the control cluster."""
+    """Kubeconfigs of the two clusters.
+
+    ``control`` None: ``$KUBECONFIG``, else the pod we run in, else ``~/.kube/config``. ``target`` None: the
+    control cluster is the target cluster too.
+    """
 
     control: Path | None = None
     target: Path | None = None
@@ -58,7 +62,7 @@ async def run_on(
 
     Raises:
         InvalidInput: a kubeconfig, driver or controller that does not exist or cannot be used.
-        LostLease: another replica leads now.
+        LostLease: a Lease was lost, and the options say to end then.
     """
     metrics = Metrics()
     driver = load_driver(options, clock)
@@ -83,7 +87,7 @@ async def run_on(
 
 
 def wishes(options: Options, election: Election) -> Wishes:
-    """What ``preflight`` must know of what was chosen."""
+    """What ``preflight`` must know of the options."""
     machines = Half.MACHINES in running(options)
     return Wishes(
         namespace=options.namespace,
@@ -95,10 +99,11 @@ def wishes(options: Options, election: Election) -> Wishes:
 
 
 def load_driver(options: Options, clock: Clock) -> Driver:
-    """The driver that the options name; its option ``dataDir`` is the folder that it may write to.
+    """The driver that the options name; the driver option ``dataDir`` is the folder that it may write to.
 
     Raises:
-        InvalidInput: none is named where one is needed, there is none, or its own options are wrong.
+        InvalidInput: no driver is named where one is needed, none of that name is installed, or the driver
+            refuses its options.
     """
     if Half.MACHINES not in running(options):
         return Absent()
@@ -123,9 +128,10 @@ async def run_with(
     metrics: Metrics | None = None,
     preflight: Preflight | None = None,
 ) -> None:
-    """The same with clients that exist already, and stay open, and a driver that does, and is closed.
+    """Like ``run_on``, with clients and a driver of the caller; closes the driver, not the clients.
 
-    With ``preflight`` nothing begins before it is passed, and the process does nothing else than this.
+    With ``preflight`` no controller starts before it passes, and Python's garbage collector is tuned for a
+    process that does nothing else.
     """
     try:
         settings = Settings(tune_gc=preflight is not None)
@@ -144,7 +150,7 @@ async def run_with(
 
 
 def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Place:
-    """The cluster that a kubeconfig names, with the words by which a person knows it.
+    """The cluster of a kubeconfig, with its address and the switch that names it, for messages.
 
     Raises:
         InvalidInput: as ``connect``.
@@ -155,7 +161,7 @@ def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metr
 
 
 def connect(path: Path | None, clock: Clock, name: str) -> Client:
-    """A client of the cluster that a kubeconfig names; None means the usual places, or our own pod.
+    """A client of the cluster that a kubeconfig names; None as in ``Clusters``.
 
     Raises:
         InvalidInput: there is no such kubeconfig, or something in it is wrong.
@@ -181,7 +187,7 @@ def _health(manager: Manager, kit: Kit, preflight: Preflight | None, options: Op
 
 @asynccontextmanager
 async def _served(health: HealthServer | None) -> AsyncIterator[None]:
-    """Health is told from before the first question to the clusters until the last controller has ended."""
+    """Serve health from before the first request to the clusters until the last controller has ended."""
     if health is None:
         yield
         return

@@ -1,13 +1,13 @@
 """``up``: an API server, all controllers and a simulated cloud in one process and one folder.
 
-Theory.      The server is called in process by our own controllers and over TLS by everybody else.
-             Starting is: server up, door open, kubeconfig written, CRDs and classes there; then the
+Theory.      Our own controllers call the server in process, all other clients over TLS. A start goes in
+             this order: the API server, its listener, the kubeconfig, CRDs and classes; then the
              manager runs until it is told to stop. Everything is in the data folder, so stopping
              and starting again continues with the same machines and the same VMs.
 Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. The port stays
-             with the data. What was changed by a person (the classes, the CRDs' conditions) is left
-             alone on a restart. A folder that is deleted under us ends us, within seconds.
-Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no door).
+             with the data. Objects that exist (CRDs, roles, classes) are not written again on a restart, so
+             what users changed in them stays. When the folder is deleted, ``serve`` ends within seconds.
+Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no listener).
 """
 
 import asyncio
@@ -49,10 +49,10 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists
 
 IDENTITY = "kubewright-up"
-"""Who holds the Leases here."""
+"""Our identity as a candidate: the holder in the Leases while we lead."""
 
 READY_SECONDS = 30.0
-"""How long caches may take to fill before ``serve`` gives up: they are in this process."""
+"""How long caches may take to fill before ``serve`` gives up: short, since the server is in this process."""
 
 
 class Embedded:
@@ -109,10 +109,10 @@ class Embedded:
         await self._stack.aclose()
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
-        """Run everything until ``stop`` is set; ``ready`` is called once, when all work or stand by.
+        """Run everything until ``stop`` is set; ``ready`` is called once every group works or stands by.
 
         Raises:
-            FolderGone: the data folder was deleted under us.
+            FolderGone: the data folder was deleted while it was served.
             DiskFailed: the data folder cannot be written any more.
         """
         try:
@@ -131,11 +131,11 @@ class Embedded:
         ready()
 
     async def _until_broken(self) -> None:
-        """End with what is wrong, before it shows as Leases that cannot be renewed, and much else."""
+        """End with the store's own error, before it shows as Leases that cannot be renewed, for one."""
         raise DiskFailed(await self.server.broken())
 
     async def _guard(self) -> None:
-        """End with an error when a file that everything is kept in goes away; SQLite would not notice."""
+        """End with an error when the lock or a database file is deleted or moved; SQLite would not notice."""
         if self.place is None:
             return
         server = self.place.data_dir / SERVER_FOLDER
@@ -157,7 +157,7 @@ class Embedded:
         )
 
     async def _listening(self, place: Place, keys: pki.Pki) -> Listener:
-        """The listener at the port that was asked for; else at the last start's; else at a free one."""
+        """A listener at the port of the options, else at that of the last start, else at a free one."""
         kept = address.recall(place.data_dir) if place.port is None else None
         port = kept.port if kept is not None else place.port or 0
         authenticator = Authenticator(self.clock, verify=self.server.user_of_token)
@@ -179,7 +179,7 @@ class Embedded:
         return registry.load(self._options.driver, settings)
 
     async def _furnish(self) -> None:
-        """CRDs, what people may do with them, and classes to begin with. What is there stays as it is."""
+        """Make the CRDs, the ClusterRoles about them and the first classes. What exists stays as it is."""
         for crd in crds():
             await self._ensure(CRD, crd)
         for role in people.roles():
@@ -192,10 +192,11 @@ class Embedded:
             await self.client.create(kind, body)
 
     def _manager(self, kit: Kit) -> Manager:
-        """In memory nobody else can work; a folder's server is open to others, so there we stand for Leases.
+        """In memory no other process can reach the server. A folder's server can be reached, so there our
+        controllers work under Leases.
 
-        The folder's lock lets only one of us live, so our name in them can stay the same, and a process
-        that follows a killed one need not wait for its Leases to end.
+        The folder's lock allows one ``up`` per folder, so its identity in the Leases can stay the same: an
+        ``up`` after one that was killed need not wait until the Leases expire.
         """
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None)
         if self.place is None:
@@ -207,7 +208,7 @@ class Embedded:
         return Manager(self.clock, (), kit.informers, services=kit.services, groups=groups)
 
     def _loops(self, work: Work) -> Work:
-        """The loops of a kube-controller-manager, beside what is there."""
+        """``work``, with the loops of ``builtin`` added."""
         nodes = NodeSettings(grace=self._options.grace)
         loops = builtin.controllers(
             work.informers[0],

@@ -1,4 +1,4 @@
-"""A folder that belongs to its owner alone, and whether it is still there.
+"""A folder that only its owner can read, and a watch that notices when it is deleted.
 
 Called by ``embedded`` and ``cluster``.
 """
@@ -15,7 +15,7 @@ PKI_FOLDER = "pki"
 """Where the API server keeps its files, and its keys, in the data folder."""
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the files of a running server: so much acknowledged work is lost at most."""
+"""Between two looks at the files of a running server: acknowledged writes of so long are lost at most."""
 
 
 class FolderGone(KubewrightError):
@@ -44,13 +44,13 @@ def private_folder(path: Path) -> Path:
 
 
 class Presence:
-    """Files that must stay where they are, as they are now; what is missing already is not watched."""
+    """Files that must stay in place; a file that is missing at the beginning is not watched."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._seen = {path: path.stat() for path in paths if path.exists()}
 
     def missing(self) -> Path | None:
-        """The first file that is another one now, or none."""
+        """The first file that was deleted or replaced; None when all are still the same."""
         return next((path for path, seen in self._seen.items() if not _same(path, seen)), None)
 
     async def watch(self, clock: Clock) -> None:

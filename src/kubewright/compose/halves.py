@@ -2,9 +2,9 @@
 
 Theory.      MCM is two programs: one keeps deployments and sets, the other machines and what they need.
              Each elects its leader by a Lease of its own, and so do our two halves, by default with MCM's
-             own names in the place where MCM would look: then the original and ours can never work on the
-             same objects, whichever of the two programs is replaced first. A process that runs both halves
-             holds two Leases; each half waits, works and loses for itself.
+             own names in the place where MCM would look: then MCM and Kubewright do not work on the
+             same objects at once, whichever of MCM's two programs is replaced first. A process that runs
+             both halves stands for two Leases, and each half waits for, holds and loses its own.
 Invariants.  A half writes, and calls a cloud, only while its own Lease may still be its own (``kit``).
 Source       mcm.md §10.4.
 Called by    ``cluster``, ``embedded`` and ``testing``.
@@ -24,7 +24,7 @@ from kubewright.wire.gvk import Key
 
 
 class Half(StrEnum):
-    """By the names of MCM's Leases."""
+    """A half of the controllers; its value is the name of MCM's Lease for it."""
 
     SETS = names.SETS_LEASE
     MACHINES = names.MACHINES_LEASE
@@ -36,7 +36,7 @@ MEMBERS: Mapping[Half, Sequence[str]] = {
 }
 
 Furnish = Callable[[Work], Work]
-"""Adds to a half's work what shall run with it."""
+"""Adds controllers and background tasks to the work of a group."""
 
 
 def halves(chosen: Sequence[str]) -> list[Half]:
@@ -54,7 +54,7 @@ def running(options: Options) -> list[Half]:
 
 
 def together(kit: Kit, settings: Settings, *, furnish: Furnish = lambda work: work) -> list[Group]:
-    """Both halves as one group, for a process that is alone: it begins and ends as one, without a Lease."""
+    """Both halves as one group, for a process that shares its server with no other: without a Lease."""
     work = furnish(kit.work(kit.chosen))
     return [Group("controllers", kit.clock, lambda: work, settings=settings)]
 
@@ -68,7 +68,7 @@ def elected(
     *,
     furnish: Mapping[Half, Furnish] | None = None,
 ) -> list[Group]:
-    """A group for each half that runs; ``who`` is our name in both Leases."""
+    """A group for each half that runs; ``who`` is our identity in their Leases."""
 
     def group(half: Half) -> Group:
         lease = Key(election.namespace, election.leases.get(half.value, half.value))

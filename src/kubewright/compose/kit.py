@@ -1,8 +1,9 @@
-"""Clients and options in, controllers at work out.
+"""Makes the machine controllers from clients, a driver and options.
 
 Theory.      The same kit serves both ways to run. ``control`` has the machines, ``target`` their
-             nodes; when both are one server, they share one client and one set of caches. What controllers
-             remember is theirs, so they can be made again and again (``term``) on caches that stay.
+             nodes; when both are one server, they share one client and one set of caches. A
+             controller keeps what it remembers in itself, so ``term`` can make new controllers for each
+             term of leadership, on caches that stay.
 Called by    ``embedded``, ``cluster`` and ``halves``.
 """
 
@@ -38,20 +39,20 @@ OF_SETS = ("machinedeployment", "machineset")
 OF_MACHINES = ("machine", "machineclass", "secret", "orphanvms", "orphannodes")
 MACHINE_CONTROLLERS = (*OF_SETS, *OF_MACHINES)
 COMPONENT = "machine-controller-manager"
-"""Who our events come from, as MCM's do (mcm.md §2.6)."""
+"""The reporting component of our events; MCM's events have the same (mcm.md §2.6)."""
 KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, SECRET, PDB, LEASE)
-"""What events may be about."""
+"""The kinds that events may be about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two clusters, and what we know of it."""
+    """One of the two clusters: its client and its caches."""
 
     client: Client
     caches: Informers
 
     def fenced(self, entitled: Entitled, agent: str) -> "Side":
-        """The same, for one who writes only while he leads, and leaves one day."""
+        """The same cluster for one term: its client writes only while ``entitled``, on borrowed caches."""
         transport = FencedTransport(self.client.transport, entitled)
         client = self.client.behind(transport, user_agent=agent)
         return Side(client, self.caches.borrow(client))
@@ -60,10 +61,10 @@ class Side:
 class Kit:
     """The machine controllers that ``options`` asks for, and what they share.
 
-    ``services`` run always, whoever leads.
+    ``services`` run always, whether this process leads or not.
 
     Raises:
-        InvalidInput: ``options.controllers`` names none that exist.
+        InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Kit:
     def term(self, names: Sequence[str], half: str, entitled: Entitled) -> Work:
         """Controllers for one term, which remember nothing of an earlier one.
 
-        ``entitled`` is asked before anything is written or a cloud is called.
+        ``entitled`` is asked before each write to a server and each call of the driver.
         """
         agent = f"kubewright/{half}"
         control = self._control.fenced(entitled, agent)
@@ -146,7 +147,7 @@ def _sets(parts: Parts, names: Sequence[str]) -> list[Controller]:
 
 
 async def close(driver: Driver, seconds: float = 2.0) -> None:
-    """Let a driver put its things away, within a deadline."""
+    """Let a driver close what it has open, within ``seconds``."""
     if isinstance(driver, Closing):
         async with asyncio.timeout(seconds):
             await driver.close()

@@ -1,4 +1,4 @@
-"""What a person may choose when starting Kubewright; made by ``cli``, checked here."""
+"""What a user may choose when starting Kubewright; ``cli`` makes these values, they check themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from kubewright.runtime.leader import Timings
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the controllers run, wherever they do.
+    """How the controllers run, in ``up`` and in ``run``.
 
-    ``namespace``       only the objects there; empty means all namespaces
+    ``namespace``       only the objects in it; empty means all namespaces
     ``controllers``     names, ``*`` and ``-name``, as ``selection`` reads them
     ``driver``          the cloud, by name; empty where no machines are made
-    ``driver_options``  the driver's own words
-    ``simulate``        whether simulated nodes may join a cluster that is not ours
-    ``machine``         time-outs of machines; ``orphans``: when VMs without one are looked for
+    ``driver_options``  options that the driver itself defines
+    ``simulate``        whether simulated nodes may join a cluster that is not ``kubewright up``
+    ``machine``         time-outs of machines; ``orphans``: when to look for VMs without a machine
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
     ``health_port``     and on which port; None: nowhere
@@ -38,7 +38,7 @@ class Options:
     health_port: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises InvalidInput for times that would let the collector of orphans harm a machine."""
+        """Raises InvalidInput for times with which the orphan collector could delete a machine's VM."""
         if self.orphans.confirmation <= self.machine.confirm_absent:
             raise InvalidInput(
                 "VMs without machines must be confirmed for longer than a creation takes to show"
@@ -51,9 +51,9 @@ class Options:
 class Election:
     """Whether replicas elect a leader, where their Leases are, and their pace.
 
-    ``leases``   by half (``halves``), the name of its Lease; MCM's own where none is given
+    ``leases``   by half (``halves``), the name of its Lease; MCM's name where none is given
     ``timings``  with two Leases at this pace a process at rest stays within the design's 12 requests a minute
-    ``again``    whether who loses a Lease stands for it again, or the process ends
+    ``again``    whether a half that lost its Lease stands for it again; else the process ends
     """
 
     enabled: bool = True
@@ -65,7 +65,7 @@ class Election:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an embedded Kubewright keeps its things.
+    """Where an embedded Kubewright keeps its data, and its port.
 
     ``data_dir``    the folder of everything: database, certificates, the simulated cloud
     ``port``        of the API server on loopback; 0 picks a free one; None: the one of the last start,

@@ -1,14 +1,14 @@
-"""One look at the clusters before anything begins: what is wrong is one sentence that says what to do.
+"""Checks the clusters before the controllers start: a problem is one sentence that says what to do.
 
-Theory.      A dozen watches that fail alike say a dozen times what a person has to guess the cause of. So
-             before any of them is begun each cluster is asked three small questions: what are you, do you
-             serve our kinds, and may we read them? What time can mend (a server that is down, CRDs or roles
-             that are not there yet) is told once and waited for; what only a person can mend (credentials, a
-             certificate, an address) ends the process. Here it is also seen that a simulated cloud does
-             not put nodes that do not exist into somebody's real cluster: a server of ours says so in its
-             ``/version``. Nobody but who runs a server decides what it says there, so a lie could only
-             bring that one's own cluster simulated nodes.
-Invariants.  Nothing is written. Each question has a deadline, and each wait ends when we are asked to stop.
+Theory.      A dozen watches that fail for one reason would log a dozen errors without its cause. So before
+             the first watch the program sends each cluster up to three small requests: which version it
+             is, whether it serves our kinds, whether we may read them. A problem that time can mend (a
+             server that is down, missing CRDs or roles) is logged once, and the program waits. A problem
+             that only a user can mend (credentials, a certificate, an address) ends the process.
+             The check also keeps simulated nodes out of real clusters: an embedded server says in its
+             ``/version`` that it is one. Only the operator of a server decides what it says there, so a
+             false answer could bring simulated nodes to that operator's own cluster only.
+Invariants.  Nothing is written. Each request has a deadline; each wait ends when the program is told to stop.
 Called by    ``cluster``.
 """
 
@@ -32,22 +32,22 @@ from kubewright.wire import release
 from kubewright.wire.errors import ApiError, Forbidden, NotFound, Unauthorized
 
 ANSWER_SECONDS = 10.0
-"""How long a server may take to answer one of our questions."""
+"""How long a server may take to answer one of these requests."""
 
 AGAIN_SECONDS = 5.0
-"""From one look to the next, while we wait."""
+"""From one check to the next, while the program waits."""
 
 OURS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS)
 
 _QUESTION = re.compile(r"^[A-Z]+ /\S*: ")
-"""What we asked when it went wrong, before what went wrong."""
+"""The request in front of an error message (``GET /version: ``), which is cut off."""
 
 log = structlog.get_logger("kubewright.compose")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cluster as a person knows it: where it is, where that is written, and the switch that says so."""
+    """A cluster: a client of it, its address, and the switch that names its kubeconfig."""
 
     client: Client
     url: str
@@ -64,11 +64,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What we are about to do there.
+    """What the controllers are about to do in the clusters.
 
     ``namespace``  where the machines are; empty for everywhere
     ``machines``   whether the controllers of machines run, which alone need the target cluster
-    ``simulated``  the VMs are simulated, and ``allowed`` even on a server that is not ours
+    ``simulated``  whether the VMs are simulated; ``allowed``: even on a server that is not ``kubewright up``
     ``elects``     whether a leader is elected
     """
 
@@ -80,7 +80,7 @@ class Wishes:
 
 
 class Preflight:
-    """The look, until all is well. ``trouble`` is what we wait for; empty when there is nothing."""
+    """Checks until all is well. ``trouble`` is the problem that it waits for; empty when there is none."""
 
     def __init__(self, control: Place, target: Place, wishes: Wishes) -> None:
         self.trouble = ""
@@ -89,10 +89,10 @@ class Preflight:
         self._wishes = wishes
 
     async def passed(self, stop: asyncio.Event) -> bool:
-        """Wait until all is well; False when we were asked to stop before.
+        """Wait until all is well; False when ``stop`` was set before that.
 
         Raises:
-            InvalidInput: something is wrong that only a person can mend.
+            InvalidInput: something is wrong that only a user can mend.
         """
         told = ""
         while not stop.is_set():
@@ -121,7 +121,7 @@ class Preflight:
         return self._mistaken(ours)
 
     async def _ask(self, place: Place) -> bool:
-        """Whether this is a server of ours; raises what is wrong with it."""
+        """Whether this server is a ``kubewright up``; raises the error of a request that fails."""
         ours = release.is_ours(await _version(place.client))
         wishes = self._wishes
         if place is self._places[0]:
@@ -132,7 +132,7 @@ class Preflight:
         return ours
 
     def _mistaken(self, ours: list[bool]) -> Trouble | None:
-        """What a person cannot have meant."""
+        """A choice that the user cannot have meant, such as simulated nodes in a real cluster."""
         wishes = self._wishes
         real = next((place.url for place, mine in zip(self._places, ours, strict=True) if not mine), "")
         if wishes.simulated and real and not wishes.allowed:
@@ -152,7 +152,7 @@ class Preflight:
 
 
 def trouble_of(error: KubewrightError, url: str, switch: str) -> Trouble:
-    """What an answer, or the lack of one, means, and what to do about it. Pure."""
+    """An error as a sentence: what it means, and what to do about it. Pure."""
     for kind, say, passes in KNOWN:
         if isinstance(error, kind):
             return Trouble(say(url, _QUESTION.sub("", str(error)), switch), passes)
@@ -212,7 +212,7 @@ KNOWN: tuple[tuple[type[KubewrightError], Say, bool], ...] = (
         True,
     ),
 )
-"""By the kind of error, the first that fits: what to say, and whether waiting may help."""
+"""By the class of the error, the first that fits: what to say, and whether waiting may help."""
 
 
 async def _answer(client: Client, path: str, **query: str) -> bytes:

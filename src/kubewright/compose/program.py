@@ -1,8 +1,8 @@
-"""What this program was called as, so that a command which we print can be pasted as it stands.
+"""The name or path of this program, so that a user can paste the commands which it prints.
 
 Theory.      After ``make setup`` the program is ``.venv/bin/kubewright``, and on PATH only where a user
-             puts it there. So it is named as it was called: by its bare name where the shell finds this
-             very file by it, else by its path, from here where it is below here.
+             puts it there. So it is named as the user called it: by its bare name where the shell finds this
+             very file by that name, else by its path, which is relative below the current folder.
 Called by    what prints commands: ``preflight``, and the demo of ``cli``.
 """
 
@@ -23,7 +23,7 @@ def program() -> str:
 
 
 def called(path: str, found: str | None, here: Path) -> str:
-    """The word for the program at ``path``, where the shell finds ``found`` by its name."""
+    """The word for the program at ``path``; ``found`` is what the shell finds by the bare name."""
     if Path(path).name != NAME:  # another program has called us: a test, a debugger
         return NAME
     whole = Path(os.path.abspath(here / path))

@@ -1,4 +1,4 @@
-"""Which controllers run, said as kube-controller-manager says it. Pure.
+"""Which controllers run, in the syntax of kube-controller-manager's ``--controllers``. Pure.
 
 ``*`` means every controller that is on by default, ``name`` switches one on, ``-name`` one off.
 A later word on the same name does not outvote an earlier one: naming a controller both ways is

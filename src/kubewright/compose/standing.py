@@ -1,10 +1,10 @@
-"""A data folder seen from outside: who serves it, where, what is in it; and how its server is asked to end.
+"""A data folder seen from another process: which process serves it, where, and what is in it; and its end.
 
-Theory.      The folder's lock says whether a process serves it, and which. What is in it is read from
-             its file, the same way whether or not a server runs; whether the server is well only it
-             can say, so it is asked.
-Invariants.  Nothing in the folder is changed, and nothing but the process that holds its lock is ever
-             signalled: its id is taken from the lock, and asked for again before the signal is sent.
+Theory.      The folder's lock says whether a process serves it, and which. Its objects are
+             read from the database file, whether or not a server runs. Only the server knows whether it
+             is well, so ``standing`` sends it a request.
+Invariants.  Nothing in the folder is changed, and only the process that holds its lock is ever
+             signalled: its id is read from the lock, and read again just before the signal.
 Called by    ``cli.standing`` and ``cli.down``.
 """
 
@@ -33,12 +33,12 @@ ANSWER_SECONDS = 5.0
 """How long a server on this machine may take to say that it is well."""
 
 POLL_SECONDS = 0.05
-"""Between two looks whether a process has let go of the folder."""
+"""Between two looks at the folder's lock, while waiting for a process to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of a folder. ``pid`` is None while nothing serves it, 0 for a process out of our sight.
+    """What is known of a folder. ``pid``: None while no process serves it, 0 for one that we cannot see.
 
     ``trouble`` is why the server is not well; empty when it is, and when none runs.
     """
@@ -89,7 +89,7 @@ async def end(data_dir: Path, pid: int, clock: Clock, seconds: float) -> bool:
     """Ask the process that serves a folder to end; whether it let go of the folder within ``seconds``.
 
     Raises:
-        InvalidInput: the process is not ours to end.
+        InvalidInput: the process belongs to another user.
     """
     _terminate(data_dir, pid)
     deadline = clock.monotonic() + seconds
@@ -122,7 +122,7 @@ def _terminate(data_dir: Path, pid: int) -> None:
 
 
 async def _trouble(address: Address | None, clock: Clock) -> str:
-    """Why a running server is not well, in its words or ours."""
+    """Why a running server is not well, from its answer or from our error; empty when it is well."""
     if address is None:
         return "it is still starting"
     try:

@@ -1,11 +1,11 @@
 """All informers of one client: shared, counted, started and stopped as they are needed.
 
-Theory.      Whoever asks for the same kind and scope gets the same informer; the last one to let go
-             stops it. Kinds may be known only at run time (``api.kinds.dynamic``), and may not exist
-             yet on the server: such an informer waits and picks up within seconds.
-             Who works on them for a while only, such as a leader in its term, ``borrow``s them: what it
-             subscribed to ends with it, and what it gets has been listed after it came.
-Invariants.  A cluster sees one list and one watch per kind and scope, however many controllers look.
+Theory.      All callers of ``get`` for the same kind and scope share one informer; it stops when the last
+             of them has released it. Kinds may be known only at run time (``api.kinds.dynamic``), and may
+             not exist on the server yet: such an informer waits, and begins within seconds of the CRD.
+             A user for a limited time, such as a leader in its term, ``borrow``s the informers: its
+             subscriptions end when it gives them back, and each informer is listed anew for it.
+Invariants.  A cluster sees one list and one watch per kind and scope, however many controllers use it.
              ``run`` owns every task; when it ends, none is left.
 Called by    ``compose`` and ``runtime.manager``.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Shared:
-    """An informer, how many hold it, and the task that runs it."""
+    """An informer, how many callers of ``get`` still use it, and the task that runs it."""
 
     informer: Informer[Any]
     holders: int = 0
@@ -51,8 +51,8 @@ class Informers:
         """The informer of a kind; ``release`` it when it is no longer needed.
 
         Args:
-            kind: what to hold.
-            namespace: only there; empty means all; None means what these informers were made for.
+            kind: the kind of the objects.
+            namespace: only in this one; empty means all; None means the namespace of these informers.
             labels: a label selector, as kubectl writes it.
             fields: a field selector.
         """
@@ -67,7 +67,7 @@ class Informers:
         return cast("Informer[T]", shared.informer)
 
     def release(self, informer: Informer[Any]) -> None:
-        """Let go of an informer that ``get`` answered, once for each ``get``."""
+        """Release an informer that ``get`` returned, once for each ``get``."""
         place = (informer.kind, informer.scope)
         shared = self._shared[place]
         shared.holders -= 1
@@ -77,12 +77,12 @@ class Informers:
     def borrow(self, client: Client) -> "Informers":
         """The same caches for a user with a client of its own; ``give_back`` ends what it subscribed to.
 
-        What it gets has not been listed before: who begins to act must know what others wrote until then.
+        Each informer is listed anew for it: a new leader must know what others wrote before its term.
         """
         return Informers(client, namespace=self._namespace, lender=self)
 
     def give_back(self) -> None:
-        """Let go of everything at once."""
+        """Release all informers at once."""
         for shared in tuple(self._shared.values()):
             self._drop(shared)
 
@@ -100,7 +100,7 @@ class Informers:
     def refresh(self) -> None:
         """List everything anew; when ``wait_synced`` returns, nothing here is older than this call.
 
-        For whoever begins to act on caches that somebody else's writes may not have reached yet.
+        For a new leader, whose caches may not show yet what an earlier leader wrote.
         """
         for shared in tuple(self._shared.values()):
             self._anew(shared)

@@ -1,27 +1,28 @@
-"""That a server cannot be reached, told once, whoever of those that watch it finds out. Pure.
+"""Decides which of many watches logs that their server cannot be reached, so that one does. Pure.
 
-Theory.      A server that is away ends a dozen watches in the same moment, and each of them would say so, and
-             again when it is back. The first to find out speaks for all; the last to recover says that
-             it is over. What concerns one kind alone (it is not served, it may not be read) is not told here.
+Theory.      A server that is away ends a dozen watches in the same moment, and each of them would log it, and
+             again when it is back. So only the first watch to notice logs it, and the last one to
+             recover logs the end. A new kind of trouble is logged again. Trouble with one resource alone
+             (not served, may not be read) does not pass through here.
 Called by    ``feed``; one for each ``Client``.
 """
 
 
 class Outage:
-    """Of one server."""
+    """The watches of one server that have trouble now, and the kind of trouble that was logged."""
 
     def __init__(self) -> None:
         self._troubled: dict[str, str] = {}
         self._said = ""
 
     def begins(self, who: str, trouble: str) -> bool:
-        """``who`` cannot reach it, for this kind of reason. Whether that is news."""
+        """The watch ``who`` cannot reach the server, for ``trouble``; whether to log that."""
         self._troubled[who] = trouble
         news, self._said = trouble != self._said, trouble
         return news
 
     def ends(self, who: str) -> bool:
-        """``who`` reaches it again, or asks no more. Whether all do, and something was said."""
+        """The watch ``who`` reaches the server again, or has ended; whether to log the end of the outage."""
         self._troubled.pop(who, None)
         if self._troubled or not self._said:
             return False

@@ -1,13 +1,13 @@
 """Controllers that begin and end together: under one Lease, or under none.
 
-Theory.      A process may run several groups, and each lives for itself: it waits for its Lease, is made,
-             waits until its caches are full, works, and when its term is over it is put away and stands
-             for the Lease again, while the others go on. What a group remembers is made anew for each
-             term, since another may have worked in between: as if it were a process that has just begun.
-Invariants.  No key is begun outside a term, nor before the caches are full. After the end of a term
-             (``LostLease``) nothing is finished politely: it is cancelled at once, and over before
-             the group stands again.
-Called by    ``manager``, which runs what all groups share around them.
+Theory.      A process may run several groups, and each goes its own way: it waits for its Lease, makes its
+             controllers, waits until their caches are full, and works. When it loses the Lease it drops
+             its controllers and stands for the Lease again, while the other groups go on. A new term has
+             new controllers, which remember nothing, since another process may have worked in between.
+Invariants.  No reconciliation begins outside a term, nor before the caches are full. When a Lease is lost
+             (``LostLease``), running reconciliations are cancelled at once, without time to finish, and
+             have ended before the group stands for the Lease again.
+Called by    ``manager``, which also runs what all groups share.
 """
 
 import asyncio
@@ -56,11 +56,11 @@ class Settings:
     """How groups behave; all times in seconds.
 
     ``sync_seconds``    how long to wait for full caches; None waits for ever, since a CRD may be
-                        installed later. What is missing is said every ``report_seconds``.
-    ``drain_seconds``   what running reconciliations get at the end; the rest of the shutdown's time
-                        is for handing over the Lease and writing the last events.
-    ``tune_gc``         when caches are full, move what lives for ever out of the garbage collector's
-                        sight and let it run rarely: no pauses with 100,000 cached objects.
+                        installed later. What is missing is logged every ``report_seconds``.
+    ``drain_seconds``   the time that running reconciliations get at a stop; the rest of the
+                        shutdown's time is for handing over the Lease and writing the last events.
+    ``tune_gc``         when caches are full, exempt what is in memory from Python's garbage collector
+                        (``gc.freeze``) and let it run rarely: no pauses with 100,000 cached objects.
     """
 
     sync_seconds: float | None = None
@@ -71,9 +71,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a group does in one term: ``controllers``, and ``background`` beside them, on these caches.
+    """What a group runs in one term: ``controllers``, and ``background`` tasks beside them, on ``informers``.
 
-    ``end`` lets go of what was made for it alone.
+    ``end`` gives back what was borrowed for this term.
     """
 
     controllers: Sequence[Controller]
@@ -83,10 +83,10 @@ class Work:
 
 
 class Group:
-    """See the module. ``begin`` makes the work of a term.
+    """Controllers under one Lease, or none; see the module. ``begin`` makes the work of a term.
 
     ``again``    stand for the Lease again when a term was lost; else ``run`` ends with ``LostLease``.
-    ``settled``  is set once the group works, or stands by behind another that does.
+    ``settled``  is set once the group works, or stands by because another process holds its Lease.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class Group:
         self._settings = settings or Settings()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work in terms until ``stop`` is set. A stop before we work needs no politeness.
+        """Work in terms until ``stop`` is set. A group that does not work yet is cancelled then.
 
         Raises:
-            LostLease: another replica leads now, and we do not stand again.
+            LostLease: the Lease was lost, and ``again`` is False.
             NotSynced: the caches were not full within ``sync_seconds``.
         """
         async with asyncio.TaskGroup() as group:
@@ -165,13 +165,13 @@ class Group:
             cancel(tasks)
 
     def _take_no_more(self) -> None:
-        """No key is begun from here on, whatever ended our work, and whoever ignores his cancellation."""
+        """Let no reconciliation begin from here on, even where a task ignores its cancellation."""
         self.phase = Phase.STOPPING
         for controller in self.work.controllers:
             controller.close()
 
     async def _drain(self) -> None:
-        """Let what runs finish, for a while."""
+        """Wait up to ``drain_seconds`` for running reconciliations to finish."""
         try:
             async with asyncio.timeout(self._settings.drain_seconds):
                 for controller in self.work.controllers:
@@ -192,7 +192,7 @@ class Group:
         log.info("caches are full", group=self.name, seconds=round(self._clock.monotonic() - began, 3))
 
     async def _missing(self, informers: Informers) -> str:
-        """Wait one report's time; what is not full then, in words."""
+        """Wait up to ``report_seconds``; what is not full then, in words."""
         limit, report = self._settings.sync_seconds, self._settings.report_seconds
         try:
             await informers.wait_synced(report if limit is None else min(limit, report))
@@ -202,7 +202,7 @@ class Group:
 
 
 def in_words(late: Sequence[Statistics]) -> str:
-    """Why caches are not full: one clause per cause. What fails alike is told once, and counted."""
+    """Why caches are not full: one clause per cause. Caches with one cause are named together or counted."""
     unserved = [each.resource for each in late if each.trouble.startswith(f"{NotFound.__name__}:")]
     others = [each for each in late if each.resource not in unserved]
     clauses = []
@@ -218,7 +218,7 @@ def in_words(late: Sequence[Statistics]) -> str:
 def tune_gc() -> None:
     """Settings measured for large caches (python-libs.md §6.2), for the whole process.
 
-    What earlier terms left is thawed first, or it would stay for ever.
+    What earlier calls froze is unfrozen first; else objects of past terms would never be freed.
     """
     gc.unfreeze()
     gc.collect()

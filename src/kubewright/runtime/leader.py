@@ -1,19 +1,21 @@
 """Election on a Lease: of several replicas at most one works.
 
 Theory.      The Lease is a record that candidates overwrite by compare-and-swap (a PUT with the
-             resourceVersion last read). Nobody trusts another's clock: a candidate notes on its own
+             resourceVersion last read). No process trusts another's clock: a candidate notes on its own
              monotonic clock when it *saw the Lease change* (any write counts, whatever times it
-             carries), and may take it once it has not changed for as long as the record promises.
+             carries), and may take it once it has not changed for ``leaseDurationSeconds``.
              The leader gives up earlier: ``renew_deadline`` after it *began* its last successful
              renewal. Others can only have seen that renewal later than it began, so
-             ``lease_duration - renew_deadline`` remains for stopping. It writes nothing from the moment
-             on in which even a candidate that waits less than the record promises could have taken it.
-Invariants.  The work is cancelled and over before ``run`` lets go of the Lease. A lost answer, a
+             ``lease_duration - renew_deadline`` remains for stopping. The leader writes nothing more once
+             even a candidate that waits less than ``leaseDurationSeconds`` (old client-go) could have
+             taken the Lease.
+Invariants.  The work is cancelled and has ended before ``run`` releases the Lease. A lost answer, a
              refused connection or a conflict never ends a candidacy, and never by itself a term.
-             A term ends when the holder is not us; clearing the holder asks a leader to step down.
-             Who is asked hears it at its next renewal, so only a Lease that its holder let go of, with
-             work over, may be taken at once; one that somebody cleared is waited out as any other.
-Cost.        One request per ``retry_period`` and replica: six a minute by default.
+             A term ends when the Lease has another holder, or none: a user who clears the holder asks
+             the leader to step down. The leader sees that at its next renewal at the earliest. So a
+             candidate takes at once only a Lease that its holder released, after its work had ended;
+             a Lease that a user cleared must stay unchanged for its duration like any other.
+Cost.        One request per ``retry_period`` and replica: five a minute at the 12 s of ``compose.options``.
 Called by    ``group``. Continues in ``lease``.
 """
 
@@ -40,13 +42,13 @@ REQUEST_SECONDS = 5.0
 """Deadline of one attempt."""
 
 RELEASE_SECONDS = 2.0
-"""How long a leaving leader tries to hand the Lease over."""
+"""How long a leader that stops tries to release the Lease."""
 
 log = structlog.get_logger("kubewright.leader")
 
 
 class LostLease(KubewrightError):
-    """We may not lead any longer; the message says why. What we knew may be old: begin anew."""
+    """This process may not lead any longer; the message says why. Its caches may be out of date."""
 
 
 class Leases(Protocol):
@@ -56,14 +58,14 @@ class Leases(Protocol):
         """Read the Lease; NotFound when there is none."""
 
     async def create(self, kind: Kind[Lease], obj: Lease, *, namespace: str = "") -> Lease:
-        """Make it; AlreadyExists when somebody was faster."""
+        """Make it; AlreadyExists when another candidate was faster."""
 
     async def replace(self, kind: Kind[Lease], key: Key, obj: Lease) -> Lease:
         """Overwrite it; Conflict unless it is still at ``obj``'s resourceVersion."""
 
 
 class Elector:
-    """One candidate for the Lease at ``key``. ``identity`` must be this process's alone."""
+    """One candidate for the Lease at ``key``. No other process may have the same ``identity``."""
 
     def __init__(
         self,
@@ -89,23 +91,23 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when we last looked; empty when nobody did, or before the first look."""
+        """The holder of the Lease when we last read it; empty when it had none, or before the first read."""
         return self._seen.holder if self._seen else ""
 
     @property
     def entitled(self) -> bool:
-        """Whether our term cannot be over yet, whatever we have slept through: writes ask before they go."""
+        """Whether no other process can have taken the Lease yet, even if ours stood still. Writes ask it."""
         return self.leading and self._clock.monotonic() < self._began + self.timings.certain
 
     async def run(
         self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait for the Lease, keep it while ``lead`` runs, and let go of it when ``lead`` is over.
+        """Wait for the Lease, renew it while ``lead`` runs, and release it when ``lead`` has ended.
 
-        ``stands_by`` is called when it turns out that another holds it. May be called again afterwards.
+        ``stands_by`` is called when another process holds the Lease. ``run`` may be called again afterwards.
 
         Raises:
-            LostLease: our term ended; ``lead`` was cancelled and is over.
+            LostLease: our term ended; ``lead`` was cancelled and has ended.
         """
         told = ""
         while not await self._try():
@@ -136,7 +138,7 @@ class Elector:
             self.leading = False
 
     async def _keep(self) -> None:
-        """Renew until cancelled; raise once a renewal is overdue or somebody else holds the Lease."""
+        """Renew until cancelled; raise once a renewal is overdue or another process holds the Lease."""
         while True:
             await self._clock.sleep(self.timings.retry_period)
             remaining = self._began + self.timings.renew_deadline - self._clock.monotonic()
@@ -184,9 +186,9 @@ class Elector:
         return False
 
     def _troubled(self, why: str, *, kind: str = "away") -> None:
-        """Note why the Lease cannot be had; people are told once, until it is refused in another way.
+        """Note why the Lease cannot be read or written, and log it when the ``kind`` of trouble is new.
 
-        A server that is away shows it in ever new ways: refused, silent, not even asked any more.
+        A server that is away is one kind: connection refused, no answer, or a request not sent at all.
         """
         self._trouble = why
         if kind != self._said:
@@ -219,7 +221,7 @@ class Elector:
         return self._seen
 
     async def _write(self, old: Lease | None, spec: LeaseSpec) -> None:
-        """Compare and swap. Until the answer is here, we do not know how the Lease looks."""
+        """Create or replace the Lease. Until the answer is here, we do not know what it holds."""
         self._certain = False
         if old is None:
             lease = Lease(metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace), spec=spec)
@@ -233,7 +235,7 @@ class Elector:
         return claimed(old, self.identity, self.timings.lease_duration, self._clock.now())
 
     async def _release(self) -> None:
-        """Let go, so that another need not wait. Best effort: a Lease expires by itself."""
+        """Release the Lease, so that no candidate need wait. Best effort: a Lease expires by itself."""
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
                 seen = self._seen if self._certain and self._seen else await self._look()
@@ -261,5 +263,5 @@ class Elector:
 
 
 def identity(host: str, clock: Clock) -> str:
-    """A candidate's name that no other process has, nor this one after a restart: ``host_uid``."""
+    """An identity that no other process has, nor this one after a restart: ``host_uid``."""
     return f"{host}_{new_uid(clock)}"

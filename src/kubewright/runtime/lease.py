@@ -1,6 +1,6 @@
-"""A Lease as a value: since when it is as it is, when it may be taken, what taking it writes. Pure.
+"""A Lease as a value: since when it is unchanged, when a candidate may take it, what that writes. Pure.
 
-Called by    ``leader``, which explains the theory.
+Called by    ``leader``, whose docstring explains the election.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from kubewright.api.core import Lease, LeaseSpec
 from kubewright.base.errors import InvalidInput
 
 RELEASED_SECONDS = 1
-"""What a Lease promises that was let go of; client-go writes the same."""
+"""``leaseDurationSeconds`` of a released Lease; client-go writes the same."""
 
 
 RIVAL_SECONDS = 15.0
-"""How long the least patient candidate waits for a renewal: client-go before 1.27 goes by its own flag, whose
-default this is, whatever the record promises."""
+"""How long the least patient candidate waits for a renewal: client-go before 1.27 uses its own flag
+``--leader-elect-lease-duration``, with this default, and not the duration in the Lease."""
 
 STOP_SECONDS = 1.0
-"""What was sent before a leader fell silent has arrived after so long."""
+"""How long a leader's last request may still be under way after the leader stopped to send."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """In seconds, with the meaning of ``--leader-elect-lease-duration``, ``-renew-deadline`` and
-    ``-retry-period`` (mcm.md §10.1); the last is the pace of renewals and of attempts.
+    """In seconds: the flags ``--leader-elect-lease-duration``, ``--leader-elect-renew-deadline`` and
+    ``--leader-elect-retry-period`` (mcm.md §10.1); the last is the pace of renewals and of attempts.
 
     Raises:
         InvalidInput: the numbers leave a leader no time to stop.
@@ -46,13 +46,13 @@ class Timings:
 
     @property
     def certain(self) -> float:
-        """For how many seconds from a renewal's beginning no candidate can have taken the Lease."""
+        """For how many seconds from the beginning of a renewal no other candidate can take the Lease."""
         return min(self.renew_deadline, RIVAL_SECONDS - STOP_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The Lease as last read (None: there is none), and since when it is like that, for us.
+    """The Lease as last read (None: there is none), and when, on our clock, it was first seen so.
 
     ``guard`` is how long the last holder may still believe in its term, in seconds.
     """
@@ -63,13 +63,13 @@ class Seen:
 
     @classmethod
     def first(cls, lease: Lease | None, now: float, me: str) -> "Seen":
-        """The first look, or a look after a change."""
+        """The state after the first read, or after a read that shows a change."""
         if lease is None or lease.spec.holder_identity == me or _let_go(lease):
             return cls(lease, now)
         return cls(lease, now, float(lease.spec.lease_duration_seconds or 0))
 
     def then(self, lease: Lease | None, now: float, me: str) -> "Seen":
-        """The next look: an unchanged Lease keeps its moment; a vanished one keeps its guard."""
+        """The state after the next read: an unchanged Lease keeps ``since``, a deleted one its ``guard``."""
         if lease is None:
             return self if self.lease is None else Seen(None, now, self.guard)
         if self.lease is not None and _version(self.lease) == _version(lease):
@@ -91,7 +91,7 @@ def _version(lease: Lease) -> tuple[str, str]:
 
 
 def claimed(old: Lease | None, me: str, duration: float, now: datetime) -> LeaseSpec:
-    """The record that says: ``me`` holds it. A renewal keeps the moment of acquisition."""
+    """The spec by which ``me`` takes or renews the Lease. A renewal keeps ``acquireTime``."""
     before = old.spec if old is not None else LeaseSpec()
     renewal = before.holder_identity == me
     return structs.replace(
@@ -105,12 +105,12 @@ def claimed(old: Lease | None, me: str, duration: float, now: datetime) -> Lease
 
 
 def _let_go(lease: Lease) -> bool:
-    """Whether the holder itself put it down (``released``), and not somebody in its place."""
+    """Whether the holder itself released it (``released``); a Lease that a user cleared is not released."""
     return not lease.spec.holder_identity and (lease.spec.lease_duration_seconds or 0) <= RELEASED_SECONDS
 
 
 def released(old: Lease, now: datetime) -> LeaseSpec:
-    """The record that says: nobody holds it."""
+    """The spec by which the holder releases the Lease: without a holder."""
     return structs.replace(
         old.spec, holder_identity="", lease_duration_seconds=RELEASED_SECONDS, renew_time=now
     )

@@ -1,9 +1,9 @@
-"""The manager: one process of controllers, from its first moment to its last.
+"""The manager: runs the controllers of one process, from their start to an orderly stop.
 
 Theory.      *Services* (health, events) and *informers* run all the time; inside them run the *groups* of
-             controllers, each under a Lease of its own or under none (``group``). Stopping goes the other
-             way: no more keys, running reconciliations get time to finish, what is left is cancelled,
-             the Leases are let go, the services end.
+             controllers, each under a Lease of its own or under none (``group``). A stop goes in this
+             order: no reconciliation begins, running ones get time to finish, the rest is cancelled, the
+             Leases are released, the services end.
 Invariants.  Every task lives in a TaskGroup of ``run``; when ``run`` returns nothing is left. One group's
              lost Lease stops no other group.
 Called by    the composition root, with the event that its signal handlers set.
@@ -24,14 +24,14 @@ from kubewright.runtime.leader import Elector
 __all__ = ["Manager", "NotSynced", "Phase", "Settings", "Task", "in_words"]
 
 PROGRESS = (Phase.STARTING, Phase.SYNCING, Phase.STOPPING, Phase.STOPPED, Phase.CANDIDATE, Phase.WORKING)
-"""A manager has come as far as the group that comes first here."""
+"""From least to most advanced; a manager's phase is that of its least advanced group."""
 
 
 class Manager:
-    """Runs groups of controllers; ``services`` run beside them always.
+    """Runs groups of controllers; ``services`` always run beside them.
 
-    Without ``groups`` there is one, of ``controllers`` and ``background``, that exists from the beginning
-    and does not stand for a lost Lease again.
+    Without ``groups`` there is one, of ``controllers`` and ``background``, whose
+    controllers exist from the beginning, and which does not stand for a lost Lease again.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Manager:
             work = Work(controllers, informers, background)
 
             def begin() -> Work:
-                """What others wrote before our term is in our caches first: a watch may be late or broken."""
+                """List everything anew: a late watch may not show yet what others wrote before our term."""
                 for each in informers if elector is not None else ():
                     each.refresh()
                 return work
@@ -67,7 +67,7 @@ class Manager:
         """Work until ``stop`` is set, then end within ``limits.SHUTDOWN_SECONDS``.
 
         Raises:
-            LostLease: another replica leads now, and a group does not stand again.
+            LostLease: a group lost its Lease, and does not stand for it again.
             NotSynced: caches were not full within ``sync_seconds``.
         """
         try:
@@ -88,27 +88,27 @@ class Manager:
 
     @property
     def phase(self) -> Phase:
-        """How far the group is that is least far; one that waits for a Lease is nearly as far as can be."""
+        """The phase of the least advanced group, in the order of ``PROGRESS``."""
         if self._ended:
             return Phase.STOPPED
         return min((each.phase for each in self._groups), key=PROGRESS.index)
 
     async def settled(self) -> None:
-        """Wait until every group works, or stands by behind another that does."""
+        """Wait until every group works, or stands by because another process holds its Lease."""
         for each in self._groups:
             await each.settled.wait()
 
     def waits_for(self) -> list[tuple[str, str]]:
-        """The groups that stand by: the Lease that each waits for, and who holds it."""
+        """For each group that stands by: the Lease that it waits for, and the holder of that Lease."""
         waiting = (each.elector for each in self._groups if each.phase is Phase.CANDIDATE)
         return [(str(elector.key), elector.holder) for elector in waiting if elector is not None]
 
     def not_ready(self) -> str:
-        """What a readiness probe should hear: empty when all is well. A waiting candidate is ready."""
+        """Why a readiness probe should fail; empty when ready, as a candidate for a Lease is."""
         return "" if self.phase in {Phase.CANDIDATE, Phase.WORKING} else self.phase.value
 
     def status(self) -> dict[str, Any]:
-        """A picture for people and for ``/statusz``: how far we are, who leads, queues and caches."""
+        """The content of ``/statusz``: the phase, each Lease and its holder, queues and caches."""
         return {
             "phase": self.phase.value,
             "groups": {each.name: _group_status(each) for each in self._groups},

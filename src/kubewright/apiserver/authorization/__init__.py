@@ -1,15 +1,15 @@
-"""Who may do what: role-based access control, as one pure function over what roles and bindings say.
+"""Role-based access control (RBAC): which user may do what, decided from the stored roles and bindings.
 
-Theory.      A request is ``Attributes``. A ``Policy`` is made from the roles and bindings there are and
-             answers ``decide(attributes)``: allowed by which binding, or not, and what was missing.
-             Rights only add up: there is no rule that takes one away.
-Map.    attributes      what a request asks for, and the sentence that refuses it
-        rules           what one rule covers; rules against rules
-        policy          roles and bindings -> decisions
-        escalation      nobody grants, by a role or a binding, what he does not have
-        defaults        the roles and bindings of every cluster (``default_rules``: what they allow)
-        reconciliation  a default and what is stored -> what to store
+Theory.      A request is ``Attributes``. A ``Policy`` is made from all stored roles and bindings. Its
+             ``decide(attributes)`` says whether the request is allowed, and why: by which binding, or which
+             roles that bindings name do not exist. Rights only add up: no rule takes one away.
+Map.    attributes      what a request asks for, and the message of its refusal (403 Forbidden)
+        rules           what one rule allows, and whether it covers another rule
+        policy          from roles and bindings to decisions
+        escalation      a user grants, by a role or a binding, only rights that this user has
+        defaults        the roles and bindings of every cluster (``default_rules`` has their rules)
+        reconciliation  from a default and the stored object to what the server stores
 Invariants.  No I/O, no clock; nothing here knows the store or HTTP. ``registry.policies`` keeps the
              policy up to date, ``http.authz`` asks it.
-Source       Kubernetes' RBAC; sentences observed on v1.36.
+Source       Kubernetes' RBAC; its messages as observed on v1.36.
 """

@@ -1,4 +1,4 @@
-"""What a request asks for, as authorization sees it, and the refusal when it may not have it."""
+"""What a request asks for, as authorization sees it, and the 403 Forbidden when no rule allows it."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,15 @@ from kubewright.wire.errors import Forbidden
 from kubewright.wire.http import User
 
 MASTERS = "system:masters"
-"""The group that may do everything, whatever the roles say: the way back in."""
+"""The group whose members may do everything, whatever the roles say: the way back in after a wrong role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Either a resource or, when ``url`` is set, a path that is none.
+    """One request: for a resource or, when ``url`` is set, for a non-resource path (``/healthz``).
 
-    ``namespace`` is empty at the cluster scope, ``name`` when all objects are meant. ``part`` is the
-    subresource.
+    ``namespace`` is empty at the cluster scope, ``name`` when the request names no single object. ``part``
+    is the subresource.
     """
 
     user: User
@@ -33,7 +33,7 @@ class Attributes:
 
 
 def forbidden(asked: Attributes, reason: str = "") -> Forbidden:
-    """The refusal, in kube-apiserver's sentence; ``reason`` says what authorization missed."""
+    """The refusal, in kube-apiserver's words; ``reason`` names the roles that bindings name in vain."""
     if asked.url:
         said = f'forbidden: User "{asked.user.name}" cannot {asked.verb} path "{asked.url}"'
         return Forbidden(f"{said}: {reason}" if reason else said)

@@ -1,8 +1,8 @@
-"""What the default roles allow: the tables.
+"""The rules of the default roles, as tables.
 
-Theory.      One line per thing to be allowed. Roles of people (admin, edit, view) name every kind that
-             they name upstream, served here or not: tools ask for them by these names, and a right to
-             a kind that is not there harms nobody.
+Theory.      One line per rule. The roles for people (admin, edit, view) name every kind that they name
+             upstream, whether this server serves it or not: tools expect these roles to be the same, and
+             a right to a kind that is not served does no harm.
 Invariants.  Each role allows exactly what the same role allows on the release in ``wire.release``; a
              test asks a real server.
 Called by    ``defaults``.
@@ -23,18 +23,18 @@ CORE = "core"
 
 
 def can(verbs: str, resources: str, groups: str = CORE, *, names: str = "") -> Rule:
-    """A rule about resources; words are separated by blanks, ``core`` is the group without a name."""
+    """A rule about resources; words are separated by blanks, ``core`` is the API group without a name."""
     spelled = tuple("" if group == CORE else group for group in groups.split())
     return Rule(tuple(verbs.split()), spelled, tuple(resources.split()), tuple(names.split()))
 
 
 def sees(urls: str) -> Rule:
-    """A rule about paths that are no resources."""
+    """A rule that lets GET through to non-resource paths."""
     return Rule(("get",), urls=tuple(urls.split()))
 
 
 def both(resources: str) -> str:
-    """Kinds and their status."""
+    """Each resource, and its ``status`` subresource."""
     return " ".join(f"{each} {each}/status" for each in resources.split())
 
 
@@ -170,4 +170,4 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 """By the name of the ClusterRole."""
 
 READER = (can(READ, "configmaps", names="extension-apiserver-authentication"),)
-"""What extension API servers read of ``kube-system`` to know their callers."""
+"""What extension API servers read in ``kube-system`` to authenticate their callers."""

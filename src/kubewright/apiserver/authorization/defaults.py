@@ -1,11 +1,12 @@
-"""The roles and bindings of every cluster, made when they are missing.
+"""The roles and bindings that every cluster has; the server makes those that are missing.
 
-Theory.      Those that people and tools refer to by name, and those of programs that could stand
-             beside this server (a scheduler, a kubelet). Roles of controllers and add-ons that have
-             no place here are left out; docs/reference/api-differences.md says which.
-             ``admin``, ``edit`` and ``view`` have no rules of their own: they gather those of all
-             ClusterRoles with their label, so that every API group can add to them.
-Invariants.  Data only. All carry the mark of defaults, and the annotation that keeps them up to date.
+Theory.      Those that people and tools refer to by name, and those of programs that could work with
+             this server (a scheduler, a kubelet). Roles of controllers and add-ons that do not run
+             here are left out; docs/reference/api-differences.md says which.
+             ``admin``, ``edit`` and ``view`` have no rules of their own: a controller
+             (``builtin.aggregation``) writes into them the rules of all ClusterRoles with their label,
+             so that an API can add to them.
+Invariants.  Data only. All carry the label of defaults, and the annotation that lets the server update them.
 Called by    ``bootstrap``.
 """
 
@@ -19,7 +20,7 @@ from kubewright.apiserver.authorization.reconciliation import AUTOUPDATE
 from kubewright.apiserver.authorization.rules import Rule
 
 AGGREGATE_TO = "rbac.authorization.k8s.io/aggregate-to-"
-"""The label of ClusterRoles that ``admin``, ``edit`` or ``view`` gather, but for its last word."""
+"""The label by which ``admin``, ``edit`` or ``view`` selects a ClusterRole, without that last word."""
 
 _MARKS = {
     "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
@@ -32,7 +33,7 @@ _GATHERED: Mapping[str, str] = {
     "edit": "admin",
     "view": "edit",
 }
-"""Which ClusterRole is gathered by which."""
+"""By a ClusterRole's name: the ClusterRole that aggregates its rules."""
 
 _BOUND: Mapping[str, Sequence[tuple[str, str]]] = {
     "cluster-admin": [("Group", MASTERS)],
@@ -45,7 +46,7 @@ _BOUND: Mapping[str, Sequence[tuple[str, str]]] = {
     "system:public-info-viewer": [("Group", "system:authenticated"), ("Group", "system:unauthenticated")],
     "system:volume-scheduler": [("User", "system:kube-scheduler")],
 }
-"""ClusterRoles that are bound from the start, and to whom."""
+"""By a ClusterRole's name: the subjects of its default ClusterRoleBinding."""
 
 _READER = "extension-apiserver-authentication-reader"
 _SYSTEM = "kube-system"
@@ -54,7 +55,7 @@ Object = dict[str, Any]
 
 
 def objects() -> list[Object]:
-    """All of them, roles before bindings."""
+    """All default objects, roles before bindings."""
     roles = [_role("ClusterRole", name, rules) for name, rules in RULES.items()]
     gathering = [_gathering(name) for name in ("admin", "edit", "view")]
     bindings = [_binding("ClusterRole", name, name, subjects) for name, subjects in _BOUND.items()]

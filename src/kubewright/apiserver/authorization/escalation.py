@@ -1,12 +1,12 @@
-"""Nobody grants what he does not have.
+"""A user grants only rights that this user has (privilege escalation prevention).
 
-Theory.      Who writes a role must hold every right that it gives, and who writes a binding every
-             right of its role; else to be allowed to write roles would be to be allowed everything.
-             The verbs ``escalate`` (on roles) and ``bind`` (on the role that a binding names) let
-             through who is trusted to grant more. A ClusterRole that aggregates could gather any
-             right later, so that asks for every right there is.
-Invariants.  Pure. A write that only takes finalizers and owners from an object is let through, so
-             that garbage collection needs no rights.
+Theory.      A user who writes a role must hold every right that it gives, and a user who writes a
+             binding every right of its role; else the right to write roles would be the right to do
+             everything. A user with the verb ``escalate`` (on roles) or ``bind`` (on the role that a
+             binding names) may grant more. A ClusterRole with an aggregationRule could get any right
+             later, so only a user who has every right may write one.
+Invariants.  Pure. An update that changes nothing but finalizers and owner references is let through, so
+             that the garbage collector need not hold the rights of the role.
 Called by    ``registry.granting``, for writes of the four RBAC kinds.
 """
 
@@ -26,7 +26,7 @@ Object = Mapping[str, Any]
 
 
 class MissingRole(LookupError):
-    """A binding names a role that is not there, so what it grants is not known. ``args[0]``: its name."""
+    """A binding names a role that does not exist, so its rights are not known. ``args[0]``: its name."""
 
 
 def of_role(policy: Policy, writing: Attributes, new: Object, old: Object | None) -> str:
@@ -49,7 +49,7 @@ def of_binding(policy: Policy, writing: Attributes, new: Object, old: Object | N
     """Why a binding may not be written like this; empty when it may.
 
     Raises:
-        MissingRole: the role that it names is not there, and the user may not bind it all the same.
+        MissingRole: the role that it names does not exist, and the user has no right to ``bind`` it.
     """
     if MASTERS in writing.user.groups or _only_collects(new, old):
         return ""
@@ -97,7 +97,7 @@ def _key(kind: str, name: str, namespace: str) -> RoleKey:
 
 
 def _only_collects(new: Object, old: Object | None) -> bool:
-    """Whether nothing but finalizers and owners differs."""
+    """Whether nothing but finalizers and owner references differs."""
     return old is not None and _without_owners(new) == _without_owners(old)
 
 

@@ -1,11 +1,11 @@
-"""Roles and bindings, put so that questions are answered quickly.
+"""Roles and bindings, indexed so that the server can decide about a request quickly.
 
 Theory.      A binding gives the rules of one role to subjects, everywhere (ClusterRoleBinding) or in
              its namespace (RoleBinding). What a user may do in a namespace are the rules of all
-             bindings that name him or one of his groups. These are gathered once per user and
-             namespace; and once per user, namespace, verb and resource it is known which rules are left
-             and whether they ask for a name. A new policy is made when a role or a binding changes, and
-             begins with nothing remembered.
+             bindings that name the user or one of the user's groups. The policy gathers these once per
+             user and namespace. Once per user, namespace, verb and resource it remembers the answer for
+             all objects, and the rules that could allow an object by its name. When a role or a binding
+             changes, ``registry.policies`` makes a new policy, which remembers nothing yet.
 Invariants.  The same roles and bindings give the same answer. What is remembered is bounded. A binding
              whose role is missing allows nothing, and the refusal says so.
 Called by    ``registry.policies``, which makes it, and everything that asks it.
@@ -20,7 +20,7 @@ from kubewright.apiserver.authorization.rules import Rule
 from kubewright.wire.http import User
 
 REMEMBERED = 4096
-"""Users in namespaces, and questions of theirs, whose answer is kept ready; then we begin anew."""
+"""Entries in each of the policy's two memories; a memory that is full is emptied."""
 
 ROLE, CLUSTER_ROLE = "Role", "ClusterRole"
 RoleKey = tuple[str, str]
@@ -32,7 +32,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a binding names; ``namespace`` is set for service accounts."""
+    """A user, group or service account that a binding names; only the last has a ``namespace``."""
 
     kind: str
     name: str
@@ -40,7 +40,7 @@ class Subject:
 
     @property
     def known_as(self) -> tuple[str, str]:
-        """Where a user is found by it: a service account is the user with its full name."""
+        """Kind and name to look it up by: a service account is a user, by its full name."""
         if self.kind == "ServiceAccount":
             return "User", f"{_ACCOUNT}{self.namespace}:{self.name}"
         return self.kind, self.name
@@ -65,7 +65,7 @@ class Binding:
         return (self.namespace if self.role_kind == ROLE else "", self.role)
 
     def gives(self, subject: Subject) -> str:
-        """Why a request is allowed, as a review tells it."""
+        """Why a request is allowed, as a SubjectAccessReview tells it."""
         kind, name = ("RoleBinding", f"{self.name}/{self.namespace}") if self.namespace else (
             "ClusterRoleBinding", self.name,
         )  # fmt: skip
@@ -74,7 +74,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``reason`` is which binding allows, or which roles a refusal missed; it may be empty."""
+    """``reason``: the binding that allows, or the missing roles that bindings name; it may be empty."""
 
     allowed: bool
     reason: str = ""
@@ -83,7 +83,7 @@ class Decision:
 @dataclass(frozen=True, slots=True)
 class Rights:
     """What a user may do in a namespace (empty: at the cluster scope): rules, each with its reason.
-    ``missing`` are the complaints about bindings that name a role that is not there."""
+    ``missing``: one message for each role that a binding names and that does not exist."""
 
     rules: tuple[tuple[Rule, str], ...]
     missing: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ _ALLOWED = Decision(True)
 
 
 class Policy:
-    """See the module."""
+    """What all roles and bindings of one moment allow; see the module."""
 
     def __init__(self, roles: Roles, bindings: Iterable[Binding]) -> None:
         self._roles = roles
@@ -117,7 +117,7 @@ class Policy:
         self._answers: dict[tuple[Any, ...], tuple[Decision, tuple[tuple[Rule, str], ...]]] = {}
 
     def decide(self, asked: Attributes) -> Decision:
-        """May they?"""
+        """Whether the user may do what the request asks for."""
         user = asked.user
         if MASTERS in user.groups:
             return _ALLOWED
@@ -132,7 +132,7 @@ class Policy:
         return (self._first(asked, named) or whole) if named and asked.name else whole
 
     def rights(self, user: User, namespace: str) -> Rights:
-        """Everything that the bindings give to a user there, the cluster's first."""
+        """Every rule that bindings give to a user in a namespace, those of ClusterRoleBindings first."""
         key = (user.name, user.groups, namespace)
         found = self._rights.get(key)
         if found is None:
@@ -141,11 +141,11 @@ class Policy:
         return found
 
     def rules_of(self, role: RoleKey) -> Sequence[Rule] | None:
-        """The rules of a role; None when there is no such role."""
+        """The rules of a role; None when the role does not exist."""
         return self._roles.get(role)
 
     def _answer(self, asked: Attributes) -> tuple[Decision, tuple[tuple[Rule, str], ...]]:
-        """The answer for no particular object, and the rules that may say yes to one by its name."""
+        """The answer for a request without a name, and the rules that could allow it for a name."""
         rules = self.rights(asked.user, asked.namespace).rules
         nameless = Attributes(
             asked.user, asked.verb, asked.group, asked.resource, asked.part, asked.namespace
@@ -179,7 +179,7 @@ class Policy:
         return Rights(tuple(rules), tuple(missing))
 
     def _bound(self, user: User, namespace: str) -> list[tuple[Binding, Subject]]:
-        """The bindings that name the user, each once, with the subject that is he or his group."""
+        """The bindings that name the user or a group of the user, each once, with the subject that does."""
         known = [("User", user.name), *(("Group", group) for group in user.groups)]
         found: dict[tuple[str, str], tuple[Binding, Subject]] = {}
         for place in ("", namespace) if namespace else ("",):
@@ -190,7 +190,7 @@ class Policy:
 
 
 def not_found(kind: str, name: str) -> str:
-    """A role that a binding names and that is not there."""
+    """The message about a role that a binding names and that does not exist."""
     return f'{kind.lower()}.rbac.authorization.k8s.io "{name}" not found'
 
 

@@ -1,11 +1,11 @@
-"""A default role or binding, and what is stored under its name: what to store, if anything.
+"""What the server stores of a default role or binding where an object of its name exists already.
 
-Theory.      The defaults are those of the release, so a newer server adds what they gained. What a
-             person added stays; what he took away comes back, unless he says with the annotation
-             ``autoupdate: "false"`` that the object is his own. A binding to another role is not the
-             default any more and is made anew.
-Invariants.  Pure. Nothing is ever taken from an object but the subjects and rules of a binding to a
-             wrong role.
+Theory.      The defaults are those of the release, so a newer server adds what they gained. What a user
+             added stays. What a user took away comes back at the next start, unless the object has the
+             annotation ``rbac.authorization.kubernetes.io/autoupdate: "false"``. A binding to another
+             role is not the default any more: it gets the default's role and subjects.
+Invariants.  Pure. Nothing is ever taken from an object but the role and the subjects of a binding to
+             another role.
 Called by    ``bootstrap``, at each start of the server.
 """
 
@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 def reconciled(wanted: Object, there: Object) -> Object | None:
-    """The object to store in place of ``there``; None when it is good as it is."""
+    """The object to store in place of ``there``; None when ``there`` can stay as it is."""
     metadata = there.get("metadata") or {}
     if (metadata.get("annotations") or {}).get(AUTOUPDATE) == "false" or "deletionTimestamp" in metadata:
         return None
@@ -35,7 +35,7 @@ def reconciled(wanted: Object, there: Object) -> Object | None:
 def _content(wanted: Object, there: Object) -> Object:
     if "roleRef" in wanted:
         return _bound(wanted, there)
-    if "aggregationRule" in wanted:  # its rules are the aggregating controller's
+    if "aggregationRule" in wanted:  # the aggregation controller writes its rules
         return {"aggregationRule": _aggregated(wanted["aggregationRule"], there.get("aggregationRule") or {})}
     held = read(there)
     lacking = [
@@ -65,5 +65,5 @@ def _aggregated(wanted: Object, there: Object) -> Object:
 
 
 def _absent(wanted: Mapping[str, str] | None, there: Mapping[str, str] | None) -> Mapping[str, str]:
-    """What is wanted and not there; what is there under the name of another stays."""
+    """The wanted labels (or annotations) whose names are not there yet; a name with another value stays."""
     return {name: value for name, value in (wanted or {}).items() if name not in (there or {})}

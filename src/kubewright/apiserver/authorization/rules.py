@@ -1,10 +1,11 @@
 """One rule of a role: what it allows, and which other rules it covers.
 
-Theory.      A rule is five sets of words: verbs, and either groups, resources and perhaps names, or
-             paths. ``*`` stands for all words of a set; ``*/scale`` for a subresource of every
-             resource; a path may end in ``*``.
-Invariants.  Pure. What is stored may be older than our validation, so reading never fails: a set that
-             is not there, or is no list of words, is empty and allows nothing.
+Theory.      A rule is five sets of words: verbs, and either API groups, resources and perhaps object
+             names, or non-resource paths. ``*`` stands for all words of a set; ``*/scale`` for a
+             subresource of every resource; a path may end in ``*``.
+Invariants.  Pure. What is stored may be older than our validation, so reading never fails: a set that is
+             missing or is no list counts as empty. An empty set allows nothing, but for ``names``: no
+             names means every object.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``names`` empty: every object. ``urls`` are for paths that are no resources."""
+    """``names`` empty: every object. ``urls`` are non-resource paths (``/healthz``)."""
 
     verbs: Words
     groups: Words = ()
@@ -54,7 +55,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator["Rule"]:
-        """The rule as rules of one word each: what it takes to cover it."""
+        """The rule, split into rules of one word per set; rights cover it when they cover each of these."""
         for group in self.groups:
             for resource in self.resources:
                 for verb in self.verbs:
@@ -65,12 +66,12 @@ class Rule:
                 yield Rule((verb,), urls=(url,))
 
     def wire(self) -> dict[str, list[str]]:
-        """As it stands in a role."""
+        """The rule in the JSON of a role."""
         named = zip(_FIELDS, (self.verbs, self.groups, self.resources, self.names, self.urls), strict=True)
         return {field: list(words) for field, words in named if words or field == "verbs"}
 
     def __str__(self) -> str:
-        """As kube-apiserver writes it into refusals."""
+        """The rule as kube-apiserver writes it into refusals."""
         sets = (self.groups, self.resources, self.urls, self.names, self.verbs)
         shown = (f"{title}:{listed(words)}" for title, words in zip(_TITLES, sets, strict=True) if words)
         return f"{{{', '.join(shown)}}}"
@@ -97,7 +98,7 @@ def rule_of(written: Mapping[str, Any]) -> Rule:
 
 
 def compact(rules: Iterable[Rule]) -> list[Rule]:
-    """Rules that differ in their verbs only, as one: for people who read what they lack."""
+    """Rules that differ in their verbs only, joined to one: a refusal is shorter to read so."""
     found: dict[tuple[Words, ...], Rule] = {}
     for rule in rules:
         alone = rule.verbs if rule.urls else ()  # paths stay as they are

@@ -1,11 +1,11 @@
-"""Who may do what, asked of every request before it is answered.
+"""Authorization: the server asks the RBAC policy about every request before it answers it.
 
-Theory.      A request is asked for in the words of roles: a verb, a resource, perhaps its name; or a path
-             that is no resource. The policy of the moment answers. A list or watch of one object by a
-             field selector (``metadata.name=a``) is asked for by that name.
-Invariants.  Nothing of a request is looked at before it is let in but its head. Members of
-             ``system:masters`` are let in unasked, which is also what our own controllers pay.
-Called by    ``app``. The rules are in ``authorization``.
+Theory.      A request is put in the terms of roles: a verb, a resource, perhaps an object's name; or a
+             verb and a non-resource path. The current policy decides. A list or watch of one object by
+             a field selector (``metadata.name=a``) counts as a request for that name.
+Invariants.  Only the head of a request is looked at (method, path, query, headers). Members of
+             ``system:masters`` are allowed without asking the policy; our own controllers are members.
+Called by    ``app``. ``authorization`` decides.
 """
 
 from dataclasses import replace
@@ -22,19 +22,19 @@ _PLAIN = {"HEAD": "get"}
 
 
 class Gate:
-    """Lets requests in."""
+    """Lets requests through, or raises Forbidden."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
 
     def admit(self, request: Request, path: ResourcePath | None, verb: str) -> Request:
-        """The request as it is to be answered: its user may be one that it wants to be taken for.
+        """The request as the server is to answer it: with the impersonated user, where its headers name one.
 
-        ``path`` is None when it is no resource; ``verb`` is empty when the method means nothing there.
+        ``path`` is None for a non-resource path; ``verb`` is empty when the resource has none for the method.
 
         Raises:
-            Forbidden
-            BadRequest: it asks for an impersonation that makes no sense.
+            Forbidden: the user may not impersonate that user, or may not do what the request asks for.
+            BadRequest: its headers name groups, a uid or extra words to impersonate, but no user.
         """
         wished = impersonation.wanted(request.headers)
         if wished is not None:
@@ -54,24 +54,24 @@ class Gate:
 
 
 def attributes(request: Request, path: ResourcePath | None, verb: str) -> Attributes:
-    """What a request asks for."""
+    """A request in the terms of authorization."""
     user: User = request.user
     if path is None:
         method = request.method
         return Attributes(user, _PLAIN.get(method, method.lower()), url=request.path)
     name = path.name or (_selected(request) if verb in ("list", "watch") else "")
-    # A namespace is also inside itself: a role there may speak of it.
+    # A Namespace object counts as inside itself: a Role there may allow reading it.
     namespace = path.name if path.plural == "namespaces" else path.namespace
     verb = verb or _PLAIN.get(request.method, request.method.lower())
     return Attributes(user, verb, path.group, path.plural, path.part, namespace, name)
 
 
 def _selected(request: Request) -> str:
-    """The only name that a field selector lets through."""
+    """The one name that a field selector selects; empty when there is none."""
     text = request.param("fieldSelector")
     if not text:
         return ""
     try:
         return selectors.parse_fields(text).value_of("metadata.name") or ""
     except BadRequest:
-        return ""  # refused later, and then with the reason
+        return ""  # the handler refuses it, and says why

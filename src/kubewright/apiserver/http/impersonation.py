@@ -1,13 +1,14 @@
-"""Being taken for another: the ``Impersonate-*`` headers (``kubectl --as``).
+"""User impersonation: the ``Impersonate-*`` headers (``kubectl --as``).
 
-Theory.      A request may name another user, his groups, uid and extra words; it is then answered as
-             his. Each of these is a thing of its own that the asker must be allowed to ``impersonate``:
-             a user or service account, each group, the uid, each extra word.
-Invariants.  Pure. Of headers that came several times each value is a line: names of groups may have
-             commas. Who is impersonated is authenticated, unless he is the anonymous one.
+Theory.      The headers of a request may name another user, with groups, a uid and extra values; the
+             server then answers as if that user had asked. The real user needs the verb ``impersonate``
+             for each of them: the user or service account, each group, the uid, each extra value.
+Invariants.  Pure. The values of a header that came several times are joined by newlines, since group names
+             may have commas. The impersonated user is in ``system:authenticated``, unless it is
+             ``system:anonymous`` or the headers name the group ``system:unauthenticated``.
 Called by    ``authz``, before it asks what the request itself needs.
-Source       kube-apiserver's impersonation, observed on v1.36; its newer verbs ``impersonate-on:*`` are
-             not known here.
+Source       kube-apiserver's impersonation, observed on v1.36; its newer verbs ``impersonate-on:*``
+             and ``impersonate:*`` are not known here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,10 +25,10 @@ _AUTHN = "authentication.k8s.io"
 
 
 def wanted(headers: Mapping[str, str]) -> User | None:
-    """Whom a request wants to be taken for, as its headers say; None when it does not.
+    """The user whom the headers of a request name to be impersonated; None when they name none.
 
     Raises:
-        BadRequest: groups, a uid or extra words, but of no user.
+        BadRequest: the headers name groups, a uid or extra values, but no user.
     """
     given = {name: value for name, value in headers.items() if name.startswith(PREFIX)}
     if not given:
@@ -47,7 +48,7 @@ def wanted(headers: Mapping[str, str]) -> User | None:
 
 
 def needed(asker: User, wished: User) -> Iterator[Attributes]:
-    """What the asker must be allowed, in the order in which it is asked."""
+    """What the real user must be allowed, in the order in which the server checks it."""
     account = _account(wished.name)
     if account is not None:
         namespace, name = account
@@ -64,7 +65,7 @@ def needed(asker: User, wished: User) -> Iterator[Attributes]:
 
 
 def taken_for(wished: User) -> User:
-    """The user with the groups that he has by being who he is."""
+    """The impersonated user, with the groups that follow from its name (``system:authenticated``, ...)."""
     groups = wished.groups
     account = _account(wished.name)
     if account is not None and not groups:
@@ -77,6 +78,6 @@ def taken_for(wished: User) -> User:
 
 
 def _account(name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user is."""
+    """Namespace and name of the service account whose user name this is; None for other users."""
     namespace, colon, own = name.removeprefix(_ACCOUNT).partition(":")
     return (namespace, own) if name.startswith(_ACCOUNT) and colon and namespace and own else None

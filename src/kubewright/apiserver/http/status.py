@@ -1,7 +1,7 @@
-"""What the server says of itself: health, version, counts.
+"""Health, version and request counts of the server.
 
-``Counts`` is what ``make bench`` reads: requests are counted here, at the server, so that every
-client is counted the same way.
+``make bench`` reads ``Counts``: the server counts the requests, so that every client's are counted in the
+same way.
 """
 
 import platform
@@ -17,7 +17,7 @@ from kubewright.wire.http import Response
 from kubewright.wire.release import KUBERNETES, version_of
 
 CLIENTS = 100
-"""Different programs that are counted apart."""
+"""How many different programs are counted each by its name."""
 
 _CLIENT = re.compile(r"[\w.-]+")
 _TEXT = "text/plain; charset=utf-8"
@@ -26,7 +26,7 @@ _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What requests are counted by; ``verb`` is GET, LIST, WATCH, POST, PUT, PATCH or DELETE."""
+    """The labels of one count; ``verb`` is GET, LIST, WATCH, POST, PUT, PATCH or DELETE."""
 
     verb: str
     group: str
@@ -36,14 +36,14 @@ class Call:
 
 
 class Counts:
-    """Requests since the start, also by the program that asked: the first word of its user agent."""
+    """Requests since the start, by ``Call`` and by client program (its user agent up to the first ``/``)."""
 
     def __init__(self) -> None:
         self._calls: Counter[tuple[Call, str]] = Counter()
         self._clients: set[str] = set()
 
     def add(self, call: Call, user_agent: str = "") -> None:
-        """Count a request; programs beyond the first ``CLIENTS`` count as one."""
+        """Count a request; programs beyond the first ``CLIENTS`` count as ``other``."""
         client = "".join(_CLIENT.findall(user_agent.partition("/")[0]))[:32]
         if client not in self._clients:
             client = client if len(self._clients) < CLIENTS else "other"
@@ -51,7 +51,7 @@ class Counts:
         self._calls[call, client] += 1
 
     def snapshot(self) -> dict[Call, int]:
-        """By request alone."""
+        """Requests by ``Call``, of all programs together."""
         found: Counter[Call] = Counter()
         for (call, _), count in self._calls.items():
             found[call] += count
@@ -71,7 +71,7 @@ class Counts:
 
 
 def answer(path: str, counts: Counts, refusal: Callable[[], str]) -> Response | None:
-    """The answer to a path of this module; None for all others. ``refusal``: why writes are refused."""
+    """The answer to GET of ``path``; None for paths of others. ``refusal``: why the store takes no writes."""
     if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
         why = refusal()
         return (

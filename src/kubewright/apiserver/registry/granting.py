@@ -1,8 +1,8 @@
-"""Writes of roles and bindings, held against what their writer may grant.
+"""Checks that the user who writes a role or binding may grant what it gives.
 
-Theory.      Being allowed to write roles is one thing, to grant what stands in them another. The check
-             sees the object as it would be stored, so it is a guard that ``writing`` calls on the way;
-             writes of all other kinds, and of ``system:masters``, have none.
+Theory.      The right to write roles is not the right to grant what stands in them. The check needs the
+             object as it would be stored, so it is a guard that ``writing`` calls before the store.
+             Writes of other kinds, and writes by members of ``system:masters``, have no guard.
 Called by    ``http.resources``, for every write. Continues in ``authorization.escalation``.
 """
 
@@ -16,22 +16,22 @@ from kubewright.wire.http import User
 
 
 class Grants:
-    """Makes guards."""
+    """Makes the guards of writes, which ask the current policy."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
 
     def guard(self, user: User, target: Target) -> Guard | None:
-        """What a write of the user there must pass; None when there is nothing to ask.
+        """The guard of a write by ``user`` to ``target``; None when the write needs none.
 
-        The guard raises Forbidden, or NotFound for a binding to a role that is not there.
+        The guard raises Forbidden, or NotFound for a binding to a role that does not exist.
         """
         resource = target.kind.resource
         if resource.group != GROUP or MASTERS in user.groups:
             return None
         writing = Attributes(
             user, "", GROUP, resource.plural, namespace=target.namespace, name=target.name
-        )  # the verb is asked by escalation itself
+        )  # escalation fills in the verb
         judge = escalation.of_role if resource.plural in escalation.ROLES else escalation.of_binding
 
         def guard(new: Object, old: Object | None) -> None:

@@ -1,7 +1,7 @@
-"""The policy that the stored roles and bindings make, always the committed one.
+"""The policy that follows from the roles and bindings in the store, as far as they are committed.
 
-Theory.      The policy is asked at every request and changes rarely. So it is made when it is asked for
-             and a role or binding was written since; each object is decoded once per version of it.
+Theory.      Every request needs the policy, and it changes rarely. So it is made anew only when a request
+             needs it and a role or binding was written since; each version of an object is decoded once.
 Invariants.  A write is in force for every request that begins after its answer.
 Called by    ``http.authz`` for requests, ``granting`` for writes of roles, ``parts.reviews``.
 """
