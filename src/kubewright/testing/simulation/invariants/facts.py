@@ -92,7 +92,7 @@ def revision(found: Object | None) -> int:
 def template_of(found: Object) -> str:
     """What a deployment or set makes its machines of, as far as a rollout is concerned."""
     template = found["spec"]["template"]
-    labels: Mapping[str, str] = template["metadata"].get("labels", {})
+    labels: Mapping[str, str] = template.get("metadata", {}).get("labels", {})
     told = sorted(f"{key}={labels[key]}" for key in labels if key != names.TEMPLATE_HASH_LABEL)
     return " ".join([str(template["spec"]["class"]["name"]), *told])
 
