@@ -20,8 +20,11 @@ STUBBORN = "trap '' TERM HUP INT; exec sleep 1000"
 """Ends by no polite signal, as a kube-apiserver that has lost its etcd."""
 
 PARENT = f"""
+import signal
 import sys
 from pathlib import Path
+for each in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(each, signal.SIG_DFL)  # a shell starts its background jobs with these ignored
 from kubewright.base.clock import SystemClock
 from kubewright.testing.judge.process import Program
 program = Program(["/bin/sh", "-c", {STUBBORN!r}], Path(sys.argv[1]) / "log", SystemClock())
