@@ -83,6 +83,7 @@ FOUND = {
         "delete-while-draining",
         Plot(0, kill_after=3, stale=20),
     ),
+    "a set whose watch is late is set free too": ("keep-sets", Plot(294, parse("watch:26:bunch"))),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",
         Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:blind,call:2:hang"), apart=True),

@@ -71,7 +71,10 @@ class Collector:
     async def _observe(self, node: Node) -> Seen:
         dependents = tuple(self.graph.dependents(node.uid))
         if node.deleting:
-            return Seen(node, dependents=dependents, complete=self.feeds.complete)
+            complete = self.feeds.complete
+            if complete and node.orphans:
+                dependents = tuple(await self.feeds.owned_by(node))
+            return Seen(node, dependents=dependents, complete=complete)
         fates = {owner.uid: await self._fate(node, owner) for owner in node.owners}
         return Seen(node, fates, dependents)
 

@@ -4,19 +4,26 @@ Theory.      ``Sink`` stands where an informer has its cache: it takes what a ``
              keeps nothing but the graph's nodes, and answers which part of history it has seen. The
              set of kinds follows discovery, which is asked again whenever a CRD changes.
 Invariants.  A kind that is no longer served leaves the graph without any of its objects counting as
-             ended. Requests ask for metadata only.
+             ended. Requests ask for metadata only. Who is to be set free is read from the server
+             (``owned_by``): a watch may be late, and a dependent that it has not brought yet would keep
+             its owner's name, and go with it.
 Called by    ``collector``; ``Feeds.run`` is background work of the manager.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
+import msgspec
 import structlog
 
+from kubewright.api.kinds import dynamic
 from kubewright.base.errors import KubewrightError
 from kubewright.builtin.discovery import EVENTS, discover
-from kubewright.builtin.garbage.graph import Graph
+from kubewright.builtin.garbage.graph import Graph, Node
 from kubewright.builtin.garbage.metadata import MetadataOnly, node_of
+from kubewright.kube import header as headers
 from kubewright.kube.client import Client
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
@@ -30,6 +37,9 @@ LOOKS_AFTER_CHANGE = (0.5, 5.0)
 """Seconds after a CRD changed, and after that, when discovery is asked: a real server lags behind."""
 
 RETRY_SECONDS = 5.0
+
+LIST_PAUSES = (0.05, 0.2, 0.5)
+"""Seconds after a list that failed; the controller's backoff comes after the last."""
 
 log = structlog.get_logger("kubewright.garbage")
 
@@ -126,6 +136,32 @@ class Feeds:
     def complete(self) -> bool:
         """Whether every object of every kind was brought once."""
         return self._discovered and all(each.feed.synced.is_set() for each in self._watched.values())
+
+    async def owned_by(self, owner: Node) -> list[Node]:
+        """The dependents of a node as the server has them now: one list for each kind, in a fixed order.
+
+        An owner in a namespace has dependents in that namespace only.
+
+        Raises:
+            ApiError, TransportError: a kind could not be listed; its dependents are not known.
+        """
+        found = []
+        for resource in sorted(self._watched, key=str):
+            if owner.key.namespace and not resource.namespaced:
+                continue
+            for body in await self._listed(resource, owner.key.namespace):
+                references = body["metadata"].get("ownerReferences") or ()
+                if any(each.get("uid") == owner.uid for each in references):
+                    found.append(node_of(resource, headers.read(msgspec.json.encode(body))))
+        return found
+
+    async def _listed(self, resource: Resource, namespace: str) -> list[dict[str, Any]]:
+        """All objects of a kind. Each list is tried again by itself: all kinds at once may never succeed."""
+        for pause in LIST_PAUSES:
+            with suppress(KubewrightError):
+                return await self._lean.list(dynamic(resource), namespace)
+            await self._client.clock.sleep(pause)
+        return await self._lean.list(dynamic(resource), namespace)
 
     async def run(self) -> None:
         """Watch everything until cancelled."""
