@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from kubewright.api.machine import names
 from kubewright.testing.simulation.crashes import ROUNDS, every_write, judged, undisturbed
 from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.schedule import parse
@@ -88,11 +89,13 @@ def test_what_befalls_a_manager(faults: str) -> None:
 @pytest.mark.parametrize(("word", "killed"), [("kill", True), ("freeze", False)])
 def test_another_manager_takes_the_lead(word: str, killed: bool) -> None:
     told = _told(Plot(seed=1, schedule=parse(f"write:3:{word}"), elect=True))
-    gone = f"fate: {'manager-1 is killed' if killed else 'manager-1 goes on'}"
-    assert gone in told
-    lease = [line for line in told if line.startswith("lease")]
-    assert len(lease) == 1
-    assert (told.index(lease[0]) > told.index(gone)) == killed
+    gone = next(line for line in told if line.endswith("is killed" if killed else "goes on"))
+    leases = [line for line in told if line.startswith("lease")]
+    leader = gone.removeprefix("fate: ").partition(" ")[0]
+    other = {"manager-1": "manager-2", "manager-2": "manager-1"}[leader]
+    halves = (names.MACHINES_LEASE, names.SETS_LEASE)
+    assert sorted(leases) == [f"lease: {half} is held by {other}" for half in halves]
+    assert {told.index(line) > told.index(gone) for line in leases} == {killed}
 
 
 def test_a_blind_manager_lists_anew_what_it_was_not_told() -> None:

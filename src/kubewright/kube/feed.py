@@ -238,6 +238,8 @@ class Feed:
             if self._client.outage.begins(self._name, self._said):
                 log.warning("cannot watch; trying again", trouble=self.counts.trouble, **about)
             return
+        if self._client.outage.ends(self._name):  # the server answers again, if only to refuse this
+            log.info("watching again", cluster=self._client.name)
         about["resource"] = str(self._resource)
         if isinstance(error, NotFound):
             log.warning("the server does not serve this kind yet; waiting for it", **about)

@@ -16,7 +16,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing import faults
-from kubewright.testing.faults import Bunch, Cut, Dice, Fault, Faulty, Lag, Lose, Say, Script, Silence
+from kubewright.testing.faults import Answer, Bunch, Cut, Dice, Fault, Faulty, Lag, Lose, Say, Script, Silence
 from kubewright.wire import selectors
 from kubewright.wire.gvk import Key, Resource
 
@@ -361,3 +361,24 @@ async def test_a_server_that_is_away_is_told_once_however_many_watch_it(toy, clo
             await clock.sleep(140)
             assert not any(each.statistics().failures for each in watching)
     assert [line["event"] for line in lines] == ["cannot watch; trying again", "watching again"]
+
+
+async def test_an_outage_is_over_for_a_watch_that_is_refused_after_it(toy, clock) -> None:
+    script = Script()
+    structlog.reset_defaults()
+    async with world(toy, clock, script) as it:
+        await it.informers.wait_synced(5)
+        with structlog.testing.capture_logs() as lines:
+            for fault in (Lose(), Answer(403), None, Lose()):
+                script.calm()
+                if fault is not None:
+                    script.on(fault, times=None)
+                await clock.sleep(700)
+    told = [(line["event"], line.get("trouble", "").partition(":")[0]) for line in lines]
+    assert told == [
+        ("cannot watch; trying again", "ConnectFailed"),
+        ("watching again", ""),
+        ("cannot watch; trying again", "Forbidden"),
+        ("watching again", ""),
+        ("cannot watch; trying again", "ConnectFailed"),
+    ]

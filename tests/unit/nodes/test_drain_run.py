@@ -9,7 +9,7 @@ from kubewright.api.core import POD
 from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
-from kubewright.nodes.drain.plan import DrainPlan, Try
+from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try, plan
 from kubewright.nodes.drain.run import run
 from kubewright.wire.errors import (
     ApiError,
@@ -133,3 +133,31 @@ async def test_the_time_of_the_first_refusal_stays(passed):
     tries = {"uid-a": Try(1, NOW, first=NOW - timedelta(minutes=1))}
     outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(a=TooManyRequests("no")), tries)
     assert outcome.tries["uid-a"].first == NOW - timedelta(minutes=1)
+
+
+def many(number):
+    return [pod(f"p{each}") for each in range(number)]
+
+
+async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_are_refused(passed):
+    pods, tries = many(BATCH + 50), {}
+    server = Server(**{each.name: Forbidden("no role") for each in pods})
+    passes = 0
+    while not (
+        planned := plan(
+            pods, now=NOW, started=NOW, timeout=timedelta(hours=2), max_retries=9, force=True, tries=tries
+        )
+    ).done:
+        tries, passes = (await passed(planned, server, tries)).tries, passes + 1
+        assert passes <= 2
+
+
+async def test_the_refusals_of_pods_beyond_the_batch_are_kept(passed):
+    pods = many(BATCH + 50)
+    tries = {each.metadata.uid: Try(9, NOW - timedelta(minutes=1)) for each in pods}
+    planned = plan(pods, now=NOW, started=NOW, timeout=timedelta(hours=2), max_retries=9, tries=tries)
+    outcome = await passed(planned, Server(), tries)
+    assert [each.name for each in planned.delete] == [f"p{each}" for each in range(BATCH)]
+    assert {uid: tried.refused for uid, tried in outcome.tries.items()} == {
+        f"uid-p{each}": 9 for each in range(BATCH, BATCH + 50)
+    }

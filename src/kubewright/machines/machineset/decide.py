@@ -171,8 +171,9 @@ def _surplus(seen: Seen) -> list[Member]:
 
 
 def _kept(seen: Seen, settings: MachineSetSettings) -> tuple[Member, ...]:
-    """Failed machines to preserve from this pass on, none of the surplus ones that it deletes."""
-    going = {member.uid for member in _surplus(seen)}
+    """Failed machines to preserve from this pass on, none of those that the pass deletes for other reasons."""
+    chosen = (member for member in seen.alive if _chosen(seen, member))
+    going = {member.uid for member in (*_surplus(seen), *chosen)}
     return keeping.chosen(seen, going)[: settings.burst]
 
 

@@ -73,6 +73,7 @@ class DrainPlan:
     ``held``     pods whose eviction was refused, by obstacle
     ``overdue``  pods that are leaving, and should be gone by now
     ``force_at`` when the first pod is deleted by force; None while no pod is refused or overdue
+    ``known``    uids of all pods that the pass saw, those beyond ``BATCH`` too: their tries are kept
     """
 
     evict: tuple[Pod, ...] = ()
@@ -85,6 +86,7 @@ class DrainPlan:
     held: tuple[Held, ...] = ()
     overdue: tuple[Pod, ...] = ()
     force_at: datetime | None = None
+    known: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def failed(self) -> bool:
@@ -156,7 +158,7 @@ def plan(
         _place(pod, draft, tries, now, retries)
     _one_by_one([pod for pod in here if stateful(pod)], draft, tries, now, retries)
     told = _asked(draft, now, deadline=started + timeout)
-    return replace(told, **_obstacles(draft, tries, now, started + timeout, retries))
+    return replace(told, known=_uids(here), **_obstacles(draft, tries, now, started + timeout, retries))
 
 
 def leaves(pod: Pod) -> bool:
@@ -231,9 +233,12 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
     """Delete every pod. One whose deletion the server accepted, or refused once, is not waited for."""
     delete = tuple(pod for pod in pods if not _removed(pod) and not _given_up(pod, tries))
     count = f"{len(delete)} pods are removed" if delete else "no pod is waited for"
-    return DrainPlan(
-        delete=delete[:BATCH], done=not delete, forced=True, because=f"{count}, because {reason}"
-    )
+    because = f"{count}, because {reason}"
+    return DrainPlan(delete=delete[:BATCH], done=not delete, forced=True, because=because, known=_uids(pods))
+
+
+def _uids(pods: Iterable[Pod]) -> frozenset[str]:
+    return frozenset(pod.metadata.uid for pod in pods)
 
 
 def _timeout(pod: Pod) -> str:

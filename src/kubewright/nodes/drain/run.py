@@ -61,8 +61,9 @@ Done = tuple[Pod, KubewrightError | None, bool]
 def _outcome(
     plan: DrainPlan, done: Iterable[Done], tries: Tries, budgets: Sequence[PodDisruptionBudget], now: datetime
 ) -> Outcome:
-    still = {pod.metadata.uid for pod in plan.waiting}
-    following = {uid: tried for uid, tried in tries.items() if uid in still}
+    asked = {pod.metadata.uid for pod in (*plan.evict, *plan.delete)}
+    still = plan.known | {pod.metadata.uid for pod in plan.waiting}
+    following = {uid: tried for uid, tried in tries.items() if uid in still - asked}
     accepted: list[Pod] = []
     refused: dict[str, str] = {}
     for pod, error, forced in done:
