@@ -171,7 +171,7 @@ def _surplus(seen: Seen) -> list[Member]:
 
 
 def _kept(seen: Seen, settings: MachineSetSettings) -> tuple[Member, ...]:
-    """Failed machines to preserve from this pass on, none of those that the pass deletes for other reasons."""
+    """Failed machines to preserve from this pass on, none of those that it deletes for other reasons."""
     chosen = (member for member in seen.alive if _chosen(seen, member))
     going = {member.uid for member in (*_surplus(seen), *chosen)}
     return keeping.chosen(seen, going)[: settings.burst]
