@@ -121,8 +121,9 @@ async def test_two_clusters_machines_here_and_nodes_there() -> None:
         sight = await world.settled(2)
         assert await world.client.list(NODE) == []
         assert await world.target.list(SECRET, world.namespace) == []
-        await world.run_pod("web", sight.nodes[0].metadata.name)
-        world.cloud.kill(next(iter(world.cloud.vms)))
+        living = sight.nodes[0].metadata.name  # a pod of a dead node would have its machine wait for it
+        await world.run_pod("web", living)
+        world.cloud.kill(next(key for key, vm in world.cloud.vms.items() if vm.node_name != living))
         await world.until(lambda s: s.settled(2) and s.names != sight.names, "the dead one is replaced")
         assert "MachineUnknown" in await world.warnings()
         assert not [e for e in await world.target.list(EVENT) if e.involved_object.kind == "Machine"]
