@@ -24,8 +24,8 @@ $(READY): requirements.lock requirements-uv.lock pyproject.toml tools/setup.sh
 demo: $(READY)  ## one machine's life, told live on this terminal in under a minute
 	@$(BIN)/kubewright demo
 
-test: $(READY)  ## every test that needs no real Kubernetes
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY)  ## every test that needs no real Kubernetes, on all cores (ARGS=-n0: on one, for a debugger)
+	@$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
 check: $(READY)  ## format, lint, types, floors, generated files: all but the tests
 	@status=0; for each in $(CHECKS); do $(BIN)/$${each//,/ } || { echo "check: $${each//,/ } failed"; status=1; }; done; exit $$status
