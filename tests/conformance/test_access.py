@@ -286,7 +286,7 @@ async def owners(world: World) -> list[str]:
 
 
 async def let_go(world: World) -> None:
-    """The pool's sets belong to nobody."""
+    """The pool's sets have no owner."""
     for each in await world.client.list(MACHINE_SET, world.namespace, labels="pool=pool"):
         body = {"metadata": {"ownerReferences": None}}
         await world.client.patch(MACHINE_SET, world.key(each.metadata.name), body)

@@ -155,7 +155,7 @@ async def test_what_the_anonymous_may_see(server: Api, path: str, code: int) -> 
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps/v1", "/openapi/v3", "/version", "/healthz"])
-async def test_everybody_with_a_name_may_discover(api: Api, path: str) -> None:
+async def test_every_authenticated_user_may_discover(api: Api, path: str) -> None:
     assert (await api.as_user(user(api)).get(path)).code == 200
 
 

@@ -1,4 +1,4 @@
-"""Nobody grants what he does not have; roles that gather others; what a binding may not change."""
+"""Privilege escalation is prevented; aggregated roles; what a binding may not change."""
 
 from typing import Any
 

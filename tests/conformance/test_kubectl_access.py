@@ -151,7 +151,7 @@ def test_a_service_account_with_a_token(reader: Kubectl, tmp_path: Path) -> None
     assert "cannot impersonate" in robot.refused("get", "pods", "--as", "bob")
 
 
-def test_nobody_grants_what_he_does_not_have(reader: Kubectl) -> None:
+def test_a_user_cannot_grant_rights_beyond_the_own(reader: Kubectl) -> None:
     who = ("--as", user(reader))
     write = ("create", "role", "writes", "--verb=create,get", "--resource=roles,rolebindings")
     reader(*write)

@@ -21,7 +21,7 @@ from kubewright.compose.folder import private_folder
 from kubewright.compose.halves import Half, elected, running, together
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
-from kubewright.compose.preflight import Place, Preflight, Wishes
+from kubewright.compose.preflight import Intent, Place, Preflight
 from kubewright.driver import registry
 from kubewright.driver.absent import Absent
 from kubewright.driver.contract import Driver
@@ -73,7 +73,7 @@ async def run_on(
         if clusters.target is not None:
             target = reach(clusters.target, "--target-kubeconfig", clock, "target", metrics)
             stack.push_async_callback(target.client.close)
-        preflight = Preflight(control, target, wishes(options, election))
+        preflight = Preflight(control, target, intent(options, election))
         await run_with(
             control.client,
             target.client,
@@ -86,10 +86,10 @@ async def run_on(
         )
 
 
-def wishes(options: Options, election: Election) -> Wishes:
+def intent(options: Options, election: Election) -> Intent:
     """What ``preflight`` must know of the options."""
     machines = Half.MACHINES in running(options)
-    return Wishes(
+    return Intent(
         namespace=options.namespace,
         machines=machines,
         simulated=machines and options.driver == SIMULATED,

@@ -63,7 +63,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Intent:
     """What the controllers are about to do in the clusters.
 
     ``namespace``  where the machines are; empty for everywhere
@@ -82,11 +82,11 @@ class Wishes:
 class Preflight:
     """Checks until all is well. ``trouble`` is the problem that it waits for; empty when there is none."""
 
-    def __init__(self, control: Place, target: Place, wishes: Wishes) -> None:
+    def __init__(self, control: Place, target: Place, intent: Intent) -> None:
         self.trouble = ""
-        apart = wishes.machines and target.client is not control.client
+        apart = intent.machines and target.client is not control.client
         self._places = (control, target) if apart else (control,)
-        self._wishes = wishes
+        self._intent = intent
 
     async def passed(self, stop: asyncio.Event) -> bool:
         """Wait until all is well; False when ``stop`` was set before that.
@@ -123,19 +123,19 @@ class Preflight:
     async def _ask(self, place: Place) -> bool:
         """Whether this server is a ``kubewright up``; raises the error of a request that fails."""
         ours = release.is_ours(await _version(place.client))
-        wishes = self._wishes
+        intent = self._intent
         if place is self._places[0]:
             await _serves(place.client)
-            await _answer(place.client, MACHINE.resource.path(wishes.namespace), limit="1")
-        if wishes.machines and place is self._places[-1]:
+            await _answer(place.client, MACHINE.resource.path(intent.namespace), limit="1")
+        if intent.machines and place is self._places[-1]:
             await _answer(place.client, NODE.resource.path(), limit="1")
         return ours
 
     def _mistaken(self, ours: list[bool]) -> Trouble | None:
         """A choice that the user cannot have meant, such as simulated nodes in a real cluster."""
-        wishes = self._wishes
+        intent = self._intent
         real = next((place.url for place, mine in zip(self._places, ours, strict=True) if not mine), "")
-        if wishes.simulated and real and not wishes.allowed:
+        if intent.simulated and real and not intent.allowed:
             said = (
                 f"--driver sim would put nodes that do not exist into {real}, which is not kubewright up; "
                 "name your cloud's driver, or say --allow-simulated-nodes if that is what you want"
@@ -144,7 +144,7 @@ class Preflight:
         if not ours[0]:
             return None
         place = self._places[0].url
-        if not wishes.elects:
+        if not intent.elects:
             said = f"{place} is kubewright up, whose own controllers work there; leave --no-leader-elect out"
             return Trouble(said, passes=False)
         log.warning(f"{place} is kubewright up, which runs these controllers itself; ours stand by")

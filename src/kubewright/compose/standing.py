@@ -105,11 +105,11 @@ def _terminate(data_dir: Path, pid: int) -> None:
     passed to another process between the look and the signal."""
     with suppress(ProcessLookupError):
         try:
-            if not hasattr(os, "pidfd_open"):
+            process = _handle(pid)
+            if process is None:
                 if serving(data_dir) == pid:
                     os.kill(pid, signal.SIGTERM)
                 return
-            process = os.pidfd_open(pid)
             try:
                 if serving(data_dir) == pid:
                     signal.pidfd_send_signal(process, signal.SIGTERM)
@@ -119,6 +119,20 @@ def _terminate(data_dir: Path, pid: int) -> None:
             raise InvalidInput(
                 f"process {pid}, which serves {data_dir}, belongs to another user; only that user can end it"
             ) from None
+
+
+def _handle(pid: int) -> int | None:
+    """A handle on a process; None where the system has none, or a sandbox forbids them.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):
+        return None
 
 
 async def _trouble(address: Address | None, clock: Clock) -> str:

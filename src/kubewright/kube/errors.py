@@ -2,7 +2,7 @@
 
 Tree.    TransportError            no usable answer; whether a write happened is unknown
          ├── ConnectFailed         nothing was sent: the write did not happen
-         │   ├── Unresolved        nobody knows the server's name
+         │   ├── Unresolved        the server's name is not known
          │   ├── Untrusted         it does not prove to be the server that we mean
          │   ├── LoginFailed       we could not get the credentials that the kubeconfig promises
          │   ├── Deposed          we no longer lead, so we did not ask

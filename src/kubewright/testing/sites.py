@@ -25,7 +25,7 @@ from kubewright.api.machine.crds import crds
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.cluster import connect, run_with
 from kubewright.compose.options import Election
-from kubewright.compose.preflight import Place, Preflight, Wishes
+from kubewright.compose.preflight import Intent, Place, Preflight
 from kubewright.kube import config
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
@@ -132,7 +132,7 @@ class Site:
                     task.cancel()
 
         here, there = (Place(each.account, name, "") for name, each in self.clusters.items())
-        assert await Preflight(here, there, Wishes(options.namespace)).passed(asyncio.Event())
+        assert await Preflight(here, there, Intent(options.namespace)).passed(asyncio.Event())
         async with running(join), running(serve):
             yield
 
@@ -143,7 +143,7 @@ def manifests(files: Iterable[str]) -> list[dict[str, Any]]:
 
 
 class As(InProcess):
-    """A connection to an embedded server as somebody."""
+    """A connection to an embedded server under the name of a user."""
 
     def __init__(self, handler: Handler, user: User) -> None:
         super().__init__(handler)

@@ -108,7 +108,7 @@ async def test_a_node_that_may_not_be_marked_keeps_no_machine_from_running() -> 
         await world.unmake("m1")
 
 
-async def test_pods_that_may_not_be_listed_hold_a_deletion_up_until_somebody_forces_it() -> None:
+async def test_pods_that_may_not_be_listed_hold_a_deletion_up_until_a_user_forces_it() -> None:
     async with embedded_world(impatient(), faults=NodePods(forbidden("GET", "/api/v1/pods"))) as world:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")

@@ -186,7 +186,7 @@ async def test_a_roll_whose_sets_cannot_be_changed_is_not_called_complete(world:
 
 @dataclass
 class Refusing:
-    """Somebody forbids to write objects of one kind."""
+    """A webhook forbids to write objects of one kind."""
 
     of: str
     method: str

@@ -185,7 +185,8 @@ async def test_one_that_fails_again_and_again_never_has_the_same_name(world: Wor
         await world.until(lambda: len(world.running()) == len(world.all()) == 1)
         (machine,) = world.running()
         await world.machines.phase(machine, Phase.FAILED)
-        await world.until(lambda: machine.metadata.uid not in {m.metadata.uid for m in world.all()})  # noqa: B023
+        failed = machine.metadata.uid
+        await world.until(lambda gone=failed: gone not in {m.metadata.uid for m in world.all()})
         if restarts:
             await world.restart()
     await world.settle(1)

@@ -1,4 +1,4 @@
-"""Nobody grants what he does not have."""
+"""A user cannot grant rights that the user does not have."""
 
 from typing import Any
 

@@ -81,7 +81,7 @@ def test_an_open_file_may_be_read_by_others_and_shows_what_is_committed(tmp_path
     with closing(sqlite3.connect(tmp_path / "objects.db", timeout=0)) as reader:
         reading = reader.execute("SELECT key FROM objects ORDER BY key")
         assert next(reading) == ("a",)
-        log.commit([Change(record("a", 3, b'{"v":2}'), record("a", 1))])  # a reader is in nobody's way
+        log.commit([Change(record("a", 3, b'{"v":2}'), record("a", 1))])  # a reader holds up no writer
         log.checkpoint()
     assert peek(tmp_path, ["things"]) == [("things", "a", 3, b'{"v":2}'), ("things", "b", 2, b"{}")]
     assert peek(tmp_path, ["others"]) == []

@@ -28,7 +28,7 @@ ALL_OF_IT = {
         pytest.param(
             {"impersonate-user": "ann", "impersonate-group": UNAUTHENTICATED},
             User("ann", (UNAUTHENTICATED,)),
-            id="somebody who has proved nothing",
+            id="a client without a credential",
         ),
         pytest.param(
             {"impersonate-user": ROBOT},
@@ -48,13 +48,13 @@ def test_who_one_is_taken_for(headers: dict[str, str], user: User) -> None:
     assert impersonation.taken_for(wished) == user
 
 
-def test_nobody_is_asked_for_mostly() -> None:
+def test_most_requests_ask_for_no_impersonation() -> None:
     assert impersonation.wanted({"accept": "*/*"}) is None
     assert impersonation.wanted({"impersonate-user": ""}) is None
 
 
 @pytest.mark.parametrize("header", ["impersonate-group", "impersonate-uid", "impersonate-extra-x"])
-def test_a_part_of_nobody_is_refused(header: str) -> None:
+def test_a_group_without_a_user_is_refused(header: str) -> None:
     with pytest.raises(BadRequest, match="without impersonating a user name"):
         impersonation.wanted({header: "x"})
 

@@ -21,7 +21,7 @@ A, B = {"matchLabels": {"to": "a"}}, {"matchLabels": {"to": "b"}}
 @pytest.mark.parametrize(
     ("selectors", "roles", "rules"),
     [
-        pytest.param([A], [], [], id="nothing from nobody"),
+        pytest.param([A], [], [], id="nothing from no role"),
         pytest.param([A], [role("x", GET, to="b")], [], id="nothing from who is not chosen"),
         pytest.param(
             [A], [role("y", LIST, to="a"), role("x", GET, to="a")], [GET, LIST], id="in the order of names"

@@ -1,4 +1,4 @@
-"""Entries of ours in a kubeconfig of somebody else's: nothing is lost, and what is not understood is refused."""
+"""Entries of ours in a kubeconfig that the user owns: nothing is lost, and what is not understood is refused."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ OURS = Ours(
     "kubewright",
     {"server": "https://127.0.0.1:4321", "certificate-authority-data": "Q0E="},
     {"client-certificate-data": "Q1JU", "client-key-data": "S0VZ"},
-    "/home/ann/.kubewright",
+    "/srv/.kubewright",
 )
 WORK = """\
 # my clusters

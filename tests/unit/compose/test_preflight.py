@@ -11,7 +11,7 @@ from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
-from kubewright.compose.preflight import Place, Preflight, Wishes, trouble_of
+from kubewright.compose.preflight import Intent, Place, Preflight, trouble_of
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, ConnectFailed, LoginFailed, TimedOut, Unresolved, Untrusted
 from kubewright.kube.inprocess import InProcess
@@ -71,7 +71,7 @@ def place(handle):
 
 
 def disguised(server):
-    """The same server, saying that it is somebody else."""
+    """The same server, saying that it is another one."""
 
     async def handle(request):
         if request.path == "/version":
@@ -87,13 +87,13 @@ async def install(server):
         await client.create(CRD, crd)
 
 
-async def look(handle, wishes, *, seconds=1.0, meanwhile=None):
+async def look(handle, intent, *, seconds=1.0, meanwhile=None):
     """Whether all is well within a while, and what was said."""
     one, stop = place(handle), asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, stop.set)
     structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:
-        task = asyncio.create_task(Preflight(one, one, wishes).passed(stop))
+        task = asyncio.create_task(Preflight(one, one, intent).passed(stop))
         if meanwhile is not None:
             await meanwhile()
         return await task, [line["event"] for line in lines]
@@ -101,7 +101,7 @@ async def look(handle, wishes, *, seconds=1.0, meanwhile=None):
 
 async def test_a_cluster_where_all_is_well_is_passed_without_a_word(server):
     await install(server)
-    assert await look(disguised(server), Wishes()) == (True, [])
+    assert await look(disguised(server), Intent()) == (True, [])
 
 
 async def test_missing_crds_are_told_once_and_waited_for(server):
@@ -109,7 +109,7 @@ async def test_missing_crds_are_told_once_and_waited_for(server):
         await asyncio.sleep(30)
         await install(server)
 
-    passed, said = await look(disguised(server), Wishes(), seconds=100, meanwhile=apply)
+    passed, said = await look(disguised(server), Intent(), seconds=100, meanwhile=apply)
     assert passed
     assert [line.partition(";")[0] for line in said] == [
         f"{URL} does not serve machine.sapcloud.io",
@@ -118,7 +118,7 @@ async def test_missing_crds_are_told_once_and_waited_for(server):
 
 
 async def test_a_wait_ends_when_we_are_asked_to_stop(server):
-    passed, said = await look(disguised(server), Wishes(), seconds=3)
+    passed, said = await look(disguised(server), Intent(), seconds=3)
     assert not passed
     assert len(said) == 1
 
@@ -128,7 +128,7 @@ async def test_wrong_credentials_end_it_at_once():
         return Response(401, b'{"kind": "Status", "reason": "Unauthorized", "code": 401}')
 
     with pytest.raises(InvalidInput, match="does not accept our credentials"):
-        await look(handle, Wishes())
+        await look(handle, Intent())
 
 
 async def test_a_server_of_another_kind_ends_it_at_once():
@@ -136,10 +136,10 @@ async def test_a_server_of_another_kind_ends_it_at_once():
         return Response(404, b"<html>", "text/html")
 
     with pytest.raises(InvalidInput, match="does not answer as a Kubernetes API server does"):
-        await look(handle, Wishes())
+        await look(handle, Intent())
 
 
-SIMULATED = Wishes(simulated=True)
+SIMULATED = Intent(simulated=True)
 
 
 async def test_simulated_nodes_do_not_join_a_cluster_that_is_not_ours(server):
@@ -148,10 +148,10 @@ async def test_simulated_nodes_do_not_join_a_cluster_that_is_not_ours(server):
         await look(disguised(server), SIMULATED)
 
 
-@pytest.mark.parametrize("wishes", [replace(SIMULATED, allowed=True), Wishes(simulated=False)])
-async def test_unless_that_was_meant(server, wishes):
+@pytest.mark.parametrize("intent", [replace(SIMULATED, allowed=True), Intent(simulated=False)])
+async def test_unless_that_was_meant(server, intent):
     await install(server)
-    assert (await look(disguised(server), wishes))[0]
+    assert (await look(disguised(server), intent))[0]
 
 
 async def test_on_a_server_of_ours_it_is_said_that_it_has_these_controllers(server):

@@ -6,11 +6,11 @@ import pytest
 
 from kubewright.compose.program import called
 
-HERE = Path("/home/ann/kubewright")
+HERE = Path("/srv/kubewright")
 CASES = [
     ("called by its path from here, and not on PATH", ".venv/bin/kubewright", None, ".venv/bin/kubewright"),
     ("called by its whole path below here", f"{HERE}/.venv/bin/kubewright", None, ".venv/bin/kubewright"),
-    ("called from elsewhere", "../kw/bin/kubewright", None, "/home/ann/kw/bin/kubewright"),
+    ("called from elsewhere", "../kw/bin/kubewright", None, "/srv/kw/bin/kubewright"),
     ("found on PATH", "/usr/bin/kubewright", "/usr/bin/kubewright", "kubewright"),
     ("another one is on PATH", ".venv/bin/kubewright", "/usr/bin/kubewright", ".venv/bin/kubewright"),
     ("a folder with a blank", "/opt/my tools/kubewright", None, "'/opt/my tools/kubewright'"),

@@ -295,7 +295,7 @@ async def test_informers_are_shared_and_stop_with_their_last_holder(calm) -> Non
     assert calm.informers.get(THING) is not calm.things
 
 
-async def test_who_borrowed_the_caches_leaves_with_its_listeners_and_nobody_else_notices(calm) -> None:
+async def test_who_borrowed_the_caches_leaves_with_its_listeners_and_no_other_user_notices(calm) -> None:
     await calm.informers.wait_synced(5)
     borrowed = calm.informers.borrow(calm.client.behind(calm.client.transport, user_agent="term"))
     mine = borrowed.get(THING)

@@ -139,7 +139,7 @@ CASES: list[Any] = [
         Verb.ENSURE,
         ["status", "initialize"],
         lambda s: s.instance is None and s.initializing and s.doubt and s.error.message == "no net",
-        id="a half made VM that nobody names is not recorded, and leaves a doubt",
+        id="a half made VM without names is not recorded, and leaves a doubt",
     ),
     pytest.param(
         {"status": Instance("", "m1")},

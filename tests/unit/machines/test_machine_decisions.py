@@ -224,7 +224,7 @@ CREATION = [
         Phase.FAILED,
     ),
     Case(
-        "nor does one that nobody replaces become less than Failed when a process has just begun",
+        "nor does one that no set replaces become less than Failed when a process has just begun",
         seen(
             machine("Failed", vm=False, age=minutes(21)),
             vm=refused(Code.Internal, timedelta(0)),

@@ -58,7 +58,7 @@ def at(said: str = "", *conditions: NodeCondition, sick: bool = False, **notes: 
 
 WISHES = [
     # phase, machine's annotation, node's last word, node, expiry -> until, drop
-    ("nobody asks", "Failed", "", "", at(), None, None, False),
+    ("no annotation", "Failed", "", "", at(), None, None, False),
     ("now, while all is well", "Running", "now", "", at(), None, "new", False),
     ("when-failed, while all is well", "Running", "when-failed", "", at(), None, None, False),
     ("when-failed, and it failed", "Failed", "when-failed", "", at(), None, "new", False),
@@ -231,6 +231,6 @@ def test_what_cannot_be_read_is_told() -> None:
     assert all(value.value in plan.warning[1] for value in Preserve)
 
 
-def test_a_machine_that_nobody_wants_to_keep_is_not_looked_at_twice() -> None:
+def test_a_machine_without_the_annotation_is_not_looked_at_twice() -> None:
     plan = decide(seen(machine("Running"), node()), NOW)
     assert (plan.steps, plan.wake) == ((), None)

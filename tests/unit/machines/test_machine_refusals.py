@@ -222,7 +222,7 @@ LEAVING = [
         LATER,
     ),
     Case(
-        "not when somebody forces it",
+        "not when a user forces it",
         told(CORDON, FORCED, node(), drain=DrainPlan(delete=(POD,), forced=True, because="by force")),
         ["MarkTerminating", "Drain"],
     ),
@@ -251,7 +251,7 @@ LEAVING = [
         "refused to delete the node: a webhook says no. Will retry in next sync. Initiate node object deletion",
         LATER,
     ),
-    Case("not when somebody forces it to go", told(NODE, FORCED, node(cordoned=True), vm=GONE), ["Release"]),
+    Case("not when a user forces it to go", told(NODE, FORCED, node(cordoned=True), vm=GONE), ["Release"]),
     Case(
         "a token that cannot be deleted holds up nothing: it ends by itself",
         told(DropToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
@@ -267,7 +267,7 @@ LEAVING = [
         LATER,
     ),
     Case(
-        "whoever cannot see the pods does not know that there are none",
+        "pods that cannot be listed may be there",
         seen(DYING, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
         [],
         Phase.TERMINATING,
@@ -275,7 +275,7 @@ LEAVING = [
         LATER,
     ),
     Case(
-        "unless somebody says that they do not matter",
+        "unless a user says that they do not matter",
         seen(FORCED, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
         ["Call"],
     ),

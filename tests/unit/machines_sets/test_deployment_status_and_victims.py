@@ -170,7 +170,7 @@ REUSED = {names.REVISION_HISTORY_ANNOTATION: "1"}
         pytest.param(BEFORE, {"annotations": REUSED}, "FoundNewMachineSet", id="a set that was current before is found"),
         pytest.param(BEFORE, {"older": True}, "FoundNewMachineSet", id="so is one that is older than its deployment"),
         pytest.param(BEFORE, {"members": (member("a"), member("b"))}, "NewMachineSetAvailable",
-                     id="a rollout that is over before anybody told of it is over"),
+                     id="a rollout that is over before it was reported is over"),
         pytest.param(DONE, {"old": 1}, "MachineSetUpdated", id="an old set that is to have machines is a rollout"),
         pytest.param(BEFORE, {"gone": True}, "MachineSetUpdated", id="a set that is yet to be made is a rollout"),
         pytest.param(None, {"gone": True}, "", id="nothing is said before there is anything to say"),

@@ -94,8 +94,8 @@ def told(step: Step) -> str:
             return f"remember {number}"
         case Delete(victims):
             return f"delete {' '.join(v.name for v in victims)}"
-        case Ask(found, wish):
-            return f"{'keep' if wish else 'unkeep'} {' '.join(m.name for m in found)}"
+        case Ask(found, value):
+            return f"{'keep' if value else 'unkeep'} {' '.join(m.name for m in found)}"
         case Adopt(found) | Release(found) | Configure(found):
             return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
 
@@ -166,7 +166,7 @@ CASES = [
          seen(2, found=(member("a", FAILED, created=2.0, priority=1, marked_at=NOW - 1),
                         member("b", FAILED, created=1.0)), keeps=1, meta={"annotations": CHANGED}),
          ["keep b", "delete a"]),
-    Case("a wish that nobody gives an expiry keeps it for ten minutes",
+    Case("an annotation to which no controller gives an expiry keeps it for ten minutes",
          seen(1, found=(member("b", FAILED, preserving=True, failed=NOW - 60),)), [], 540.0),
     Case("and not for ever",
          seen(1, found=(member("b", FAILED, preserving=True, failed=NOW - 601),)), ["delete b"]),
@@ -180,7 +180,7 @@ CASES = [
     Case("not when it is written already",
          seen(0, found=(member("a", number=1),), meta={"annotations": {names.LAST_NUMBER_ANNOTATION: "1"}}),
          ["delete a"]),
-    Case("also when somebody else deletes the machine, or has",
+    Case("also when another client deletes the machine, or has",
          seen(0, found=(member("a", number=1, deleting=True),), counted=3), ["remember 3"],
          why="its number stays"),
     Case("a set that goes needs no numbers",
@@ -314,7 +314,7 @@ def test_numbers_and_names_are_one_to_one() -> None:
     [
         pytest.param(f"ms-{letters('ms-uid', 5)}", 5, 5, id="what name and annotation agree on"),
         pytest.param(f"ms-{letters('ms-uid', 5)}", 6, 0, id="an annotation that was copied"),
-        pytest.param("ms-x7f2k", 5, 0, id="a name that somebody else gave"),
+        pytest.param("ms-x7f2k", 5, 0, id="a name that a user gave"),
         pytest.param(f"ms-{letters('ms-uid', 5)}", 0, 0, id="no annotation"),
     ],
 )

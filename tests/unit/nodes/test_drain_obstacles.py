@@ -94,7 +94,7 @@ def test_counts_change_the_words_and_not_the_topic():
     assert topics == {"default/web"}
 
 
-def test_a_selector_that_makes_no_sense_selects_nobody():
+def test_a_selector_that_makes_no_sense_selects_no_pod():
     wrong = budget(spec={"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}})
     assert explain(WEB, REFUSED, [wrong]).why.startswith("Cannot evict pod.")
 

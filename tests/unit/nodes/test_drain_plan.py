@@ -141,7 +141,7 @@ class TestHeld:
         plan = drain(pod("a"), pod("b", leaving=T0))
         assert (plan.obstacles, plan.force_at, plan.topics) == ("", None, frozenset())
 
-    def test_who_is_forced_is_held_by_nobody(self):
+    def test_a_forced_pod_is_held_by_no_budget(self):
         assert not drain(pod("a"), tries=held("a", FIRM), force=True).obstacles
 
 

@@ -20,7 +20,7 @@ A = Key("ns", "a")
 
 
 class Server:
-    """Leases that nobody contends for at the same moment; ``trouble`` is what a request for one meets."""
+    """Leases that no two candidates want at the same moment; ``trouble`` is what a request for one meets."""
 
     def __init__(self):
         self.leases, self.trouble, self.version = {}, {}, 0

@@ -195,7 +195,7 @@ class ConditionReason(StrEnum):
     FAILED_DELETE = "FailedDelete"
     OVERSHOOTING = "OverShootingReplicaCount"
     FREEZE_LABEL = "FreezeLabel"
-    """Ours: the label ``freeze`` stands on the set, whoever put it there."""
+    """Ours: the label ``freeze`` stands on the set, a user or a controller put it there."""
     DEPLOYMENT_STATE_SYNC = "MachineDeploymentStateSync"
 
 
@@ -271,7 +271,7 @@ def deletion_triggered(annotations: Mapping[str, str]) -> bool:
 
 
 def force_drain(labels: Mapping[str, str]) -> bool:
-    """Somebody asks to empty the node of a living machine whatever its pods do."""
+    """A user asks to empty the node of a living machine whatever its pods do."""
     return labels.get(FORCE_DRAIN_LABEL) == TRUE
 
 

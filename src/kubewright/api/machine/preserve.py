@@ -13,7 +13,7 @@ class Preserve(StrEnum):
     NOW = "now"
     WHEN_FAILED = "when-failed"
     AUTO = "auto-preserved"
-    """Written by the set's controller: a Failed machine that nobody asked for is kept all the same."""
+    """Written by the set's controller: a Failed machine is kept that no user asked to keep."""
     FALSE = "false"
 
 
@@ -25,6 +25,6 @@ class PreservedReason(StrEnum):
     STOPPED = "Preservation stopped."
 
 
-def wish_of(value: str) -> Preserve | None:
+def parse_preserve(value: str) -> Preserve | None:
     """What a preserve annotation asks for; None when it is empty or cannot be read."""
     return Preserve(value) if value in set(Preserve) else None

@@ -6,7 +6,7 @@ Theory.      The first proof that is there decides, in this order: certificate, 
              A proof that is wrong is never the same as no proof.
 Invariants.  Tokens are kept and compared as digests, in a time that does not depend on how much of
              one was right. No message says what was wrong with a proof, and none is ever logged.
-             Who has shown nothing gets no further than the paths that could be for everybody; which
+             A client without a credential gets no further than the paths that could be public; which
              of them are, roles say (``authz``).
 Source       DESIGN §5 (client certificate, token auth); the table of tokens is kube-apiserver's
              ``--token-auth-file``: token, user, uid, groups.

@@ -36,11 +36,11 @@ class Gate:
             Forbidden: the user may not impersonate that user, or may not do what the request asks for.
             BadRequest: its headers name groups, a uid or extra words to impersonate, but no user.
         """
-        wished = impersonation.wanted(request.headers)
-        if wished is not None:
-            for asked in impersonation.needed(request.user, wished):
+        target = impersonation.wanted(request.headers)
+        if target is not None:
+            for asked in impersonation.needed(request.user, target):
                 self._ask(asked)
-            request = replace(request, user=impersonation.taken_for(wished))
+            request = replace(request, user=impersonation.taken_for(target))
         if MASTERS not in request.user.groups:
             self._ask(attributes(request, path, verb))
         return request

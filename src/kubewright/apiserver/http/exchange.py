@@ -1,9 +1,8 @@
 """One request over HTTP becomes a ``Request`` value, and the ``Response`` value an answer.
 
-Theory.      The handler knows values only; here is everything that is HTTP. The order is that of a
-             door: who is it, is it somebody, what do they bring (no more than they may), then the handler,
-             which asks whether they may do what they came for. Whatever goes wrong is answered with a
-             Status; defects go to the log.
+Theory.      The handler knows values only; here is everything that is HTTP. The order is
+             authentication, the limits of the body, then the handler, which asks for authorization.
+             Whatever goes wrong is answered with a Status; defects go to the log.
 Invariants.  Every wait has an end: for a body, for an answer, for a client that does not read.
              A stream is always closed, whoever ends it: itself, the client by leaving, or we by
              shutting down. When a client leaves, what it asked for is cancelled, as a deadline

@@ -47,34 +47,34 @@ def wanted(headers: Mapping[str, str]) -> User | None:
     return User(name, groups, uid, extra)
 
 
-def needed(asker: User, wished: User) -> Iterator[Attributes]:
+def needed(asker: User, target: User) -> Iterator[Attributes]:
     """What the real user must be allowed, in the order in which the server checks it."""
-    account = _account(wished.name)
+    account = _account(target.name)
     if account is not None:
         namespace, name = account
         yield Attributes(asker, "impersonate", resource="serviceaccounts", namespace=namespace, name=name)
     else:
-        yield Attributes(asker, "impersonate", resource="users", name=wished.name)
-    for group in wished.groups:
+        yield Attributes(asker, "impersonate", resource="users", name=target.name)
+    for group in target.groups:
         yield Attributes(asker, "impersonate", resource="groups", name=group)
-    for key, values in wished.extra:
+    for key, values in target.extra:
         for value in values:
             yield Attributes(asker, "impersonate", _AUTHN, "userextras", key, name=value)
-    if wished.uid:
-        yield Attributes(asker, "impersonate", _AUTHN, "uids", name=wished.uid)
+    if target.uid:
+        yield Attributes(asker, "impersonate", _AUTHN, "uids", name=target.uid)
 
 
-def taken_for(wished: User) -> User:
+def taken_for(target: User) -> User:
     """The impersonated user, with the groups that follow from its name (``system:authenticated``, ...)."""
-    groups = wished.groups
-    account = _account(wished.name)
+    groups = target.groups
+    account = _account(target.name)
     if account is not None and not groups:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
-    if wished.name == User().name:
+    if target.name == User().name:
         groups = groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
     elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
         groups = (*groups, AUTHENTICATED)
-    return User(wished.name, groups, wished.uid, wished.extra)
+    return User(target.name, groups, target.uid, target.extra)
 
 
 def _account(name: str) -> tuple[str, str] | None:

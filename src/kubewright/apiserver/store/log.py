@@ -134,7 +134,7 @@ class SqliteLog:
 
 
 def peek(folder: Path, resources: Sequence[str]) -> list[Row]:
-    """The objects of some collections as last committed, whoever has the folder; nothing is changed.
+    """The objects of some collections as last committed, read only; another process may serve it.
 
     Raises:
         InvalidInput: there is no data file, it is damaged, or its format is unknown.

@@ -19,7 +19,7 @@ WIDE = 76
 """Columns of a terminal that has room for the class and the node of each machine."""
 
 PROLOGUE = (
-    "A machine is a wish, written down in the API, for one VM; the cloud makes the VM, here a simulated one; "
+    "A machine is an object in the API that asks for one VM; the cloud makes the VM, here a simulated one; "
     "and once the VM has joined Kubernetes it is a node."
 )
 NOTHING = View((), ready_nodes=0, nodes=0, vms=0)

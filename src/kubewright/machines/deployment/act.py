@@ -160,7 +160,7 @@ class Actor:
         return None
 
     async def _create(self, seen: Seen, machine_set: MachineSet) -> News:
-        """Make the current set. One that was refused is news; one that was made, everybody can see."""
+        """Make the current set. One that was refused is news; one that was made, the caches show."""
         self._doubts.asking(seen.key, machine_set)
         try:
             await self._client.create(MACHINE_SET, machine_set)

@@ -68,7 +68,7 @@ def progress_word(seen: Seen, news: News) -> Word | None:
         return None if _says(known, _LATE, _PAUSED) else Word(UNKNOWN, _PAUSED, "Deployment is paused")
     if seen.refused:
         return Word(FALSE, ConditionReason.IN_PLACE_UPDATE_UNSUPPORTED, seen.refused)
-    if at_wish(seen):
+    if rolled_out(seen):
         return Word(TRUE, _COMPLETE, f"{_subject(seen)} has successfully progressed.")
     if _says(known, _PAUSED):
         return Word(UNKNOWN, _RESUMED, "Deployment is resumed")
@@ -89,7 +89,7 @@ def begins(seen: Seen) -> bool:
     )
 
 
-def at_wish(seen: Seen) -> bool:
+def rolled_out(seen: Seen) -> bool:
     """Whether the rollout is complete: all replicas updated and available, old sets empty and sized 0."""
     counted = is_complete(seen.counts, seen.written.spec.replicas)
     return counted and seen.current is not None and not any(group.claim for group in seen.fleet.old)
@@ -108,7 +108,7 @@ def progress_reported(written: MachineDeployment) -> float | None:
 
 def until_late(seen: Seen) -> float | None:
     """Seconds until the progress deadline of the rollout; None if no deadline runs."""
-    if seen.written.spec.paused or at_wish(seen):
+    if seen.written.spec.paused or rolled_out(seen):
         return None
     return seconds_left(_last_report(seen), _clock(seen))
 

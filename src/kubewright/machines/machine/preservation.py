@@ -23,7 +23,7 @@ from typing import Any
 from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase
-from kubewright.api.machine.preserve import Preserve, PreservedReason, wish_of
+from kubewright.api.machine.preserve import Preserve, PreservedReason, parse_preserve
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import rfc3339
 from kubewright.machines.machine.observe import Seen
@@ -51,30 +51,30 @@ class Verdict:
 
     ``until``   the end of the preservation; None: the machine is not preserved
     ``drop``    the controller is to remove the annotations that asked for it
-    ``wish``    their value; None: no annotation, or an unknown value
+    ``value``   their value; None: no annotation, or an unknown value
     ``by_node`` the node's annotation decides, and not the machine's
     """
 
     until: datetime | None
     drop: bool = False
-    wish: Preserve | None = None
+    value: Preserve | None = None
     by_node: bool = False
 
 
 def verdict(seen: Seen, phase: Phase) -> Verdict:
     """What the annotations ask for if the machine is in that phase (mcm.md §4.12, table "Effective")."""
-    wish, by_node = _wish(seen)
+    value, by_node = _effective(seen)
     expiry, failed = seen.machine.status.current_status.preserve_expiry_time, phase is Phase.FAILED
     if expiry is not None and expiry <= seen.today:
-        return Verdict(None, drop=wish not in (None, Preserve.FALSE), wish=wish, by_node=by_node)
+        return Verdict(None, drop=value not in (None, Preserve.FALSE), value=value, by_node=by_node)
     until = expiry or seen.today + seen.preserve_timeout
-    match wish:
+    match value:
         case Preserve.NOW:
-            return Verdict(until, wish=wish, by_node=by_node)
+            return Verdict(until, value=value, by_node=by_node)
         case Preserve.WHEN_FAILED:
-            return Verdict(until if failed else None, wish=wish, by_node=by_node)
+            return Verdict(until if failed else None, value=value, by_node=by_node)
         case Preserve.AUTO:
-            return Verdict(until if failed else None, drop=not failed, wish=wish, by_node=by_node)
+            return Verdict(until if failed else None, drop=not failed, value=value, by_node=by_node)
         case _:
             return Verdict(None, by_node=by_node)
 
@@ -115,7 +115,7 @@ def complaint(seen: Seen) -> str:
     places: list[tuple[str, Machine | Node | None]] = [("machine", seen.machine), ("node", seen.node)]
     for what, each in places:
         said = each.metadata.annotations.get(names.PRESERVE_ANNOTATION, "") if each is not None else ""
-        if said and wish_of(said) is None:
+        if said and parse_preserve(said) is None:
             known = ", ".join(f'"{value}"' for value in Preserve)
             return f'The {what}\'s annotation {names.PRESERVE_ANNOTATION} is "{said}", and none of {known}'
     return ""
@@ -154,7 +154,7 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
 
 
 def _condition(seen: Seen, found: Verdict, until: datetime) -> NodeCondition:
-    reason = PreservedReason.BY_US if found.wish is Preserve.AUTO else PreservedReason.BY_USER
+    reason = PreservedReason.BY_US if found.value is Preserve.AUTO else PreservedReason.BY_USER
     status, told = "True", f"Machine preserved until {rfc3339(until)}."
     if seen.phase is Phase.FAILED and seen.node is not None:
         over = seen.drain.done if seen.drain is not None else _said(seen.node).message.startswith(DRAINED)
@@ -195,7 +195,7 @@ def _why_it_ends(seen: Seen, found: Verdict) -> str:
     expiry = seen.machine.status.current_status.preserve_expiry_time
     if expiry is not None and expiry <= seen.today:
         return "its time is over"
-    if found.wish in (Preserve.WHEN_FAILED, Preserve.AUTO):
+    if found.value in (Preserve.WHEN_FAILED, Preserve.AUTO):
         return f"it has not failed, it is {seen.phase.value or 'new'}"
     return "it is not asked for any more"
 
@@ -218,17 +218,17 @@ def _notes(seen: Seen, found: Verdict) -> tuple[Step, ...]:
     return (Annotate({"annotations": edits}),) if edits else ()
 
 
-def _wish(seen: Seen) -> tuple[Preserve | None, bool]:
+def _effective(seen: Seen) -> tuple[Preserve | None, bool]:
     """What is asked for, and whether by the node's annotation. Without one the machine's counts, unless the
     node had one before: then a user has removed it, and nothing is asked for."""
     notes = seen.machine.metadata.annotations
-    own = wish_of(notes.get(names.PRESERVE_ANNOTATION, ""))
+    own = parse_preserve(notes.get(names.PRESERVE_ANNOTATION, ""))
     if seen.node is None:
         return own, False
     said = seen.node.metadata.annotations.get(names.PRESERVE_ANNOTATION, "")
     if not said and not notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION):
         return own, False
-    theirs = wish_of(said)
+    theirs = parse_preserve(said)
     if said and theirs is None:
         return _as_before(seen, own), False
     return theirs, True

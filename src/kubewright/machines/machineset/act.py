@@ -176,8 +176,8 @@ def _rewritten(about: MachineSet, step: Release | Configure | Ask, machine: Mach
             return _released(about, machine)
         case Configure():
             return _configured(about, machine)
-        case Ask(_, wish):
-            return _asked(wish, machine)
+        case Ask(_, value):
+            return _asked(value, machine)
 
 
 def _adopted(about: MachineSet, machine: Machine) -> Patch:
@@ -196,5 +196,5 @@ def _configured(about: MachineSet, machine: Machine) -> Patch:
     return {**patch, "metadata": {"uid": machine.metadata.uid}} if patch else {}
 
 
-def _asked(wish: Preserve | None, machine: Machine) -> Patch:
-    return {"metadata": {"annotations": {names.PRESERVE_ANNOTATION: wish}, **exactly(machine.metadata)}}
+def _asked(value: Preserve | None, machine: Machine) -> Patch:
+    return {"metadata": {"annotations": {names.PRESERVE_ANNOTATION: value}, **exactly(machine.metadata)}}

@@ -22,7 +22,7 @@ from msgspec import structs
 from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, OperationState, Phase
-from kubewright.api.machine.preserve import Preserve, wish_of
+from kubewright.api.machine.preserve import Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
 from kubewright.base.clock import SteadyClock, parse_rfc3339
 from kubewright.base.witness import Witness
@@ -121,8 +121,8 @@ class Member:
         return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
 
     def kept_at(self, now: float) -> bool:
-        """A Failed machine that somebody wants to look at (mcm.md §6.6). Whoever preserves machines gives it
-        an expiry at once; if nobody does, the wish alone does not keep it for ever."""
+        """A Failed machine that a user wants to look at (mcm.md §6.6). The machine controller gives it an
+        expiry at once; without one the annotation alone does not keep it for ever."""
         if self.preserved_until is not None:
             return self.preserved_until > now
         return self.preserving and (self.failed is None or self.failed + BEGIN_SECONDS > now)
@@ -241,7 +241,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Memb
     meta, current = machine.metadata, machine.status.current_status
     notes = meta.annotations
     controller = meta.controller
-    wish = wish_of(notes.get(names.PRESERVE_ANNOTATION, ""))
+    value = parse_preserve(notes.get(names.PRESERVE_ANNOTATION, ""))
     own_timeout = names.creation_timeout_override(notes) is not None
     return Member(
         key=Key(meta.namespace, meta.name),
@@ -255,9 +255,9 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Memb
         priority=names.priority(notes),
         marked_at=moment(notes, names.MARKED_FOR_DELETION_TIME_ANNOTATION),
         preserved_until=stamp(current.preserve_expiry_time),
-        auto_preserved=wish is Preserve.AUTO,
-        preserving=wish not in (None, Preserve.FALSE),
-        asked=wish is not None or bool(notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)),
+        auto_preserved=value is Preserve.AUTO,
+        preserving=value not in (None, Preserve.FALSE),
+        asked=value is not None or bool(notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)),
         failed=stamp(current.last_update_time) if current.phase == Phase.FAILED else None,
         configured=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,

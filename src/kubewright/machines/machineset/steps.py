@@ -60,10 +60,10 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask that these machines be kept although they failed; with ``wish`` None, ask that no longer."""
+    """Ask that these machines be kept although they failed; with ``value`` None, ask that no longer."""
 
     members: tuple[Member, ...]
-    wish: Preserve | None = Preserve.AUTO
+    value: Preserve | None = Preserve.AUTO
 
 
 Step = Hold | LetGo | Adopt | Release | Configure | Remember | Create | Ask | Delete

@@ -98,7 +98,7 @@ def frozen_leaders(calm: Outcome, every: int = 7) -> Iterator[Plot]:
 
 
 def lost_halves(calm: Outcome, every: int = 7) -> Iterator[Plot]:
-    """After a write one half loses its Lease to somebody who is not there; the other half goes on."""
+    """After a write one half loses its Lease to a holder that does not exist; the other half goes on."""
     for point in _writes(calm, "half", every):
         yield replace(_faulty(calm, Fault("write", point, "lease-stolen")), elect=True)
 

@@ -106,7 +106,7 @@ def restored(person: Person) -> bool:
 
 
 def _on_their_own(person: Person, count: int) -> bool:
-    """Machines that no set would replace: they run, or somebody harmed one and it has failed for good."""
+    """Machines that no set would replace: they run, or a fault harmed one and it has failed for good."""
     phases = [phase(machine) for machine in person.machines if not going(machine)]
     failed = person.hurt and len(phases) == count and set(phases) <= {"Running", "Failed"}
     return person.settled(count) or failed

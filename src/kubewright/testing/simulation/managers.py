@@ -78,7 +78,7 @@ class Managers:
         return max(leader.since for leader in self._world.journal.leaders.values())
 
     def duties(self) -> Iterator[tuple[Process, str]]:
-        """Who may act now upon what it has heard of which resource: where nobody leads, whoever lives."""
+        """Who may act now upon what it has heard of which resource: without a leader, each that lives."""
         for half in Half:
             leader = self.leader(half)
             for process in self.living if leader is None else (leader,):

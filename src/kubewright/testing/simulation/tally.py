@@ -112,7 +112,7 @@ class Tally:
 
 
 def tells(request: Request) -> bool:
-    """Whether a request only tells people what has happened: it is no work, and nobody waits for it."""
+    """Whether a request only tells people what has happened: it is no work, and no one waits."""
     return request.method not in READS and EVENTS in request.path
 
 

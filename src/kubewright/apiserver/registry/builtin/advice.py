@@ -1,6 +1,6 @@
 """What a person should hear about a built-in object that is accepted all the same: Warning headers.
 
-Theory.      The server stores workloads for whoever reads them (a drain asks who owns a Pod, budgets
+Theory.      The server stores workloads for the clients that read them (a drain asks who owns a Pod, budgets
              ask how many there should be), but no controller here makes Pods of them. A person who
              applies one must not wait for Pods that never come.
 Called by    ``builtin.served``, as a hook of the kind.

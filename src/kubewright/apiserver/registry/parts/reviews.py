@@ -23,7 +23,7 @@ Verify = Callable[[str], User | None]
 
 _EXACTLY_ONE = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _COMBINED = "cannot be specified in combination with resourceAttributes"
-_NOBODY = "at least one of user or group must be specified"
+_NO_SUBJECT = "at least one of user or group must be specified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def _own_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
 def _others_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
     name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
     if not (name or groups):
-        raise _invalid(asking, "spec.user", "", _NOBODY)
+        raise _invalid(asking, "spec.user", "", _NO_SUBJECT)
     return _decided(asking, _asked(asking, spec, User(name, groups)))
 
 

@@ -158,7 +158,8 @@ class Roll:
         """So far it is now; what was lost and made again is no progress."""
         if any(after > before for before, after in zip(self.best, marks, strict=True)):
             self.moved = now
-            self.best = tuple(map(max, self.best, marks))  # type: ignore[assignment]
+            (a, b, c), (x, y, z) = self.best, marks
+            self.best = max(a, x), max(b, y), max(c, z)
 
     @property
     def over(self) -> bool:
@@ -202,7 +203,7 @@ class Fleet:
         return [*past, *self.wishes[-1:]]
 
     def turn(self, now: float, since: float) -> None:
-        """See how far the rollout is: for the last wish, or one that somebody may still believe in."""
+        """See how far the rollout is: for the last wish, or one in which a controller may still believe."""
         if self.roll.over or not self.wishes:
             return
         wish = self.wishes[-1]

@@ -138,7 +138,7 @@ class Past:
             self.leaving.setdefault(uid, self.now())
 
     def _name(self, machine: Object) -> None:
-        """A machine was made for a set, or for nobody: was there one of that name?"""
+        """A machine was made for a set, or without one: was there one of that name?"""
         crew, name = self.crew_of(machine), str(machine["metadata"]["name"])
         self.again = crew is not None and name in crew.names
         if crew is not None:
