@@ -55,6 +55,8 @@ class Managers:
         self._cloud = cloud
         self._ahead = 0.0
         self._born = 0
+        self.unseen = (0, 0)
+        """The versions of the control cluster that the last manager's lists do not show, under ``Plot.stale``."""
         self._walls: dict[Process, SimClock] = {}
         self._chance = world.clock("managers").random
 
@@ -92,6 +94,8 @@ class Managers:
         process.counted = True
         self.living.append(process)
         self._world.journal.say("fate", f"{process.name} starts")
+        if self._world.plot.stale and self._world.counts.kills:
+            self.unseen = (self._world.control.version - self._world.plot.stale, self._world.control.version)
         process.spawn(self._manage(process), name="manager")
         return process
 

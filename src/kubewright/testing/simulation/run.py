@@ -114,6 +114,7 @@ class _Run:
             forgiven=self.person.deleted,
             ghost=self.world.is_ghost,
             late=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
+            unseen=lambda: self.world.managers.unseen,
         )
 
     async def whole(self, quiet: float, prepare: Hook, errors: list[str]) -> Outcome:

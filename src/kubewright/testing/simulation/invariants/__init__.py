@@ -77,7 +77,6 @@ NEED_TRUE_LISTS: frozenset[Invariant] = frozenset(
         not_too_many,
         a_set_keeps_its_size,
         a_name_is_for_one_machine,
-        not_too_few,
         a_true_count,
         a_true_total,
         a_set_outlives_its_machines,
@@ -86,9 +85,8 @@ NEED_TRUE_LISTS: frozenset[Invariant] = frozenset(
 )
 """Rules that a manager can break that is begun in an older world (``Plot.stale``). No API server shows it
 one: our lists name no version, and are therefore answered from the newest state. If one did, machines
-that are not seen would be made again, or counted wrongly (one that is gone still counts as available, and
-another may be deleted too early), or left to the garbage collector by an owner that goes; all other rules
-hold."""
+that are not seen would be made again, or counted wrongly, or left to the garbage collector by an owner
+that goes; all other rules hold (``not_too_few`` with what such a manager cannot know)."""
 
 
 def judge(step: Step, past: Past, invariants: Iterable[Invariant] = INVARIANTS) -> list[str]:

@@ -81,6 +81,8 @@ class Crew:
     runnings: History[int] = field(default_factory=History)
     fallen: deque[float] = field(default_factory=lambda: deque(maxlen=LONG))
     """When machines stopped running that nobody had deleted."""
+    turned: deque[int] = field(default_factory=lambda: deque(maxlen=LONG))
+    """The resourceVersions at which machines began to run, or running ones to leave."""
     patience: float = 0.0
     """For how long a machine must have been ready to be available, in seconds."""
     names: set[str] = field(default_factory=set)
@@ -114,6 +116,10 @@ class Crew:
     def fell_since(self, moment: float) -> int:
         """How many machines stopped running since then."""
         return sum(at >= moment for at in self.fallen)
+
+    def turned_between(self, after: int, until: int) -> int:
+        """How many machines began to run or to leave in versions later than ``after``, up to ``until``."""
+        return sum(after < version <= until for version in self.turned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ class Past:
     forgiven: set[str] = field(default_factory=set)
     ghost: Callable[[str], bool] = lambda _name: False
     late: bool = False
+    unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    """The versions that the list of the last manager did not show: later than the first, up to the second."""
     machines: int = 0
     """How many there ever were."""
     again: bool = False
@@ -168,6 +170,8 @@ class Past:
                 self._crew(place[0]).count(place[1], place[2], by)
         if before and before[2] and after and after[1] and not after[2]:
             self._crew(after[0]).fallen.append(self.now())
+        if machine is not None and after and _turned(before, after):
+            self._crew(after[0]).turned.append(int(machine["metadata"]["resourceVersion"]))
         for place in (before, after):
             if place is not None:
                 self._note(self._crew(place[0]))
@@ -289,6 +293,12 @@ class Past:
                 self.pods.setdefault(node, {})[step.key] = None
             else:
                 self.pods.get(node, {}).pop(step.key, None)
+
+
+def _turned(before: tuple[str, bool, bool] | None, after: tuple[str, bool, bool]) -> bool:
+    """Whether a machine began to run, or a running one to leave."""
+    ran, runs = before is not None and before[2], after[2]
+    return runs != ran and (runs or not after[1])
 
 
 def _place(machine: Object) -> tuple[str, bool, bool]:

@@ -68,7 +68,8 @@ def not_too_few(step: Step, past: Past) -> str:
     """No running machine is deleted that takes its deployment below what must be available.
 
     What counts is what could be known when this set was told its size. Machines that fell ill since then
-    count as available, and a wish that was raised since then came too late: no order is taken back.
+    count as available, and a wish that was raised since then came too late: no order is taken back. So do
+    those of which the list of a new manager did not show that they run, or leave (``Plot.stale``).
     """
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None:
         return ""
@@ -82,8 +83,9 @@ def not_too_few(step: Step, past: Past) -> str:
     told = min(past.since(), crew.told)
     least = min((wish.least for wish in fleet.believable(told)), default=0)
     fallen = sum(each.fell_since(told) for each in fleet.crews.values())
+    hidden = sum(each.turned_between(*past.unseen()) for each in fleet.crews.values())
     kept = fleet.available(past.now())
-    return f"{fleet.key} keeps {kept} of at least {least} available" if kept + fallen < least else ""
+    return f"{fleet.key} keeps {kept} of at least {least} available" if kept + fallen + hidden < least else ""
 
 
 SET_COUNTS: Mapping[str, Peak] = {
