@@ -56,7 +56,7 @@ class Managers:
         self._ahead = 0.0
         self._born = 0
         self.unseen = (0, 0)
-        """The versions of the control cluster that the last manager's lists do not show, under ``Plot.stale``."""
+        """The control cluster's versions that the last manager's lists do not show, under ``Plot.stale``."""
         self._walls: dict[Process, SimClock] = {}
         self._chance = world.clock("managers").random
 

@@ -168,10 +168,8 @@ class Past:
         for place, by in ((before, -1), (after, 1)):
             if place is not None:
                 self._crew(place[0]).count(place[1], place[2], by)
-        if before and before[2] and after and after[1] and not after[2]:
-            self._crew(after[0]).fallen.append(self.now())
-        if machine is not None and after and _turned(before, after):
-            self._crew(after[0]).turned.append(int(machine["metadata"]["resourceVersion"]))
+        if machine is not None and after and after[2] != bool(before and before[2]):
+            self._turned(machine, after)
         for place in (before, after):
             if place is not None:
                 self._note(self._crew(place[0]))
@@ -184,6 +182,14 @@ class Past:
             self._places.pop(uid, None)
         else:
             self._places[uid] = after
+
+    def _turned(self, machine: Object, after: tuple[str, bool, bool]) -> None:
+        """A machine began to run, or to leave, or fell ill."""
+        crew, (_, alive, runs) = self._crew(after[0]), after
+        if alive and not runs:
+            crew.fallen.append(self.now())
+        else:
+            crew.turned.append(int(machine["metadata"].get("resourceVersion", 0)))
 
     def _ready_since(self, name: str) -> float:
         """Since when a node is Ready in its own words: its kubelet may have been unable to say so at once."""
@@ -293,12 +299,6 @@ class Past:
                 self.pods.setdefault(node, {})[step.key] = None
             else:
                 self.pods.get(node, {}).pop(step.key, None)
-
-
-def _turned(before: tuple[str, bool, bool] | None, after: tuple[str, bool, bool]) -> bool:
-    """Whether a machine began to run, or a running one to leave."""
-    ran, runs = before is not None and before[2], after[2]
-    return runs != ran and (runs or not after[1])
 
 
 def _place(machine: Object) -> tuple[str, bool, bool]:
