@@ -40,6 +40,50 @@ def test_the_seed_decides_who_goes_first() -> None:
     assert len({tuple(_order(seed)) for seed in range(5)}) == 5
 
 
+def test_a_cancelled_timer_moves_nobody() -> None:
+    def order(*, cancelled: bool) -> list[int]:
+        loop, said = SimLoop(seed=3), []
+        for number in range(8):
+            loop.call_at(1.0, said.append, number)
+            if cancelled:
+                loop.call_at(1.0, said.append, -1).cancel()
+        loop.run_until_complete(asyncio.sleep(2.0))
+        loop.bury()
+        return said
+
+    assert order(cancelled=True) == order(cancelled=False)
+
+
+def test_a_group_cancels_its_tasks_in_an_order_that_no_address_decides() -> None:
+    def order(ballast: int) -> list[int]:
+        loop, said = SimLoop(seed=3), []
+        kept: list[object] = []
+
+        async def wait(number: int) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                said.append(number)
+
+        async def fail() -> None:
+            await asyncio.sleep(1)
+            raise ValueError
+
+        async def main() -> None:
+            async with asyncio.TaskGroup() as group:
+                for number in range(16):
+                    kept.append(bytearray(ballast * number))
+                    group.create_task(wait(number))
+                group.create_task(fail())
+
+        with pytest.raises(ExceptionGroup):
+            loop.run_until_complete(main())
+        loop.bury()
+        return said
+
+    assert order(0) == order(77) == order(4099)
+
+
 def test_an_hour_takes_no_time(loop: SimLoop) -> None:
     clock = SimClock(loop, "test")
     began = clock.now()

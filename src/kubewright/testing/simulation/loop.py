@@ -8,7 +8,8 @@ Theory.      Nothing here waits for anything real: no sockets, no threads, no cl
              away, and no ``finally`` gets a word in, as with ``kill -9``.
              A *step* is what a process does between two awaits. Those of processes that are
              ``counted`` have numbers, and ``before_step`` acts between any two of them.
-Invariants.  Callbacks of one turn run in a seeded order; no turn begins before the last one is over.
+Invariants.  Callbacks of one turn run in a seeded order; no turn begins before the last one is over. What was
+             cancelled, and where in memory a task lies, changes no order.
              Nothing of a dead process runs, ever. Its coroutines are kept, so that the garbage
              collector cannot wake their ``finally`` blocks either, until ``bury``.
 Called by    ``world``. Like every loop, it is used from one thread.
@@ -101,6 +102,33 @@ async def _nothing() -> None:
     """What a dead process does."""
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set follows from its number, not from its address in memory: a TaskGroup
+    cancels its tasks in the order of a set, and that order must be a function of the seed."""
+
+    def __init__(self, number: int, coro: Any, **how: Any) -> None:
+        self._number = number
+        super().__init__(coro, **how)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer that goes after those of the same moment that were set before it: a heap alone would put them
+    into an order that depends on which others it ever held."""
+
+    _when: float
+    _scheduled: bool
+
+    def __init__(self, number: int, when: float, *how: Any) -> None:
+        super().__init__(when, *how)
+        self._number = number
+
+    def __lt__(self, other: Any) -> bool:
+        return bool((self._when, self._number) < (other._when, other._number))
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """See the module. ``seed`` decides every order that is not decided otherwise.
 
@@ -110,6 +138,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self, seed: int, *, even: bool = False) -> None:
         super().__init__()
+        self.set_task_factory(self._task)
         self.even = even
         self._now = 0.0
         self._turns = 0
@@ -153,6 +182,18 @@ class SimLoop(asyncio.BaseEventLoop):
             process.owns(task)
         return task
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As usual; timers of one moment go in the order in which they were set."""
+        timer = _Timer(next(self._serial), when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
+
+    def _task(self, _loop: Any, coro: Any, **how: Any) -> _Task:
+        return _Task(next(self._serial), coro, loop=self, **how)
+
     def _process_events(self, _events: list[Any]) -> None:
         pass
 
@@ -174,8 +215,9 @@ class SimLoop(asyncio.BaseEventLoop):
         while timers and timers[0]._when <= self._now:
             timer = heapq.heappop(timers)
             timer._scheduled = False
+            self._timer_cancelled_count -= timer._cancelled
             ready.append(timer)
-        living = [handle for handle in ready if _runs(handle)]
+        living = [handle for handle in ready if not handle._cancelled and _runs(handle)]
         ready.clear()
         if len(living) > 1 and not self.even:
             self._chance.shuffle(living)
