@@ -31,7 +31,7 @@ from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Repo
 from kubewright.machines.machineset import decide as set_decide
 from kubewright.machines.machineset import reconciler as set_reconciler
 from kubewright.machines.machineset.making import Making
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.observe import Seen as SetSeen
 from kubewright.machines.machineset.steps import LetGo
 from kubewright.rollout import planner
@@ -205,8 +205,8 @@ def _creation_never_ends(patch: Patch) -> None:
 
 def _new_ones_count_at_once(patch: Patch) -> None:
     """A machine is available as soon as it runs, whatever its set asks for."""
-    true = Member.available_at
-    patch.setattr(Member, "available_at", lambda self, now, _patience: true(self, now, 0.0))
+    true = MachineMember.available_at
+    patch.setattr(MachineMember, "available_at", lambda self, now, _patience: true(self, now, 0.0))
 
 
 def _wall_clock_ages(patch: Patch) -> None:

@@ -7,7 +7,7 @@ Theory.      Ages are differences of times. A date in an object was written by s
              says, but never younger than our look: a date in the future is somebody's wrong clock.
 Invariants.  What is known here is knowledge of this process; it is written nowhere. Losing it costs
              nothing but the protection.
-Called by    the census of machines, and deployments. ``machines.machine.moments`` is its kin.
+Called by    the index of members, and deployments. ``machines.machine.moments`` is its kin.
 """
 
 from kubewright.base.clock import SteadyClock

@@ -27,7 +27,7 @@ from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset import reconciler as machineset
-from kubewright.machines.machineset.members import Census
+from kubewright.machines.machineset.member import members_of
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
@@ -141,8 +141,8 @@ class Kit:
 def _sets(parts: Parts, names: Sequence[str]) -> list[Controller]:
     if not set(OF_SETS) & set(names):
         return []
-    census = Census(parts.control_caches.get(MACHINE), parts.control.steady())
-    found = (deployment.wire(parts, census=census), machineset.wire(parts, census=census))
+    index = members_of(parts.control_caches.get(MACHINE), parts.control.steady())
+    found = (deployment.wire(parts, index=index), machineset.wire(parts, index=index))
     return [each for each in found if each.name in names]
 
 

@@ -18,6 +18,8 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
 from msgspec.structs import FieldInfo, fields
 
+from kubewright.api.meta import ObjectMeta
+
 Patch = dict[str, Any]
 
 
@@ -30,6 +32,15 @@ def merge_patch(before: Struct | Mapping[str, Any], after: Struct | Mapping[str,
     if isinstance(before, Struct) and type(before) is type(after):
         return _between_structs(before, after)
     return _between_maps(_plain(before), _plain(after))
+
+
+def exactly(meta: ObjectMeta) -> Patch:
+    """The metadata of a patch that applies only to the very object, in the very version, that was read.
+
+    The server answers ``Conflict`` when it has changed: a decision that rests on what was read is not
+    written over anything else, however late the request arrives.
+    """
+    return {"uid": meta.uid, "resourceVersion": meta.resource_version}
 
 
 def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:

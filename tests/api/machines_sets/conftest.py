@@ -36,7 +36,7 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.deployment.reconciler import MachineDeployments
 from kubewright.machines.deployment.reconciler import controller_of as deployment_controller
-from kubewright.machines.machineset.members import Census
+from kubewright.machines.machineset.member import members_of
 from kubewright.machines.machineset.reconciler import MachineSets
 from kubewright.machines.machineset.reconciler import controller_of as set_controller
 from kubewright.runtime.events import Recorder
@@ -225,9 +225,9 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     client = Client(transport, clock)
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
-    census = Census(informers.get(MACHINE), client.steady())
-    sets = MachineSets(client, informers, recorder, clock, census=census)
-    deployments = MachineDeployments(client, informers, recorder, clock, census=census)
+    index = members_of(informers.get(MACHINE), client.steady())
+    sets = MachineSets(client, informers, recorder, clock, index=index)
+    deployments = MachineDeployments(client, informers, recorder, clock, index=index)
     found = [set_controller(sets, clock), deployment_controller(deployments, clock)]
     manager = Manager(clock, found, [informers])
     async with asyncio.TaskGroup() as group:

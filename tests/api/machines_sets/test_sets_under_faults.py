@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.machines.machineset.naming import new_names
+from kubewright.replicas.naming import new_names
 from kubewright.testing.faults import FORBIDDEN, Delay, Dice, Fault, Lag, Lose, LoseAnswer, Silence, is_watch
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request

@@ -15,7 +15,8 @@ from kubewright.kube import header as headers
 from kubewright.kube.changes import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
-from kubewright.machines.machineset.members import FEW, LOOK_SECONDS, Census, Member
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, members_of
+from kubewright.replicas.members import FEW, LOOK_SECONDS
 from kubewright.testing.hands import BEGIN, Hands
 from kubewright.wire.gvk import Key
 
@@ -39,7 +40,7 @@ def machine(
 
 
 class Machines:
-    """As much of an informer as a census asks of one, on a real store."""
+    """As much of an informer as an index of members asks of one, on a real store."""
 
     def __init__(self) -> None:
         self.store = Store(MACHINE)
@@ -81,33 +82,33 @@ def hands() -> Hands:
 
 
 @pytest.fixture
-def census(machines: Machines, hands: Hands) -> Census:
-    return Census(cast("Informer[Machine]", machines), SteadyClock(hands))
+def index(machines: Machines, hands: Hands) -> MachineMembers:
+    return members_of(cast("Informer[Machine]", machines), SteadyClock(hands))
 
 
 def names_of(members: Any) -> list[str]:
     return [member.name for member in members]
 
 
-def test_members_stand_in_the_order_of_their_names_whoever_came_first(machines, census) -> None:
+def test_members_stand_in_the_order_of_their_names_whoever_came_first(machines, index) -> None:
     for name in ("c", "a", "b"):
         machines.put(machine(name, "set"))
-    assert names_of(census.owned_by("set")) == ["a", "b", "c"]
+    assert names_of(index.owned_by("set")) == ["a", "b", "c"]
 
 
-def test_the_newest_version_is_held_though_its_facts_are_the_same(machines, census) -> None:
-    told: list[tuple[Member | None, Member | None]] = []
-    census.listen(lambda before, after: told.append((before, after)))
+def test_the_newest_version_is_held_though_its_facts_are_the_same(machines, index) -> None:
+    told: list[tuple[MachineMember | None, MachineMember | None]] = []
+    index.listen(lambda before, after: told.append((before, after)))
     machines.put(machine("a", "set", version=1))
     machines.put(machine("a", "set", version=2))
-    assert [member.version for member in census.owned_by("set")] == ["2"]
+    assert [member.version for member in index.owned_by("set")] == ["2"]
     assert len(told) == 1
 
 
-def test_a_fact_that_changes_is_told_with_what_was_known_before(machines, census) -> None:
+def test_a_fact_that_changes_is_told_with_what_was_known_before(machines, index) -> None:
     machines.put(machine("a", "set"))
-    told: list[tuple[Member | None, Member | None]] = []
-    census.listen(lambda before, after: told.append((before, after)))
+    told: list[tuple[MachineMember | None, MachineMember | None]] = []
+    index.listen(lambda before, after: told.append((before, after)))
     machines.put(machine("a", "set", version=2, phase=Phase.RUNNING))
     machines.remove("a")
     assert [(b.phase if b else None, a.phase if a else None) for b, a in told] == [
@@ -116,42 +117,42 @@ def test_a_fact_that_changes_is_told_with_what_was_known_before(machines, census
     ]
 
 
-def test_doubts_end_when_the_machine_is_seen(machines, census) -> None:
-    census.doubt("set", {"a": 0.0, "b": 0.0})
-    assert census.doubted("set") == 2
+def test_doubts_end_when_the_machine_is_seen(machines, index) -> None:
+    index.doubt("set", {"a": 0.0, "b": 0.0})
+    assert index.doubted("set") == 2
     machines.put(machine("a", "set"))
-    assert (census.doubted("set"), census.seen("set", ["a", "b"])) == (1, ["a"])
-    census.trust("set")
-    assert census.doubted("set") == 0
+    assert (index.doubted("set"), index.seen("set", ["a", "b"])) == (1, ["a"])
+    index.forget_owner("set")
+    assert index.doubted("set") == 0
 
 
-def test_the_more_machines_the_longer_news_wait_for_more(machines, census) -> None:
+def test_the_more_machines_the_longer_news_wait_for_more(machines, index) -> None:
     for number in range(2 * FEW):
         machines.put(machine(f"m{number}", "set"))
-    assert census.patience(0.03, "set", "none") == 0.03
-    assert census.patience(0.0, "none", "set") == pytest.approx(2 * FEW * LOOK_SECONDS)
+    assert index.gather_seconds(0.03, "set", "none") == 0.03
+    assert index.gather_seconds(0.0, "none", "set") == pytest.approx(2 * FEW * LOOK_SECONDS)
     for number in range(FEW):
         machines.remove(f"m{number}")
-    assert census.patience(0.0, "set") == 0.0
+    assert index.gather_seconds(0.0, "set") == 0.0
 
 
 @pytest.mark.parametrize("step", [0.0, 3600.0, -3600.0], ids=["right", "an hour ahead", "an hour behind"])
 def test_a_machine_that_became_ready_before_our_eyes_is_ready_since_then(
-    machines, census, hands, step
+    machines, index, hands, step
 ) -> None:
-    census.time()
+    index.time()
     machines.put(machine("a", "set", phase=Phase.PENDING, since=BEGIN))
     hands.passed, hands.ahead = 5.3, step
     machines.put(machine("a", "set", version=2, phase=Phase.RUNNING, since=BEGIN + timedelta(seconds=5)))
-    (member,) = census.owned_by("set")
+    (member,) = index.owned_by("set")
     assert member.since == pytest.approx(BEGIN.timestamp() + 5.3)
-    assert not member.available_at(census.time(), 10)
+    assert not member.available_at(index.time(), 10)
     hands.passed = 15.4
-    assert member.available_at(census.time(), 10)
+    assert member.available_at(index.time(), 10)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_after_any_history_the_census_says_what_the_cache_holds(machines, census, seed) -> None:
+def test_after_any_history_the_index_says_what_the_cache_holds(machines, index, seed) -> None:
     random, there = Random(seed), dict[str, Machine]()
     for version in range(1, 300):
         name = f"m{random.randrange(12)}"
@@ -165,7 +166,7 @@ def test_after_any_history_the_census_says_what_the_cache_holds(machines, census
             machines.put(there[name])
         owners = {n: m.metadata.controller.uid if m.metadata.controller else "" for n, m in there.items()}
         for owner in ("one", "two"):
-            assert names_of(census.owned_by(owner)) == sorted(n for n in there if owners[n] == owner)
-        assert names_of(census.without_owner("ns")) == sorted(n for n in there if not owners[n])
-        for member in (*census.owned_by("one"), *census.without_owner("ns")):
+            assert names_of(index.owned_by(owner)) == sorted(n for n in there if owners[n] == owner)
+        assert names_of(index.without_owner("ns")) == sorted(n for n in there if not owners[n])
+        for member in (*index.owned_by("one"), *index.without_owner("ns")):
             assert there[member.name].metadata.resource_version == member.version

@@ -42,7 +42,7 @@ from kubewright.machines.deployment.steps import (
     Tell,
 )
 from kubewright.machines.deployment.template import identity, template_hash
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 from kubewright.rollout.model import Plan as Sizes
 from kubewright.wire.gvk import Key
 
@@ -78,7 +78,7 @@ class World:
 
     md: MachineDeployment
     sets: tuple[MachineSet, ...] = ()
-    members: dict[str, tuple[Member, ...]] | None = None
+    members: dict[str, tuple[MachineMember, ...]] | None = None
     more: dict[str, Any] | None = None
 
     def seen(self) -> Seen:
@@ -97,10 +97,10 @@ def made(class_name: str, size: int, revision: int = 1, *, goal: int = 3, **meta
 
 def running(
     class_name: str, count: int, phase: Phase = Phase.RUNNING, **facts: Any
-) -> dict[str, tuple[Member, ...]]:
+) -> dict[str, tuple[MachineMember, ...]]:
     uid = f"{class_name}-uid"
     facts.setdefault("deleting", False)
-    found = [Member(Key("ns", f"{class_name}-{n}"), f"{class_name}-{n}", uid, {"app": "a"}, phase=phase, **facts)
+    found = [MachineMember(Key("ns", f"{class_name}-{n}"), f"{class_name}-{n}", uid, {"app": "a"}, phase=phase, **facts)
              for n in range(count)]  # fmt: skip
     return {uid: tuple(found)}
 

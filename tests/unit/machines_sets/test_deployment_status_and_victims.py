@@ -27,7 +27,7 @@ from kubewright.machines.deployment.progress import News, progress_reported
 from kubewright.machines.deployment.sets import new_set
 from kubewright.machines.deployment.status import deployment_status, next_look
 from kubewright.machines.deployment.victims import victims
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 from kubewright.rollout.model import Plan
 from kubewright.rollout.progress import Counts
 from kubewright.wire.gvk import Key
@@ -51,13 +51,17 @@ def deployment(status: MachineDeploymentStatus | None = None, **spec: Any) -> Ma
     )
 
 
-def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> Member:
+def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> MachineMember:
     facts.setdefault("deleting", False)
-    return Member(Key("ns", name), name, "set-uid", {}, phase=phase, **facts)
+    return MachineMember(Key("ns", name), name, "set-uid", {}, phase=phase, **facts)
 
 
 def seen(
-    *members: Member, md: MachineDeployment | None = None, at: datetime = T0, failure: str = "", **more: Any
+    *members: MachineMember,
+    md: MachineDeployment | None = None,
+    at: datetime = T0,
+    failure: str = "",
+    **more: Any,
 ) -> Seen:
     md = md or deployment()
     found = new_set(md, md.spec.replicas, 1, Plan(goal=2, ceiling=3))
@@ -100,14 +104,14 @@ def test_counts_come_from_the_machines() -> None:
         pytest.param((member("a"),), "False", id="one missing, none may be"),
     ],
 )
-def test_minimum_availability(members: tuple[Member, ...], expect: str) -> None:
+def test_minimum_availability(members: tuple[MachineMember, ...], expect: str) -> None:
     told = said(deployment_status(seen(*members), News()), "Available")
     assert told is not None
     assert told[0] == expect
 
 
 def after(
-    *members: Member, status: MachineDeploymentStatus, seconds: float = 60, **spec: Any
+    *members: MachineMember, status: MachineDeploymentStatus, seconds: float = 60, **spec: Any
 ) -> MachineDeploymentStatus:
     world = seen(*members, md=deployment(status, **spec), at=T0 + timedelta(seconds=seconds))
     return deployment_status(world, News())
@@ -304,7 +308,7 @@ TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
     ],
 )
 def test_victims(
-    text: str, changed: str, members: tuple[Member, ...], marks: dict[str, str], left: str
+    text: str, changed: str, members: tuple[MachineMember, ...], marks: dict[str, str], left: str
 ) -> None:
     annotations = {names.TRIGGER_DELETION_ANNOTATION: text, names.LAST_SCALER_CHANGE_ANNOTATION: changed}
     found = victims(annotations, members, T0)

@@ -22,8 +22,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.clock import rfc3339
 from kubewright.machines.machineset.decide import AGAIN, DOUBT_PAUSE, decide
-from kubewright.machines.machineset.members import Member, digest
-from kubewright.machines.machineset.naming import letters, number_of, proven
+from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.observe import Memory, Pause, Seen, outdated
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
@@ -38,6 +37,7 @@ from kubewright.machines.machineset.steps import (
     Remember,
     Step,
 )
+from kubewright.replicas.naming import letters, number_of, proven
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -58,20 +58,20 @@ def machine_set(replicas: int = 3, **meta: Any) -> MachineSet:
     )
 
 
-def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> Member:
+def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> MachineMember:
     facts.setdefault("configured", digest(SPEC, own_timeout=facts.get("own_timeout", False)))
     facts.setdefault("deleting", False)
-    return Member(Key("ns", name), f"{name}-uid", "ms-uid", {"app": "a"}, phase=phase, **facts)
+    return MachineMember(Key("ns", name), f"{name}-uid", "ms-uid", {"app": "a"}, phase=phase, **facts)
 
 
-def members(*names_: str) -> tuple[Member, ...]:
+def members(*names_: str) -> tuple[MachineMember, ...]:
     return tuple(member(name) for name in names_)
 
 
 def seen(
     replicas: int = 3,
     *,
-    found: tuple[Member, ...] = (),
+    found: tuple[MachineMember, ...] = (),
     meta: dict[str, Any] | None = None,
     keeps: int = 0,
     **more: Any,
@@ -245,7 +245,7 @@ def new_names(of: Seen) -> tuple[str, ...]:
     return next(step.names for step in decide(of, MachineSetSettings()).steps if isinstance(step, Create))
 
 
-def numbered(number: int, phase: Phase = Phase.RUNNING, **facts: Any) -> Member:
+def numbered(number: int, phase: Phase = Phase.RUNNING, **facts: Any) -> MachineMember:
     """A machine of the set with its number, named accordingly."""
     return member(f"ms-{letters('ms-uid', number)}", phase, number=number, **facts)
 

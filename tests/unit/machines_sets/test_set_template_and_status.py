@@ -24,11 +24,11 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.kube.patches import merge_patch
-from kubewright.machines.machineset.members import Member, digest, member_of
+from kubewright.machines.machineset.member import MachineMember, digest, member_of
 from kubewright.machines.machineset.observe import Seen
-from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.status import INVALID, Failure, set_status, until_available
 from kubewright.machines.machineset.template import configuration_patch, new_machine
+from kubewright.replicas.pace import Pace
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), creation_timeout="20m")
@@ -188,7 +188,7 @@ def test_facts_do_not_change_with_a_version() -> None:
     one = machine()
     two = structs.replace(one, metadata=structs.replace(one.metadata, resource_version="9"))
     assert member_of(one) == member_of(two)
-    assert isinstance(member_of(two), Member)
+    assert isinstance(member_of(two), MachineMember)
     assert member_of(two).version == "9"
 
 

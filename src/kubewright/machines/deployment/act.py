@@ -25,7 +25,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import KubeObject, owner_of
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.kube.patches import merge_patch
+from kubewright.kube.patches import exactly, merge_patch
 from kubewright.machines.deployment.doubts import Doubts, Stale
 from kubewright.machines.deployment.observe import Seen
 from kubewright.machines.deployment.progress import News
@@ -43,8 +43,7 @@ from kubewright.machines.deployment.steps import (
 )
 from kubewright.machines.deployment.template import identity
 from kubewright.machines.deployment.victims import CHOSEN_PRIORITY, Mark
-from kubewright.machines.machineset.act import exactly
-from kubewright.machines.machineset.batches import spread
+from kubewright.replicas.batches import spread
 from kubewright.runtime.events import Teller
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key

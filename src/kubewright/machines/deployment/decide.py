@@ -31,7 +31,7 @@ from kubewright.machines.deployment.steps import (
 )
 from kubewright.machines.deployment.template import identity, without_hash
 from kubewright.machines.deployment.victims import victims
-from kubewright.machines.machineset.observe import ORPHAN_FINALIZER
+from kubewright.replicas.claims import ORPHAN_FINALIZER
 from kubewright.rollout import planner
 from kubewright.rollout.model import Create, Hold, Resize
 from kubewright.rollout.model import Plan as Sizes

@@ -20,8 +20,8 @@ from kubewright.api.machine.validate import summary, validate_deployment
 from kubewright.kube.informer import Informer
 from kubewright.machines.deployment.sets import revision_of
 from kubewright.machines.deployment.template import identity
-from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member, stamp
-from kubewright.machines.machineset.observe import read_selector
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, stamp
+from kubewright.replicas.claims import WITHOUT_OWNER, read_selector
 from kubewright.rollout.in_place import HELD, is_held
 from kubewright.rollout.model import Fleet, Group
 from kubewright.rollout.order import in_line, mcm_ranking
@@ -35,7 +35,7 @@ from kubewright.wire.gvk import Key
 class Seen:
     """A deployment and everything below it. ``deployment`` has its defaults; ``written`` is as it stands.
 
-    ``now`` is for dates. ``time`` is for ages, on the census' clock, which does not step: seconds since the
+    ``now`` is for dates. ``time`` is for ages, on the index's clock, which does not step: seconds since the
     epoch.
     ``reported`` is when progress was last reported, on the same clock; None when it never was.
     ``best`` is the best that this process has reported of the present rollout; None when it has not yet.
@@ -47,7 +47,7 @@ class Seen:
     sets: tuple[MachineSet, ...] = ()
     strays: tuple[MachineSet, ...] = ()
     orphans: tuple[MachineSet, ...] = ()
-    members: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
+    members: Mapping[str, tuple[MachineMember, ...]] = field(default_factory=dict)
     doubted: Mapping[str, int] = field(default_factory=dict)
     """By uid of a set, how many machines it may have made that nobody has seen yet."""
     reported: float | None = None
@@ -142,7 +142,7 @@ class Seen:
         selector = self.written.spec.selector
         return selector is not None and not (selector.match_labels or selector.match_expressions)
 
-    def members_of(self, machine_set: MachineSet) -> tuple[Member, ...]:
+    def members_of(self, machine_set: MachineSet) -> tuple[MachineMember, ...]:
         """The machines of one set."""
         return self.members.get(machine_set.metadata.uid, ())
 
@@ -154,7 +154,7 @@ class Seen:
 def observe(
     written: MachineDeployment,
     sets: Informer[MachineSet],
-    census: Census,
+    index: MachineMembers,
     now: datetime,
     told: tuple[float | None, Counts | None] = (None, None),
 ) -> Seen:
@@ -168,7 +168,7 @@ def observe(
     return Seen(
         written,
         now,
-        census.time(),
+        index.time(),
         sets=tuple(each for each in ours if meta.deleting or selector.matches(each.metadata.labels)),
         strays=tuple(
             each for each in ours if not meta.deleting and not selector.matches(each.metadata.labels)
@@ -176,8 +176,8 @@ def observe(
         orphans=tuple(
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),
-        members={each.metadata.uid: census.owned_by(each.metadata.uid) for each in ours},
-        doubted={each.metadata.uid: census.doubted(each.metadata.uid) for each in ours},
+        members={each.metadata.uid: index.owned_by(each.metadata.uid) for each in ours},
+        doubted={each.metadata.uid: index.doubted(each.metadata.uid) for each in ours},
         reported=told[0],
         best=told[1],
         selector_problem=problem,
@@ -185,7 +185,7 @@ def observe(
 
 
 def group_of(
-    machine_set: MachineSet, members: tuple[Member, ...], clocks: tuple[float, float], doubted: int = 0
+    machine_set: MachineSet, members: tuple[MachineMember, ...], clocks: tuple[float, float], doubted: int = 0
 ) -> Group:
     """A set and its machines as the planner sees them.
 

@@ -24,7 +24,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineDeploymentStatus,
 )
 from kubewright.machines.deployment.observe import Seen
-from kubewright.machines.machineset.members import stamp
+from kubewright.machines.machineset.member import stamp
 from kubewright.machines.machineset.status import INVALID
 from kubewright.rollout.progress import Counts, Progress, Report, is_complete, progress, seconds_left
 

@@ -27,7 +27,7 @@ from kubewright.kube.changes import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.kube.patches import merge_patch
+from kubewright.kube.patches import exactly, merge_patch
 from kubewright.machines.deployment.act import Actor
 from kubewright.machines.deployment.decide import decide
 from kubewright.machines.deployment.doubts import Doubts
@@ -36,13 +36,11 @@ from kubewright.machines.deployment.progress import News, begins, progress_repor
 from kubewright.machines.deployment.settings import DeploymentSettings
 from kubewright.machines.deployment.status import deployment_status, next_look
 from kubewright.machines.deployment.steps import LetGo
-from kubewright.machines.machineset.act import exactly
-from kubewright.machines.machineset.members import WITHOUT_OWNER, Census, Member
-from kubewright.machines.machineset.observe import read_selector
-from kubewright.machines.machineset.pace import Pace
-from kubewright.machines.machineset.reconciler import BY_UID
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, members_of
 from kubewright.machines.machineset.status import INVALID
 from kubewright.machines.parts import Parts
+from kubewright.replicas.claims import BY_UID, WITHOUT_OWNER, namespace_of_orphans, read_selector
+from kubewright.replicas.pace import Pace
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -71,16 +69,16 @@ class MachineDeployments:
         clock: Clock,
         settings: DeploymentSettings | None = None,
         *,
-        census: Census | None = None,
+        index: MachineMembers | None = None,
     ) -> None:
         self.settings = settings or DeploymentSettings()
         self.deployments: Informer[MachineDeployment] = informers.get(MACHINE_DEPLOYMENT)
         self.sets: Informer[MachineSet] = informers.get(MACHINE_SET)
         self.deployments.index(BY_UID, lambda deployment: (deployment.metadata.uid,))
         self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
-        self.sets.index(WITHOUT_OWNER, lambda s: () if s.metadata.controller else (s.metadata.namespace,))
-        self.census = census or Census(informers.get(MACHINE), client.steady())
-        self._witness = Witness(self.census.clock)
+        self.sets.index(WITHOUT_OWNER, namespace_of_orphans)
+        self.index = index or members_of(informers.get(MACHINE), client.steady())
+        self._witness = Witness(self.index.clock)
         self._client = client
         self._recorder = recorder.of(names.DEPLOYMENT_COMPONENT)
         self._clock = clock
@@ -130,7 +128,7 @@ class MachineDeployments:
             return None
         reported = self._witness.since(str(key), progress_reported(deployment))
         told = (reported, self._best_of(deployment))
-        return observe(deployment, self.sets, self.census, self._clock.now(), told)
+        return observe(deployment, self.sets, self.index, self._clock.now(), told)
 
     def _best_of(self, deployment: MachineDeployment) -> Counts | None:
         meta = deployment.metadata
@@ -185,11 +183,11 @@ class MachineDeployments:
 
 
 def wire(
-    parts: Parts, settings: DeploymentSettings | None = None, *, census: Census | None = None
+    parts: Parts, settings: DeploymentSettings | None = None, *, index: MachineMembers | None = None
 ) -> Controller:
-    """The controller of MachineDeployments; ``census`` shares the members with the controller of sets."""
+    """The controller of MachineDeployments; ``index`` is the one that the controller of sets has."""
     deployments = MachineDeployments(
-        parts.control, parts.control_caches, parts.recorder, parts.clock, settings, census=census
+        parts.control, parts.control_caches, parts.recorder, parts.clock, settings, index=index
     )
     return controller_of(deployments, parts.clock, parts.metrics)
 
@@ -206,16 +204,16 @@ def controller_of(
     controller.watches(
         deployments.sets,
         lambda change: _of_set(deployments.deployments, change),
-        gather=lambda change: deployments.census.patience(0.0, _uid(change)),
+        gather=lambda change: deployments.index.gather_seconds(0.0, _uid(change)),
     )
 
-    def told(before: Member | None, after: Member | None) -> None:
+    def told(before: MachineMember | None, after: MachineMember | None) -> None:
         owners = [member.owner_uid for member in (before, after) if member is not None]
-        wait = deployments.census.patience(settings.gather_seconds, *owners)
+        wait = deployments.index.gather_seconds(settings.gather_seconds, *owners)
         for key in sorted(deployments_of(deployments, before, after), key=str):
             controller.enqueue(key, "a machine has changed", after=wait)
 
-    deployments.census.listen(told)
+    deployments.index.listen(told)
     return controller
 
 
@@ -224,7 +222,9 @@ def _uid(change: Change[MachineSet]) -> str:
     return header.uid if header is not None else ""
 
 
-def deployments_of(deployments: MachineDeployments, before: Member | None, after: Member | None) -> set[Key]:
+def deployments_of(
+    deployments: MachineDeployments, before: MachineMember | None, after: MachineMember | None
+) -> set[Key]:
     """The deployments of the sets that a machine belonged and belongs to."""
     found: set[Key] = set()
     for member in (before, after):

@@ -28,7 +28,7 @@ from kubewright.machines.deployment.progress import (
     progress_word,
     until_late,
 )
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.status import FROZEN, until_available
 from kubewright.rollout.progress import Counts
 
@@ -69,7 +69,7 @@ def next_look(seen: Seen) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _members(seen: Seen) -> Iterable[Member]:
+def _members(seen: Seen) -> Iterable[MachineMember]:
     return (member for found in seen.members.values() for member in found)
 
 
@@ -154,6 +154,6 @@ def _preserved_failed(seen: Seen) -> int:
     )
 
 
-def _failed_machines(members: Iterable[Member]) -> tuple[MachineSummary, ...]:
+def _failed_machines(members: Iterable[MachineMember]) -> tuple[MachineSummary, ...]:
     found = [member.trouble for member in members if member.trouble is not None]
     return tuple(sorted(found, key=lambda summary: summary.name))

@@ -14,7 +14,7 @@ from datetime import datetime
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.base.clock import parse_rfc3339, rfc3339
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 
 CHOSEN_PRIORITY = 1
 
@@ -23,7 +23,7 @@ CHOSEN_PRIORITY = 1
 class Mark:
     """A machine that is to be marked, and since when the autoscaler wants it to die."""
 
-    member: Member
+    member: MachineMember
     time: str
 
 
@@ -35,7 +35,7 @@ class Victims:
     text: str
 
 
-def victims(annotations: Mapping[str, str], members: Iterable[Member], now: datetime) -> Victims:
+def victims(annotations: Mapping[str, str], members: Iterable[MachineMember], now: datetime) -> Victims:
     """Read the list of a deployment whose machines are ``members``."""
     wanted = names.victims(annotations)
     if not wanted:
@@ -48,7 +48,7 @@ def victims(annotations: Mapping[str, str], members: Iterable[Member], now: date
     return Victims(marks, names.format_victims(times))
 
 
-def _is_marked(member: Member) -> bool:
+def _is_marked(member: MachineMember) -> bool:
     return member.priority == CHOSEN_PRIORITY and member.marked_at is not None
 
 

@@ -13,21 +13,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, assert_never
 
-from msgspec import to_builtins
-
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.preserve import Preserve
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, MachineSet
-from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
-from kubewright.machines.machineset.batches import spread
+from kubewright.kube.patches import exactly
 from kubewright.machines.machineset.making import Making, make
-from kubewright.machines.machineset.members import Member
-from kubewright.machines.machineset.observe import Memory, Seen, key_of
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.machineset.observe import Memory, Seen
 from kubewright.machines.machineset.outcome import Outcome, tell_done, tell_failed
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
@@ -44,6 +41,8 @@ from kubewright.machines.machineset.steps import (
     Step,
 )
 from kubewright.machines.machineset.template import configuration_patch, owner
+from kubewright.replicas.batches import spread
+from kubewright.replicas.claims import adopted, disowned, key_of
 from kubewright.runtime.events import Teller
 from kubewright.wire.errors import Conflict, NotFound
 
@@ -87,7 +86,9 @@ class Actor:
                 await self._finalize(about, names.without_finalizer(finalizers, names.FINALIZER))
             case Adopt(members):
                 if await self._lives(about):
-                    outcome.errors += await self._patch_each(members, partial(_adopted, about))
+                    outcome.errors += await self._patch_each(
+                        members, lambda machine: adopted(machine, owner(about))
+                    )
             case Release(members) | Configure(members) | Ask(members):
                 outcome.errors += await self._patch_each(members, partial(_rewritten, about, step))
             case Remember(number):
@@ -125,11 +126,11 @@ class Actor:
         return live.metadata.uid == about.metadata.uid and not live.metadata.deleting
 
     async def _patch_each(
-        self, members: Sequence[Member], patch_of: Callable[[Machine], Patch]
+        self, members: Sequence[MachineMember], patch_of: Callable[[Machine], Patch]
     ) -> list[KubewrightError]:
         """Patch machines by what the cache has; what has changed meanwhile is not overwritten."""
 
-        async def patch(member: Member) -> KubewrightError | None:
+        async def patch(member: MachineMember) -> KubewrightError | None:
             machine = self._machines.get(member.key)
             if machine is None or machine.metadata.uid != member.uid or not (body := patch_of(machine)):
                 return None
@@ -137,10 +138,10 @@ class Actor:
 
         return await spread(members, patch, self._at_once)
 
-    async def _delete(self, about: MachineSet, members: Sequence[Member], outcome: Outcome) -> None:
+    async def _delete(self, about: MachineSet, members: Sequence[MachineMember], outcome: Outcome) -> None:
         gone: list[str] = []
 
-        async def delete(member: Member) -> KubewrightError | None:
+        async def delete(member: MachineMember) -> KubewrightError | None:
             uid, version = member.uid, member.version
             call = self._client.delete(MACHINE, member.key, uid=uid, resource_version=version)
             error = await _error_of(call)
@@ -153,11 +154,6 @@ class Actor:
         outcome.errors += (error for error in errors if isinstance(error, _STALE))
         failed = [error for error in errors if not isinstance(error, _STALE)]
         tell_failed(self._recorder, about, EventReason.FAILED_DELETE, failed, outcome)
-
-
-def exactly(meta: ObjectMeta) -> Patch:
-    """The condition that an object is still the very one, in the very version, that was read."""
-    return {"uid": meta.uid, "resourceVersion": meta.resource_version}
 
 
 async def _error_of(call: Awaitable[Any]) -> KubewrightError | None:
@@ -173,22 +169,11 @@ def _rewritten(about: MachineSet, step: Release | Configure | Ask, machine: Mach
     """What a step makes of one machine."""
     match step:
         case Release():
-            return _released(about, machine)
+            return disowned(machine, about)
         case Configure():
             return _configured(about, machine)
         case Ask(_, value):
             return _asked(value, machine)
-
-
-def _adopted(about: MachineSet, machine: Machine) -> Patch:
-    """Others' owner references stay; the list is only replaced if nobody else has touched it."""
-    owners = [*machine.metadata.owner_references, owner(about)]
-    return {"metadata": {"ownerReferences": to_builtins(owners), **exactly(machine.metadata)}}
-
-
-def _released(about: MachineSet, machine: Machine) -> Patch:
-    owners = [ref for ref in machine.metadata.owner_references if ref.uid != about.metadata.uid]
-    return {"metadata": {"ownerReferences": to_builtins(owners) or None, **exactly(machine.metadata)}}
 
 
 def _configured(about: MachineSet, machine: Machine) -> Patch:

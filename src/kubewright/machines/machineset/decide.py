@@ -17,9 +17,8 @@ from dataclasses import replace
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.machines.machineset import keeping
-from kubewright.machines.machineset.members import BEGIN_SECONDS, Member, digest, moment
-from kubewright.machines.machineset.naming import new_names
-from kubewright.machines.machineset.observe import ORPHAN_FINALIZER, Pause, Seen
+from kubewright.machines.machineset.member import BEGIN_SECONDS, MachineMember, digest, moment
+from kubewright.machines.machineset.observe import Pause, Seen
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.steps import (
     Adopt,
@@ -34,6 +33,8 @@ from kubewright.machines.machineset.steps import (
     Remember,
     Step,
 )
+from kubewright.replicas.claims import ORPHAN_FINALIZER
+from kubewright.replicas.naming import new_names
 from kubewright.rollout.order import in_line, mcm_ranking
 
 AGAIN = 0.0
@@ -154,7 +155,7 @@ def shrink(seen: Seen, settings: MachineSetSettings) -> Plan:
     return Plan((*remember, Delete(victims)), more, because)
 
 
-def _remember(seen: Seen, victims: Collection[Member]) -> tuple[Step, ...]:
+def _remember(seen: Seen, victims: Collection[MachineMember]) -> tuple[Step, ...]:
     """Write the highest number on the set before the machine that carries it goes, or it is used again."""
     going = {member.uid for member in victims}
     shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
@@ -164,13 +165,13 @@ def _remember(seen: Seen, victims: Collection[Member]) -> tuple[Step, ...]:
 PHASES: tuple[Decision, ...] = (hold, claim, release, configure, grow, keep, shrink)
 
 
-def _surplus(seen: Seen) -> list[Member]:
+def _surplus(seen: Seen) -> list[MachineMember]:
     """Surplus machines, in the order in which they are deleted."""
     too_many = 0 if seen.pause else max(0, -seen.missing)
     return in_line(seen.alive, mcm_ranking(seen.wall))[:too_many]
 
 
-def _kept(seen: Seen, settings: MachineSetSettings) -> tuple[Member, ...]:
+def _kept(seen: Seen, settings: MachineSetSettings) -> tuple[MachineMember, ...]:
     """Failed machines to preserve from this pass on, none of those that it deletes for other reasons."""
     chosen = (member for member in seen.alive if _chosen(seen, member))
     going = {member.uid for member in (*_surplus(seen), *chosen)}
@@ -197,7 +198,7 @@ def _paused(pause: Pause, what: str) -> Plan:
     return Plan(wake=pause.seconds, because=f"{what}, but {pause.because}")
 
 
-def _chosen(seen: Seen, member: Member) -> bool:
+def _chosen(seen: Seen, member: MachineMember) -> bool:
     """The autoscaler marked the machine no later than it last changed the number of replicas."""
     changed = moment(seen.machine_set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
     if changed is None or member.marked_at is None:

@@ -14,11 +14,11 @@ Called by    ``decide``.
 from collections.abc import Collection
 
 from kubewright.api.machine.names import Phase
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.observe import Seen
 
 
-def chosen(seen: Seen, going: Collection[str] = ()) -> tuple[Member, ...]:
+def chosen(seen: Seen, going: Collection[str] = ()) -> tuple[MachineMember, ...]:
     """Machines to preserve from now on, newest first: those failed for the reason that users ask about now.
 
     ``going``: the uids of machines that are deleted in any case.
@@ -29,7 +29,7 @@ def chosen(seen: Seen, going: Collection[str] = ()) -> tuple[Member, ...]:
     return tuple(sorted(unasked, key=lambda member: (-member.created, member.name))[:room])
 
 
-def too_many(seen: Seen) -> tuple[Member, ...]:
+def too_many(seen: Seen) -> tuple[MachineMember, ...]:
     """Machines that the set preserves beyond its maximum, oldest first."""
     ours = sorted(_ours(seen), key=lambda member: (member.created, member.name))
     return tuple(ours[: max(0, -_room(seen))])
@@ -39,5 +39,5 @@ def _room(seen: Seen) -> int:
     return max(0, seen.machine_set.spec.auto_preserve_failed_machine_max) - len(_ours(seen))
 
 
-def _ours(seen: Seen) -> list[Member]:
+def _ours(seen: Seen) -> list[MachineMember]:
     return [member for member in seen.alive if member.auto_preserved]

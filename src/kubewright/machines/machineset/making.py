@@ -19,10 +19,10 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
-from kubewright.machines.machineset.batches import slow_start
 from kubewright.machines.machineset.observe import Memory
 from kubewright.machines.machineset.outcome import Outcome, tell_done, tell_failed
 from kubewright.machines.machineset.template import new_machine
+from kubewright.replicas.batches import slow_start
 from kubewright.runtime.events import Teller
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key

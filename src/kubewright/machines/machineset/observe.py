@@ -10,24 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from msgspec import to_builtins
-
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MachineDeployment, MachineSet
 from kubewright.api.machine.validate import summary, validate_set
-from kubewright.api.meta import LabelSelector
-from kubewright.machines.machineset.members import Census, Member
-from kubewright.machines.machineset.pace import Pace
-from kubewright.wire import selectors
-from kubewright.wire.errors import BadRequest
+from kubewright.machines.machineset.member import MachineMember, MachineMembers
+from kubewright.replicas.claims import read_selector
+from kubewright.replicas.pace import Pace
 from kubewright.wire.gvk import Key
-from kubewright.wire.selectors import NOTHING, Selector
+from kubewright.wire.selectors import Selector
 
 TAKEN = 1000
 """Names of strangers that are remembered per set; more are forgotten, which costs one request."""
-
-ORPHAN_FINALIZER = "orphan"
-"""The garbage collector is still taking our machines from us: whoever deleted the set wants to keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +66,16 @@ class Memory:
 class Seen:
     """A set and its machines. ``strays`` are ours but not matched, ``orphans`` matched but nobody's.
 
-    ``now`` is for dates. ``time`` is for ages, on the census' clock, which does not step: seconds since the
+    ``now`` is for dates. ``time`` is for ages, on the index's clock, which does not step: seconds since the
     epoch.
     """
 
     machine_set: MachineSet
     now: datetime
     time: float
-    members: tuple[Member, ...] = ()
-    strays: tuple[Member, ...] = ()
-    orphans: tuple[Member, ...] = ()
+    members: tuple[MachineMember, ...] = ()
+    strays: tuple[MachineMember, ...] = ()
+    orphans: tuple[MachineMember, ...] = ()
     problem: str = ""
     doubts: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
@@ -96,7 +89,7 @@ class Seen:
         return self.now.timestamp()
 
     @cached_property
-    def alive(self) -> tuple[Member, ...]:
+    def alive(self) -> tuple[MachineMember, ...]:
         return tuple(member for member in self.members if member.alive)
 
     @property
@@ -157,41 +150,32 @@ def owner_key(machine_set: MachineSet) -> Key | None:
 
 
 def observe(
-    machine_set: MachineSet, census: Census, memory: Memory, now: datetime, pause: Pause | None = None
+    machine_set: MachineSet, index: MachineMembers, memory: Memory, now: datetime, pause: Pause | None = None
 ) -> Seen:
     """The picture of one set; names that have turned up since are no longer in doubt."""
     meta = machine_set.metadata
     selector, problem = read_selector(machine_set.spec.selector)
-    for name in census.seen(meta.uid, memory.doubts):
+    for name in index.seen(meta.uid, memory.doubts):
         del memory.doubts[name]
-    members: list[Member] = []
-    strays: list[Member] = []
-    for member in census.owned_by(meta.uid):
+    members: list[MachineMember] = []
+    strays: list[MachineMember] = []
+    for member in index.owned_by(meta.uid):
         (members if selector.matches(member.labels) else strays).append(member)
     return Seen(
         machine_set,
         now,
-        census.time(),
+        index.time(),
         members=tuple(members),
         strays=tuple(strays),
         orphans=tuple(
-            m for m in census.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
+            m for m in index.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
         ),
         problem=problem or _problem(machine_set, selector),
         doubts=tuple(memory.doubts),
         taken=frozenset(memory.taken),
         pause=pause,
-        counted=census.last_number(meta.uid),
+        counted=index.last_number(meta.uid),
     )
-
-
-def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
-    """A selector and what is wrong with it. A wrong, missing or empty one matches nothing."""
-    try:
-        read = selectors.from_object(to_builtins(selector)) if selector is not None else NOTHING
-    except BadRequest as error:
-        return NOTHING, f"spec.selector: {error.message}"
-    return read or NOTHING, ""
 
 
 def _problem(machine_set: MachineSet, selector: Selector) -> str:
@@ -201,8 +185,3 @@ def _problem(machine_set: MachineSet, selector: Selector) -> str:
     if not selector.matches(machine_set.spec.template.metadata.labels):
         return "spec.selector: does not match the labels of spec.template"
     return ""
-
-
-def key_of(machine_set: MachineSet) -> Key:
-    """Where the set stands."""
-    return Key(machine_set.metadata.namespace, machine_set.metadata.name)

@@ -26,34 +26,30 @@ from kubewright.kube.changes import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.kube.patches import merge_patch
-from kubewright.machines.machineset.act import Actor, exactly
+from kubewright.kube.patches import exactly, merge_patch
+from kubewright.machines.machineset.act import Actor
 from kubewright.machines.machineset.decide import decide
-from kubewright.machines.machineset.members import Census, Member
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, members_of
 from kubewright.machines.machineset.observe import (
     Memory,
     Pause,
     Seen,
-    key_of,
     observe,
     outdated,
     owner_key,
-    read_selector,
 )
 from kubewright.machines.machineset.outcome import Outcome
-from kubewright.machines.machineset.pace import Pace
 from kubewright.machines.machineset.settings import MachineSetSettings
 from kubewright.machines.machineset.status import FROZEN, INVALID, is_frozen, set_status, until_available
 from kubewright.machines.parts import Parts
+from kubewright.replicas.claims import BY_UID, key_of, read_selector
+from kubewright.replicas.pace import Pace
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
-
-BY_UID = "uid"
-"""Index of sets: their own uid, to find the set that a machine's owner reference means."""
 
 SHOWN_ERRORS = 5
 
@@ -71,14 +67,14 @@ class MachineSets:
         clock: Clock,
         settings: MachineSetSettings | None = None,
         *,
-        census: Census | None = None,
+        index: MachineMembers | None = None,
     ) -> None:
         self.settings = settings or MachineSetSettings()
         self.sets: Informer[MachineSet] = informers.get(MACHINE_SET)
         self.sets.index(BY_UID, lambda machine_set: (machine_set.metadata.uid,))
         self.deployments: Informer[MachineDeployment] = informers.get(MACHINE_DEPLOYMENT)
         machines = informers.get(MACHINE)
-        self.census = census or Census(machines, client.steady())
+        self.index = index or members_of(machines, client.steady())
         self._client = client
         self._recorder = recorder.of(names.MACHINE_SET_COMPONENT)
         self._safety = recorder.of(names.DEPLOYMENT_COMPONENT)
@@ -94,7 +90,7 @@ class MachineSets:
             return Result.done()
         memory = self._memory(key, machine_set)
         pause = self._pause(machine_set, memory)
-        seen = observe(machine_set, self.census, memory, self._clock.now(), pause)
+        seen = observe(machine_set, self.index, memory, self._clock.now(), pause)
         plan = decide(seen, self.settings)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, memory, plan)
@@ -123,19 +119,19 @@ class MachineSets:
         since = self._clock.monotonic() - self.settings.doubt_seconds
         for name in [name for name, asked in memory.doubts.items() if asked <= since]:
             del memory.doubts[name]
-        self.census.doubt(machine_set.metadata.uid, memory.doubts)
+        self.index.doubt(machine_set.metadata.uid, memory.doubts)
         return memory
 
     def _forget(self, key: Key) -> None:
         uid, _ = self._memories.pop(key, ("", None))
-        self.census.trust(uid)
+        self.index.forget_owner(uid)
 
     async def _report(self, key: Key, memory: Memory, outcome: Outcome) -> Result:
         """Write the status when it says something new, but not too often; answers when to look again."""
         machine_set = self.sets.get(key)
         if machine_set is None:
             return Result.done()
-        seen = observe(machine_set, self.census, memory, self._clock.now())
+        seen = observe(machine_set, self.index, memory, self._clock.now())
         self._complain(seen, memory)
         waits = until_available(seen.members, machine_set.spec.min_ready_seconds, seen.time)
         result = Result.later(waits) if waits is not None else Result.done()
@@ -183,11 +179,11 @@ def _first(errors: list[KubewrightError]) -> Exception:
 
 
 def wire(
-    parts: Parts, settings: MachineSetSettings | None = None, *, census: Census | None = None
+    parts: Parts, settings: MachineSetSettings | None = None, *, index: MachineMembers | None = None
 ) -> Controller:
-    """The controller of MachineSets; with ``census``, one that shares what is known of machines."""
+    """The controller of MachineSets; with ``index``, one that shares it with others."""
     machine_sets = MachineSets(
-        parts.control, parts.control_caches, parts.recorder, parts.clock, settings, census=census
+        parts.control, parts.control_caches, parts.recorder, parts.clock, settings, index=index
     )
     return controller_of(machine_sets, parts.clock, parts.metrics)
 
@@ -198,17 +194,19 @@ def controller_of(machine_sets: MachineSets, clock: Clock, metrics: Metrics | No
     controller = Controller("machineset", machine_sets, clock, workers=settings.workers, metrics=metrics)
     controller.watches(machine_sets.sets, machine_sets.when_it_matters)
 
-    def told(before: Member | None, after: Member | None) -> None:
+    def told(before: MachineMember | None, after: MachineMember | None) -> None:
         owners = [member.owner_uid for member in (before, after) if member is not None]
-        wait = machine_sets.census.patience(settings.gather_seconds, *owners)
+        wait = machine_sets.index.gather_seconds(settings.gather_seconds, *owners)
         for key in sorted(sets_of(machine_sets.sets, before, after), key=str):
             controller.enqueue(key, "a machine has changed", after=wait)
 
-    machine_sets.census.listen(told)
+    machine_sets.index.listen(told)
     return controller
 
 
-def sets_of(sets: Informer[MachineSet], before: Member | None, after: Member | None) -> set[Key]:
+def sets_of(
+    sets: Informer[MachineSet], before: MachineMember | None, after: MachineMember | None
+) -> set[Key]:
     """The sets that a machine belonged and belongs to, or that might adopt it."""
     found: set[Key] = set()
     for member in (before, after):

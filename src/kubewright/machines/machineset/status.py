@@ -15,7 +15,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.observe import Seen
 
 FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
@@ -59,7 +59,7 @@ def available(seen: Seen) -> int:
     return sum(member.available_at(seen.time, patience) for member in seen.members)
 
 
-def until_available(members: tuple[Member, ...], patience: float, now: float) -> float | None:
+def until_available(members: tuple[MachineMember, ...], patience: float, now: float) -> float | None:
     """Seconds until the next member has been ready for long enough; None when there is none to wait for."""
     if patience <= 0:
         return None
@@ -71,7 +71,7 @@ def until_available(members: tuple[Member, ...], patience: float, now: float) ->
     return min(waits, default=None)
 
 
-def _preserved_failed(member: Member) -> bool:
+def _preserved_failed(member: MachineMember) -> bool:
     return member.phase is Phase.FAILED and member.preserved_until is not None
 
 

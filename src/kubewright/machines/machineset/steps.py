@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kubewright.api.machine.preserve import Preserve
-from kubewright.machines.machineset.members import Member
+from kubewright.machines.machineset.member import MachineMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +20,21 @@ class LetGo:
 class Adopt:
     """Become the controller of these machines."""
 
-    members: tuple[Member, ...]
+    members: tuple[MachineMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
     """Let go of machines that the selector no longer matches."""
 
-    members: tuple[Member, ...]
+    members: tuple[MachineMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Configure:
     """Push the template's node template and configuration down to these machines."""
 
-    members: tuple[Member, ...]
+    members: tuple[MachineMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Create:
 class Delete:
     """Delete these machines, each only while it is the very version that was seen."""
 
-    members: tuple[Member, ...]
+    members: tuple[MachineMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Ask that these machines be kept although they failed; with ``value`` None, ask that no longer."""
 
-    members: tuple[Member, ...]
+    members: tuple[MachineMember, ...]
     value: Preserve | None = Preserve.AUTO
 
 

@@ -15,7 +15,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet, Ma
 from kubewright.api.meta import ObjectMeta, OwnerReference, owner_of
 from kubewright.base.durations import format_duration
 from kubewright.kube.patches import merge_patch
-from kubewright.machines.machineset.naming import number_of
+from kubewright.replicas.naming import number_of
 
 
 def owner(machine_set: MachineSet) -> OwnerReference:

@@ -1,7 +1,7 @@
 """How often the status of one object is written.
 
 A burst of changes becomes a few writes: the first goes out at once, the next ones no sooner than an
-interval apart, and whoever is too early comes back, so the last state is always written.
+interval apart, and the reconciler comes back for one that is too early, so the last state is always written.
 """
 
 from dataclasses import dataclass

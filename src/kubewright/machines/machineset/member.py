@@ -1,0 +1,205 @@
+"""A Machine as sets and deployments see it: the facts of one member of the world of machines. Pure.
+
+Theory.      Some fifteen facts decide about replicas; everything else that happens to a machine changes none
+             of them, and wakes neither set nor deployment.
+Called by    ``replicas.members.Members``, which reads each version of a machine once.
+Source       mcm.md §1.4, §6.4-6.7.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import NodeConditionType, OperationState, Phase
+from kubewright.api.machine.preserve import Preserve, parse_preserve
+from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
+from kubewright.base.clock import SteadyClock, parse_rfc3339
+from kubewright.kube.header import Header
+from kubewright.kube.informer import Informer
+from kubewright.replicas.members import Member, Members
+from kubewright.replicas.naming import proven
+from kubewright.wire.gvk import Key
+
+STAGE = {
+    Phase.TERMINATING: 0,
+    Phase.FAILED: 1,
+    Phase.CRASH_LOOP_BACK_OFF: 2,
+    Phase.UNKNOWN: 3,
+    Phase.PENDING: 4,
+    Phase.AVAILABLE: 5,
+    Phase.RUNNING: 6,
+}
+"""The phase's place in the order of death; phases that are not listed rank 0 (mcm.md §6.5)."""
+
+UP = (Phase.RUNNING, Phase.AVAILABLE)
+
+BEGIN_SECONDS = 600.0
+"""How long a Failed machine may be wanted without an expiry."""
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class MachineMember(Member):
+    """One machine, as far as replicas are concerned.
+
+    ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
+    an annotation gives the machine a creation timeout of its own. ``trouble`` is its line in
+    ``status.failedMachines``.
+    """
+
+    phase: Phase = Phase.NONE
+    priority: int = names.DEFAULT_PRIORITY
+    marked_at: float | None = None
+    preserved_until: float | None = None
+    auto_preserved: bool = False
+    preserving: bool = False
+    asked: bool = False
+    failed: float | None = None
+    configured: bytes = b""
+    own_timeout: bool = False
+    trouble: MachineSummary | None = None
+
+    @property
+    def stage(self) -> int:
+        return STAGE.get(self.phase, 0)
+
+    @property
+    def alive(self) -> bool:
+        """Not on its way out: those that are do not count as replicas (mcm.md §6.4)."""
+        return not self.deleting and self.phase is not Phase.TERMINATING
+
+    @property
+    def ready(self) -> bool:
+        return self.phase is Phase.RUNNING
+
+    @property
+    def up(self) -> bool:
+        """Alive, and all that it should be; without a node that is as much as its VM can say."""
+        return self.alive and self.phase in UP
+
+    def kept_at(self, now: float) -> bool:
+        """A Failed machine that a user wants to look at (mcm.md §6.6). The machine controller gives it an
+        expiry at once; without one the annotation alone does not keep it for ever."""
+        if self.preserved_until is not None:
+            return self.preserved_until > now
+        return self.preserving and (self.failed is None or self.failed + BEGIN_SECONDS > now)
+
+
+MachineMembers = Members[Machine, MachineMember]
+"""The index of machines, for sets and deployments."""
+
+
+def members_of(machines: Informer[Machine], clock: SteadyClock) -> MachineMembers:
+    """An index of the machines in a cache."""
+    return Members(machines, read, clock)
+
+
+def read(header: Header, machine: Machine | None) -> MachineMember:
+    """The facts of one machine in a cache; None: one that the type cannot read."""
+    if machine is not None:
+        return member_of(machine, header.labels)
+    return MachineMember(header.key, header.uid, header.owner_uid, header.labels, header.deleting)
+
+
+def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> MachineMember:
+    """The facts of one machine."""
+    meta, current = machine.metadata, machine.status.current_status
+    notes = meta.annotations
+    controller = meta.controller
+    value = parse_preserve(notes.get(names.PRESERVE_ANNOTATION, ""))
+    own_timeout = names.creation_timeout_override(notes) is not None
+    return MachineMember(
+        key=Key(meta.namespace, meta.name),
+        uid=meta.uid,
+        owner_uid=controller.uid if controller else "",
+        labels=meta.labels if labels is None else labels,
+        deleting=meta.deleting,
+        created=stamp(meta.creation_timestamp) or 0.0,
+        phase=_phase(current.phase),
+        since=_ready_since(machine),
+        priority=names.priority(notes),
+        marked_at=moment(notes, names.MARKED_FOR_DELETION_TIME_ANNOTATION),
+        preserved_until=stamp(current.preserve_expiry_time),
+        auto_preserved=value is Preserve.AUTO,
+        preserving=value not in (None, Preserve.FALSE),
+        asked=value is not None or bool(notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)),
+        failed=stamp(current.last_update_time) if current.phase == Phase.FAILED else None,
+        configured=digest(machine.spec, own_timeout=own_timeout),
+        own_timeout=own_timeout,
+        trouble=_trouble(machine),
+        number=proven(controller.uid if controller else "", meta.name, names.number(notes)),
+        version=meta.resource_version,
+    )
+
+
+def digest(spec: MachineSpec, *, own_timeout: bool) -> bytes:
+    """What sets push down of a spec, as a digest: node template, configuration and the class's kind.
+
+    Equal values give equal digests, whatever the order of labels. A creation timeout that a
+    machine has of its own is left out, or the two would be written back and forth.
+    """
+    pushed = structs.replace(
+        spec,
+        provider_id="",
+        machine_class=ClassSpec(kind=spec.machine_class.kind),
+        creation_timeout=None if own_timeout else spec.creation_timeout,
+    )
+    encoded = msgspec.json.encode(pushed, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
+
+
+def moment(annotations: Mapping[str, str], key: str) -> float | None:
+    """An RFC 3339 annotation in seconds since the epoch; None when absent or unreadable."""
+    try:
+        return parse_rfc3339(annotations[key]).timestamp()
+    except (KeyError, ValueError):
+        return None
+
+
+def stamp(value: datetime | None) -> float | None:
+    """Seconds since the epoch."""
+    return value.timestamp() if value is not None else None
+
+
+def _phase(text: str) -> Phase:
+    try:
+        return Phase(text)
+    except ValueError:
+        return Phase.NONE
+
+
+def _ready_since(machine: Machine) -> float | None:
+    """Since when the node is Ready; without a node, since the phase last changed, or the machine is there.
+
+    None while the machine is not up: one that comes back has to prove itself again.
+    """
+    if machine.status.current_status.phase not in UP:
+        return None
+    for condition in machine.status.conditions:
+        is_ready = condition.type == NodeConditionType.READY and condition.status == "True"
+        if is_ready and (since := stamp(condition.last_transition_time)) is not None:
+            return since
+    changed = machine.status.current_status.last_update_time
+    return stamp(changed or machine.metadata.creation_timestamp)
+
+
+def _trouble(machine: Machine) -> MachineSummary | None:
+    """The line in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
+    current = machine.status.current_status
+    operation = machine.status.last_operation
+    if operation.state != OperationState.FAILED:
+        return None
+    if current.phase == Phase.FAILED and current.preserve_expiry_time is not None:
+        return None
+    owner = machine.metadata.controller
+    return MachineSummary(
+        name=machine.metadata.name,
+        provider_id=machine.spec.provider_id,
+        last_operation=operation,
+        owner_ref=owner.name if owner else "",
+    )

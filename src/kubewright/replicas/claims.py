@@ -1,0 +1,65 @@
+"""Whose an object is: selectors, and the owner references by which controllers adopt and disown. Pure.
+
+Theory.      An owner's children are those that it controls and that its selector matches. It adopts what
+             matches and has no controller, and disowns what it controls and no longer matches. The list of
+             owner references is replaced as a whole, so each patch names the version that was read
+             (``kube.patches.exactly``): it fails if another controller was faster.
+Invariants.  A selector that is missing, empty or wrong matches nothing. References of other owners stay.
+Called by    ``set`` and ``deployment``.
+"""
+
+from typing import Any
+
+from msgspec import to_builtins
+
+from kubewright.api.meta import KubeObject, LabelSelector, OwnerReference
+from kubewright.kube.patches import exactly
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest
+from kubewright.wire.gvk import Key
+from kubewright.wire.selectors import NOTHING, Selector
+
+Patch = dict[str, Any]
+
+BY_UID = "uid"
+"""Index of owners: their own uid, to find the one that a child's owner reference means."""
+
+WITHOUT_OWNER = "without-owner"
+"""Index of children: the namespace of those that have no controller."""
+
+ORPHAN_FINALIZER = "orphan"
+"""The garbage collector is still taking the children from an owner that was deleted to leave them."""
+
+
+def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
+    """A selector and what is wrong with it. A wrong, missing or empty one matches nothing."""
+    try:
+        read = selectors.from_object(to_builtins(selector)) if selector is not None else NOTHING
+    except BadRequest as error:
+        return NOTHING, f"spec.selector: {error.message}"
+    return read or NOTHING, ""
+
+
+def namespace_of_orphans(child: KubeObject) -> tuple[str, ...]:
+    """The values of the index ``WITHOUT_OWNER``."""
+    return () if child.metadata.controller else (child.metadata.namespace,)
+
+
+def key_of(owner: KubeObject) -> Key:
+    """Namespace and name."""
+    return Key(owner.metadata.namespace, owner.metadata.name)
+
+
+def adopted(child: KubeObject, reference: OwnerReference) -> Patch:
+    """The patch that makes an owner the controller of a child that has none."""
+    return _owned_by(child, [*child.metadata.owner_references, reference])
+
+
+def disowned(child: KubeObject, owner: KubeObject) -> Patch:
+    """The patch that takes an owner's reference off a child."""
+    left = [each for each in child.metadata.owner_references if each.uid != owner.metadata.uid]
+    return _owned_by(child, left)
+
+
+def _owned_by(child: KubeObject, owners: list[OwnerReference]) -> Patch:
+    return {"metadata": {"ownerReferences": to_builtins(owners) or None, **exactly(child.metadata)}}

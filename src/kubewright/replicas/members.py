@@ -1,0 +1,210 @@
+"""The index of members: what sets and deployments know about each child of theirs, and whose it is.
+
+Theory.      Most of what happens to a member (an address, a heartbeat, a description) means nothing to its
+             set. So each version of it is read once into a ``Member``: the facts that all worlds have, and
+             those that a world adds. Listeners are told only when a fact has changed, and a pass over five
+             hundred members decodes none of them. The members of each owner stand in the order of their
+             names, so a change costs the same for ten members and for ten thousand, and equal caches give
+             equal lists. How long a member has been ready is counted from when this process saw it become
+             so (``base.witness``).
+Invariants.  The index never answers older facts than the cache has told. An object that its type cannot
+             read is still counted: not counting it would create another one.
+Called by    ``observe`` and ``reconciler`` of sets and deployments. A world passes in how a member is read.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from kubewright.api.kinds import Undecodable
+from kubewright.api.meta import KubeObject
+from kubewright.base.clock import SteadyClock
+from kubewright.base.witness import Witness
+from kubewright.kube.changes import Change
+from kubewright.kube.header import Header
+from kubewright.kube.informer import Informer
+from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.wire.gvk import Key
+
+LOOK_SECONDS = 30e-6
+"""For each member of a set, how long a change of one of them waits for more: a pass reads them all, in some
+5 µs each, so that the passes of a large set would else take all the time there is."""
+
+FEW = 250
+"""So many members are read in no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One child, as far as replicas are concerned. A world's own facts are added by inheritance.
+
+    ``since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its index
+    among the members that its set has ever had; 0 if the set did not count it (``naming``).
+    """
+
+    key: Key
+    uid: str
+    owner_uid: str
+    labels: Mapping[str, str]
+    deleting: bool
+    created: float = 0.0
+    since: float | None = None
+    number: int = 0
+    version: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def alive(self) -> bool:
+        """Not on its way out."""
+        return not self.deleting
+
+    @property
+    def ready(self) -> bool:
+        """It does its work now."""
+        return self.since is not None
+
+    @property
+    def up(self) -> bool:
+        """Alive, and all that it should be."""
+        return self.alive and self.ready
+
+    def available_at(self, now: float, min_ready: float) -> bool:
+        """Up, and for as long as its set asks for; one that is going away is not."""
+        if not self.up:
+            return False
+        return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
+
+
+O = TypeVar("O", bound=KubeObject)  # noqa: E741 the object of a member
+M = TypeVar("M", bound=Member)
+
+Reader = Callable[[Header, O | None], M]
+"""Reads an object into its facts; the object is None when its type cannot read it."""
+
+Listener = Callable[[M | None, M | None], None]
+"""Told of a member's facts before and after; None for a member that was not there, or is gone."""
+
+
+class Members(Generic[O, M]):
+    """The facts about all objects in a cache, each read once per version."""
+
+    def __init__(self, objects: Informer[O], read: Reader[O, M], clock: SteadyClock) -> None:
+        self.clock = clock
+        self._objects = objects
+        self._reader = read
+        self._witness = Witness(clock)
+        self._read: dict[Key, M] = {}
+        self._owned: dict[str, list[M]] = {}
+        self._listeners: list[Listener[M]] = []
+        self._doubts: dict[str, Mapping[str, float]] = {}
+        self._last: dict[str, int] = {}
+        objects.index(WITHOUT_OWNER, namespace_of_orphans)
+        objects.subscribe(self._changed)
+
+    def time(self) -> float:
+        """Now, in seconds since the epoch, on the clock that ages are measured with: it does not step."""
+        return self.clock.now().timestamp()
+
+    def listen(self, listener: Listener[M]) -> None:
+        """Tell ``listener`` whenever a fact about a member changes."""
+        self._listeners.append(listener)
+
+    def owned_by(self, uid: str) -> tuple[M, ...]:
+        """The members that the object of this uid controls, in the order of their names."""
+        return tuple(self._owned.get(uid, ()))
+
+    def without_owner(self, namespace: str) -> list[M]:
+        """The members without a controller, in the order of their names."""
+        keys = self._objects.keys_by(WITHOUT_OWNER, namespace)
+        return [self._read[key] for key in sorted(keys, key=lambda key: key.name)]
+
+    def gather_seconds(self, least: float, *owners: str) -> float:
+        """How long to gather more changes before all members of these owners are read, in seconds."""
+        most = max((len(self._owned.get(uid, ())) for uid in owners), default=0)
+        return max(least, LOOK_SECONDS * most) if most > FEW else least
+
+    def seen(self, uid: str, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` that members of this owner have."""
+        owned = self._owned.get(uid)
+        return [name for name in names if _has(owned, name)] if owned is not None else []
+
+    def doubt(self, uid: str, names: Mapping[str, float]) -> None:
+        """The set of this uid keeps here the names of members whose creation was not answered."""
+        self._doubts[uid] = names
+
+    def forget_owner(self, uid: str) -> None:
+        """The set of this uid is gone, and its doubts with it."""
+        self._doubts.pop(uid, None)
+        self._last.pop(uid, None)
+
+    def last_number(self, uid: str) -> int:
+        """The highest number of any member of this set that was ever seen here."""
+        return self._last.get(uid, 0)
+
+    def doubted(self, uid: str) -> int:
+        """How many members of a set may exist that the cache has not shown yet."""
+        doubts = self._doubts.get(uid, {})
+        return len(doubts) - len(self.seen(uid, doubts))
+
+    def _changed(self, change: Change[O]) -> None:
+        before = self._read.get(change.key)
+        after = self._fresh(change.new) if change.new is not None else None
+        self._store(before, after)
+        if before != after:
+            for listener in self._listeners:
+                listener(before, after)
+
+    def _store(self, before: M | None, after: M | None) -> None:
+        """Note the newest version of a member, under its name and under its owner's."""
+        if before is not None and (after is None or after.owner_uid != before.owner_uid):
+            self._remove(before)
+        if before is not None and (after is None or after.uid != before.uid):
+            self._witness.forget(before.uid)
+        if after is None:
+            if before is not None:
+                del self._read[before.key]
+            return
+        self._read[after.key] = after
+        if after.owner_uid:
+            _put(self._owned.setdefault(after.owner_uid, []), after)
+            self._last[after.owner_uid] = max(after.number, self.last_number(after.owner_uid))
+
+    def _remove(self, member: M) -> None:
+        if member.owner_uid:
+            owned = self._owned[member.owner_uid]
+            del owned[bisect_left(owned, _place(member), key=_place)]
+            if not owned:
+                del self._owned[member.owner_uid]
+
+    def _fresh(self, header: Header) -> M:
+        try:
+            found = self._objects.get(header.key)
+        except Undecodable:
+            found = None
+        if found is None or found.metadata.uid != header.uid:
+            return self._reader(header, None)
+        member = self._reader(header, found)
+        since = self._witness.since(member.uid, member.since)
+        return member if since == member.since else replace(member, since=since)
+
+
+def _place(member: Member) -> tuple[str, str]:
+    return member.key.name, member.key.namespace
+
+
+def _put(owned: list[M], member: M) -> None:
+    """Insert a member at its place, or replace its older version."""
+    at = bisect_left(owned, _place(member), key=_place)
+    if at < len(owned) and owned[at].key == member.key:
+        owned[at] = member
+    else:
+        owned.insert(at, member)
+
+
+def _has(owned: list[M], name: str) -> bool:
+    at = bisect_left(owned, (name, ""), key=_place)
+    return at < len(owned) and owned[at].key.name == name
