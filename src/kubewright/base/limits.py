@@ -27,6 +27,9 @@ QUEUE_KEYS = 1_000_000
 REQUEST_SECONDS = 30.0
 """Deadline of one ordinary API request, answer included."""
 
+CONNECTS = 32
+"""Workload clusters that are connected to at one time: each costs a TLS handshake and full lists."""
+
 SHUTDOWN_SECONDS = 10.0
 """From SIGTERM to exit, at most."""
 

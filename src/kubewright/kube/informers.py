@@ -66,6 +66,17 @@ class Informers:
         shared.holders += 1
         return cast("Informer[T]", shared.informer)
 
+    def held(self, kind: Kind[T]) -> Informer[T]:
+        """The informer of a kind that ``get`` has returned and that is still in use, in whichever scope.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for (known, _), shared in self._shared.items():
+            if known == kind:
+                return cast("Informer[T]", shared.informer)
+        raise KeyError(str(kind))
+
     def release(self, informer: Informer[Any]) -> None:
         """Release an informer that ``get`` returned, once for each ``get``."""
         place = (informer.kind, informer.scope)

@@ -6,6 +6,7 @@ Tour, in the order of use:
 ``queue``       the work queue: one place per key, in order, with delays and backoff
 ``controller``  workers that take keys and call a reconciler; the whole retry policy in one match
 ``mapping``     from a change of one object to the keys that must look again
+``sessions``    clients and caches of workload clusters that come and go, looked up by key
 ``manager``     starts informers, waits for them, runs the controllers, shuts down in time
 ``leader``      election on a Lease, so that of several replicas one works; ``lease``: what is pure of it
 ``group``       controllers that begin and end together, under a Lease of their own

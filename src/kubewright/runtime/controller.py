@@ -11,18 +11,23 @@ Called by    the composition root, which wires ``watches``, and ``manager``, whi
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol, assert_never
 
 import structlog
 
+from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
 from kubewright.kube.informer import Change, Informer
-from kubewright.runtime.mapping import ToKeys, own_key
+from kubewright.runtime.mapping import ToKeys, ToKeysIn, own_key
 from kubewright.runtime.metrics import SILENT, Metrics
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
+from kubewright.runtime.sessions.connection import Listener
+from kubewright.runtime.sessions.registry import Sessions
+from kubewright.runtime.sessions.session import Session
 from kubewright.wire.gvk import Key
 
 PATIENT_SECONDS = 1.0
@@ -80,24 +85,46 @@ class Controller:
 
         ``gather`` says for how many seconds that look may wait for more changes.
         """
-        mapped, kind = to_keys or own_key, informer.kind.resource.kind
+        mapped = to_keys or own_key
 
         def changed(change: Change[Any]) -> None:
-            verb = "added" if change.old is None else "gone" if change.new is None else "changed"
-            try:
-                keys = tuple(mapped(change))
-            except KubewrightError as error:  # somebody's object has not the form of its kind
-                log.warning("change not understood", controller=self.name, kind=kind, error=str(error))
-                return
-            why = f"{kind} {change.key} {verb}"
-            wait = gather(change) if gather is not None and keys else 0.0
-            for key in keys:
-                if wait > 0:
-                    self._queue.add_after(key, wait, why)
-                else:
-                    self._queue.add(key, why, patient=not informer.synced)
+            self._changed(informer.kind, change, mapped, patient=not informer.synced, gather=gather)
 
         informer.subscribe(changed)
+        return self
+
+    def watches_in(
+        self,
+        sessions: Sessions[Any],
+        kind: Kind[Any],
+        to_keys: ToKeysIn,
+        of_cluster: Callable[[Key], Iterable[Key]],
+    ) -> "Controller":
+        """Look again at the keys that ``to_keys`` finds in a change of a ``kind`` in any connected cluster.
+
+        ``of_cluster`` names the keys that need a cluster: they are looked at when its session begins or
+        ends, and so need not ask in between.
+        """
+
+        def gained(session: Session) -> None:
+            cluster, mapped, known = session.cluster, partial(to_keys, session.cluster), False
+
+            def changed(change: Change[Any]) -> None:
+                self._changed(kind, change, mapped, patient=not known)
+
+            session.informer(kind).subscribe(changed)
+            known = True
+            woken(cluster, f"cluster {cluster} is connected")
+
+        def woken(cluster: Key, why: str) -> None:
+            for key in of_cluster(cluster):
+                self._queue.add(key, why, patient=True)
+
+        def lost(session: Session, because: str) -> None:
+            woken(session.cluster, f"cluster {session.cluster} is not connected: {because}")
+
+        sessions.cache(kind)
+        sessions.subscribe(Listener(gained, lost))
         return self
 
     def enqueue(self, key: Key, why: str = "", *, after: float = 0.0) -> None:
@@ -126,6 +153,31 @@ class Controller:
     def statistics(self) -> QueueStatistics:
         """A picture of the queue at this moment."""
         return self._queue.statistics()
+
+    def _changed(
+        self,
+        kind: Kind[Any],
+        change: Change[Any],
+        to_keys: ToKeys,
+        *,
+        patient: bool,
+        gather: Gather | None = None,
+    ) -> None:
+        """Put the keys that a change concerns in line."""
+        resource = kind.resource.kind
+        verb = "added" if change.old is None else "gone" if change.new is None else "changed"
+        try:
+            keys = tuple(to_keys(change))
+        except KubewrightError as error:  # the object has not the form of its kind
+            log.warning("change not understood", controller=self.name, kind=resource, error=str(error))
+            return
+        why = f"{resource} {change.key} {verb}"
+        wait = gather(change) if gather is not None and keys else 0.0
+        for key in keys:
+            if wait > 0:
+                self._queue.add_after(key, wait, why)
+            else:
+                self._queue.add(key, why, patient=patient)
 
     async def _work(self) -> None:
         looks = 0

@@ -15,6 +15,9 @@ from kubewright.wire.gvk import Key, Resource, split_api_version
 ToKeys = Callable[[Change[Any]], Iterable[Key]]
 """Pure: which keys a change concerns."""
 
+ToKeysIn = Callable[[Key, Change[Any]], Iterable[Key]]
+"""Pure: which keys a change in a workload cluster, the first argument, concerns."""
+
 
 def own_key(change: Change[Any]) -> tuple[Key, ...]:
     """The changed object itself."""

@@ -1,0 +1,228 @@
+"""One workload cluster: connect, fill the caches, probe while the session lasts, connect again.
+
+Theory.      A task per cluster goes round: wait for a place among those that connect, ask for ``/version``,
+             fill the caches, announce the session, probe. When enough probes in a row were not answered,
+             or the credentials are no longer accepted (401), the session ends and the round begins anew,
+             after a pause that doubles. What only other credentials can mend (``OnChange``) is not tried
+             again: the registry makes a new connection when there are others.
+Invariants.  A session is announced with full caches, and its end is announced before anything of it is
+             closed. Every request has a deadline, so has the filling of caches, and so has closing.
+             ``run`` ends with its caches stopped and its client closed, whatever ended it. A session that
+             lasted less than ``steady`` counts as another failure, so a cluster that accepts and drops us
+             in turn is asked as rarely as one that is away.
+Source       capi.md §6.5: intervals and thresholds of Cluster API's cluster cache.
+Called by    ``registry``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from kubewright.api.kinds import Kind
+from kubewright.base.clock import Clock
+from kubewright.base.errors import After, KubewrightError, OnChange, single
+from kubewright.kube.answers import failure
+from kubewright.kube.client import Client
+from kubewright.kube.errors import TimedOut, TransportError
+from kubewright.kube.informers import Informers
+from kubewright.runtime.queue import Curve
+from kubewright.runtime.sessions.session import Health, NotConnected, Session
+from kubewright.wire.errors import ApiError, Unauthorized
+from kubewright.wire.gvk import Key
+
+Indexes = Mapping[str, Callable[[Any], Iterable[str]]]
+"""By name, the values of an object in an index."""
+
+log = structlog.get_logger("kubewright.sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How connections behave; times in seconds.
+
+    ``probe_period``   from one probe of a connected cluster to the next, give or take a tenth
+    ``probe_seconds``  how long a probe waits for its answer
+    ``missed``         probes in a row without an answer that end a session
+    ``fill_seconds``   how long the first lists may take
+    ``close_seconds``  how long closing a client may take
+    ``pause``          between attempts to connect
+    ``steady``         a session that lasted so long makes earlier failures forgotten
+    """
+
+    probe_period: float = 10.0
+    probe_seconds: float = 5.0
+    missed: int = 5
+    fill_seconds: float = 120.0
+    close_seconds: float = 5.0
+    pause: Curve = field(default_factory=lambda: Curve(base=1.0, cap=30.0))
+    steady: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Is told of sessions, at once.
+
+    ``gained``  the cluster is connected, and the caches of its session are full
+    ``lost``    the session has ended, and why; it is closed next
+    """
+
+    gained: Callable[[Session], None]
+    lost: Callable[[Session, str], None]
+
+
+class Connection:
+    """The connection to one cluster with one set of credentials. ``reach`` makes a client of it."""
+
+    def __init__(
+        self,
+        cluster: Key,
+        reach: Callable[[], Client],
+        clock: Clock,
+        *,
+        kinds: Mapping[Kind[Any], Indexes],
+        listener: Listener,
+        turns: asyncio.Semaphore,
+        settings: Settings,
+    ) -> None:
+        self._cluster = cluster
+        self._reach = reach
+        self._clock = clock
+        self._kinds = kinds
+        self._listener = listener
+        self._turns = turns
+        self._settings = settings
+        self._session: Session | None = None
+        self._gained_at = self._lasted = 0.0
+        self._said = ""
+        self.health = Health(connected=False, answers=False, since=clock.monotonic())
+
+    def session(self) -> Session:
+        """The session.
+
+        Raises:
+            NotConnected: there is none now.
+        """
+        if self._session is None:
+            why = self.health.error or "the first attempt is under way"
+            raise NotConnected(f"cluster {self._cluster} is not connected: {why}")
+        return self._session
+
+    async def run(self) -> None:
+        """Stay connected until cancelled, or until nothing but other credentials can help."""
+        failures = 0
+        while True:
+            self._lasted = 0.0
+            error = await self._attempt()
+            failures = 1 if self._lasted >= self._settings.steady else failures + 1
+            self._unanswered(error)
+            self._say(error)
+            if isinstance(error.retry, OnChange):
+                return
+            pause = self._settings.pause.delay(failures, self._clock.random.random())
+            await self._clock.sleep(
+                max(pause, error.retry.seconds if isinstance(error.retry, After) else 0.0)
+            )
+
+    async def _attempt(self) -> KubewrightError:
+        """One session, from the attempt to connect to its end; answers what ended it."""
+        try:
+            await self._live()
+        except Exception as raised:  # one broken cluster never stops the program
+            error = single(raised)
+            if isinstance(error, KubewrightError):
+                return error
+            log.error("a defect in a session", cluster=str(self._cluster), exc_info=error)
+            return KubewrightError(f"a defect of ours, see the log: {error}")
+        return KubewrightError("the session ended without a reason")
+
+    async def _live(self) -> None:
+        async with AsyncExitStack() as opened, asyncio.TaskGroup() as group:
+            async with self._turns:
+                client = self._reach()
+                opened.push_async_callback(self._close, client)
+                await self._probe(client)
+                caches = Informers(client)
+                for kind, indexes in self._kinds.items():
+                    informer = caches.get(kind)
+                    for name, of in indexes.items():
+                        informer.index(name, of)
+                group.create_task(caches.run(), name=f"caches of {self._cluster}")
+                await caches.wait_synced(self._settings.fill_seconds)
+            self._gain(Session(client, caches, self._cluster))
+            because = "it is no longer wanted by these credentials"
+            try:
+                await self._watch_over(client)
+            except (ApiError, TransportError) as error:
+                because = str(error)
+                raise
+            finally:
+                self._lose(because)
+
+    async def _watch_over(self, client: Client) -> None:
+        """Probe.
+
+        Raises:
+            ApiError, TransportError: the session is to end, for this reason.
+        """
+        clock, settings, missed = self._clock, self._settings, 0
+        while True:
+            await clock.sleep(settings.probe_period * clock.random.uniform(0.9, 1.1))
+            try:
+                await self._probe(client)
+                missed = 0
+            except (ApiError, TransportError) as error:
+                missed += 1
+                self._unanswered(error)
+                if missed >= settings.missed or isinstance(error, Unauthorized):
+                    raise
+
+    async def _probe(self, client: Client) -> None:
+        """Ask for ``/version``. A refusal is an answer; an error of the server (5xx) and a 401 are none."""
+        seconds, began = self._settings.probe_seconds, self._clock.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                response = await client.transport.request(client.request("GET", "/version"), timeout=seconds)
+        except TimeoutError:
+            raise TimedOut(f"no answer within {seconds:g} s") from None
+        if response.status >= 500 or response.status == Unauthorized.code:
+            raise failure(response)
+        client.heard(response, began)
+        now, health = self._clock.monotonic(), self.health
+        since = health.since if health.answers else now
+        error = "" if health.connected else health.error
+        self.health = Health(health.connected, answers=True, since=since, heard=now, error=error)
+
+    def _unanswered(self, error: KubewrightError) -> None:
+        health = self.health
+        since = self._clock.monotonic() if health.answers else health.since
+        self.health = replace(health, answers=False, since=since, error=str(error) or type(error).__name__)
+
+    def _gain(self, session: Session) -> None:
+        self._session, self._gained_at, self._said = session, self._clock.monotonic(), ""
+        self.health = replace(self.health, connected=True, error="")
+        log.info("connected", cluster=str(self._cluster))
+        self._listener.gained(session)
+
+    def _lose(self, because: str) -> None:
+        session, self._session = self.session(), None
+        self._lasted = self._clock.monotonic() - self._gained_at
+        self.health = replace(self.health, connected=False)
+        self._listener.lost(session, because)
+
+    def _say(self, error: KubewrightError) -> None:
+        """Log a kind of trouble once, until the cluster was connected again."""
+        kind = type(error).__name__
+        if kind != self._said:
+            self._said = kind
+            log.warning("not connected", cluster=str(self._cluster), error=str(error))
+
+    async def _close(self, client: Client) -> None:
+        try:
+            async with asyncio.timeout(self._settings.close_seconds):
+                await client.close()
+        except Exception:
+            log.exception("a client could not be closed", cluster=str(self._cluster))
