@@ -17,8 +17,8 @@ import pytest
 from kubewright.api.core import LEASE
 from kubewright.api.machine.names import Phase
 from kubewright.compose.cluster import run_with
-from kubewright.compose.halves import Half
 from kubewright.compose.options import Election
+from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.testing.sites import real_site
 from kubewright.testing.stage import Borrowed, Process, stage

@@ -12,7 +12,7 @@ They are ordinary controllers over the client and its informers, know nothing of
 not run where a kube-controller-manager does. At rest none of them makes a request.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
@@ -28,6 +28,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.world import Ground, Listed, Wired, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,25 @@ class Settings:
     gather_roles: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Builtin:
-    """What a manager runs: the controllers, and the garbage collector's watches in the background."""
+CONTROLLERS = (
+    Listed("garbage-collector", "*", "", "deletes objects whose owners are gone"),
+    Listed("namespace", "Namespace", "", "empties a namespace that is deleted, then lets it go"),
+    Listed("node-lifecycle", "Node", "", "marks a node whose kubelet has fallen silent"),
+    Listed("disruption", "PodDisruptionBudget", "", "counts how many pods may be evicted"),
+    Listed("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
+    Listed("pod-gc", "Pod", "", "deletes pods on nodes that are gone"),
+)
 
-    controllers: Sequence[Controller]
-    background: Sequence[Callable[[], Awaitable[None]]]
+
+def world(settings: Settings) -> World:
+    """All of these controllers as a world, for the control cluster."""
+
+    def wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
+        return controllers(
+            ground.control.caches, settings=settings, recorder=ground.recorder, metrics=ground.metrics
+        )
+
+    return World("builtin", CONTROLLERS, wire, told=(PDB,))
 
 
 def controllers(
@@ -55,7 +69,7 @@ def controllers(
     settings: Settings | None = None,
     recorder: Recorder | None = None,
     metrics: Metrics | None = None,
-) -> Builtin:
+) -> Wired:
     """All of these controllers, for the server of ``informers``, through its client."""
     settings = settings or Settings()
     client, clock = informers.client, informers.client.clock
@@ -75,7 +89,7 @@ def controllers(
     for informer in scaled.values():
         disruption.watches(informer, keeper.of_scaled)
 
-    return Builtin(
+    return Wired(
         [
             collector.controller,
             Controller("namespace", ends, clock, workers=4, metrics=metrics).watches(

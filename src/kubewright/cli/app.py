@@ -109,7 +109,7 @@ def demo(log_level: Verbosity = "error") -> None:
     raise typer.Exit(not ended_well)
 
 
-@app.command()
+@app.command(cls=run_words.RunCommand)
 def run(  # noqa: PLR0913 -- each is a switch of the command line
     context: typer.Context,
     *,

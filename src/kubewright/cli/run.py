@@ -10,8 +10,8 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli.run_words import RunWords
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.words import duration as typed_duration
+from kubewright.compose import worlds
 from kubewright.compose.cluster import Clusters, run_on
-from kubewright.compose.halves import Half, running
 from kubewright.compose.options import Election, Options
 from kubewright.kube import config
 from kubewright.machines.machine.settings import MachineSettings
@@ -63,14 +63,14 @@ def election(words: RunWords, options: Options) -> Election:
     return Election(
         enabled=words.leader_elect,
         namespace=words.leader_elect_resource_namespace or words.namespace or "default",
-        leases=leases(words.leader_elect_resource_name, running(options)),
+        leases=leases(words.leader_elect_resource_name, worlds.leases(worlds.chosen(options))),
         timings=Timings(*seconds),
         again=not words.leader_elect_exit,
     )
 
 
-def leases(typed: str, wanted: Sequence[Half]) -> dict[str, str]:
-    """By half, the Lease name that the user gave it; empty when the user gave none.
+def leases(typed: str, wanted: Sequence[str]) -> dict[str, str]:
+    """By the default name of a Lease, the name that the user gave it; empty when the user gave none.
 
     Raises:
         InvalidInput: too few or too many names, a name twice, or one that is not valid.
@@ -80,7 +80,7 @@ def leases(typed: str, wanted: Sequence[Half]) -> dict[str, str]:
         return {}
     switch = "--leader-elect-resource-name"
     if len(names) != len(wanted):
-        stead = " and ".join(half.value for half in wanted)
+        stead = " and ".join(wanted)
         raise InvalidInput(
             f"{switch} {typed!r}: a name is wanted for each half that runs, in place of {stead}"
         )
@@ -89,7 +89,7 @@ def leases(typed: str, wanted: Sequence[Half]) -> dict[str, str]:
     for name in names:
         if troubles := dns_subdomain(name):
             raise InvalidInput(f"{switch} {name!r}: {troubles[0]}")
-    return {half.value: name for half, name in zip(wanted, names, strict=True)}
+    return dict(zip(wanted, names, strict=True))
 
 
 def _namespace(switch: str, name: str) -> None:

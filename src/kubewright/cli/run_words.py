@@ -2,16 +2,31 @@
 
 Names        are those of machine-controller-manager and of Kubernetes' own programs where they have the
              switch (mcm.md §10.1).
-Called by    ``app``, which must stay quick to import; ``run`` parses the values.
+Called by    ``app``, which must stay quick to import: what help lists is imported when help is asked for;
+             ``run`` parses the values.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kubewright.cli.words import path_of
+
+
+class RunCommand(TyperCommand):
+    """``run``, with the list of controllers at the end of its help."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from kubewright.compose.options import Options
+        from kubewright.compose.worlds import listed
+
+        rows = [(each.name, f"{each.does} ({each.kind}; {each.lease})") for each in listed(Options())]
+        with formatter.section("Controllers, with the kind of their objects and their Lease"):
+            formatter.write_dl(rows)
+
 
 Kubeconfig = Annotated[
     Path | None,
@@ -32,7 +47,10 @@ TargetKubeconfig = Annotated[
 ]
 Namespace = Annotated[str, typer.Option(help="Only machines in this namespace; default: all.", metavar="NS")]
 Controllers = Annotated[
-    str, typer.Option(help="Comma-separated: names, '*' for all, '-name' to leave one out.", metavar="LIST")
+    str,
+    typer.Option(
+        help="Comma-separated: names as below, '*' for all, '-name' to leave one out.", metavar="LIST"
+    ),
 ]
 DriverName = Annotated[
     str,

@@ -4,9 +4,9 @@ Theory.      Everything else takes what it needs as arguments. Here the argument
              and informers for the control and the target cluster, the driver by its entry point,
              the controllers that were asked for, and the manager that runs them all.
 Files        ``options``    what a user may choose, checked
-             ``selection``  which controllers run: names, ``*`` and ``-name`` (pure)
-             ``kit``        makes the controllers from clients and options
-             ``halves``     which controllers work under which Lease
+             ``worlds``     the list of worlds, and which of their controllers run
+             ``kit``        makes the controllers of all worlds from clients and options
+             ``halves``     groups of controllers, one for each Lease
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, and whether it is still there
              ``address``    the port that stays with the data

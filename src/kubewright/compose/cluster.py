@@ -18,15 +18,17 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.compose.folder import private_folder
-from kubewright.compose.halves import Half, elected, running, together
+from kubewright.compose.halves import elected, together
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Intent, Place, Preflight
+from kubewright.compose.worlds import chosen, leases
 from kubewright.driver import registry
 from kubewright.driver.absent import Absent
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.machines.world import Half
 from kubewright.runtime.group import Settings
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.leader import identity
@@ -88,7 +90,7 @@ async def run_on(
 
 def intent(options: Options, election: Election) -> Intent:
     """What ``preflight`` must know of the options."""
-    machines = Half.MACHINES in running(options)
+    machines = _makes_machines(options)
     return Intent(
         namespace=options.namespace,
         machines=machines,
@@ -98,6 +100,10 @@ def intent(options: Options, election: Election) -> Intent:
     )
 
 
+def _makes_machines(options: Options) -> bool:
+    return Half.MACHINES in leases(chosen(options))
+
+
 def load_driver(options: Options, clock: Clock) -> Driver:
     """The driver that the options name; the driver option ``dataDir`` is the folder that it may write to.
 
@@ -105,7 +111,7 @@ def load_driver(options: Options, clock: Clock) -> Driver:
         InvalidInput: no driver is named where one is needed, none of that name is installed, or the driver
             refuses its options.
     """
-    if Half.MACHINES not in running(options):
+    if not _makes_machines(options):
         return Absent()
     if not options.driver:
         known = ", ".join(registry.names())

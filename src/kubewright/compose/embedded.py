@@ -13,7 +13,6 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +21,6 @@ from kubewright import builtin
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
 from kubewright.api.machine import people
-from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
@@ -42,7 +40,7 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import CLOUD_FILE, manifests
-from kubewright.runtime.group import Group, Settings, Work
+from kubewright.runtime.group import Settings
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metered import Metered
 from kubewright.runtime.metrics import Metrics
@@ -95,9 +93,10 @@ class Embedded:
             await self._open_door()
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
-            await self._furnish()
-            self._kit = Kit(self.client, self.client, self.driver, self._options, self.metrics)
-            self.manager = self._manager(self._kit)
+            loops = builtin.world(builtin.Settings(nodes=NodeSettings(grace=self._options.grace)))
+            kit = Kit(self.client, self.client, self.driver, self._options, self.metrics, beside=[loops])
+            await self._furnish(kit)
+            self.manager = self._manager(kit)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -178,9 +177,9 @@ class Embedded:
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
         return registry.load(self._options.driver, settings)
 
-    async def _furnish(self) -> None:
+    async def _furnish(self, kit: Kit) -> None:
         """Make the CRDs, the ClusterRoles about them and the first classes. What exists stays as it is."""
-        for crd in crds():
+        for crd in kit.definitions():
             await self._ensure(CRD, crd)
         for role in people.roles():
             await self._ensure(CLUSTER_ROLE, role)
@@ -200,24 +199,7 @@ class Embedded:
         """
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None)
         if self.place is None:
-            groups = together(kit, settings, furnish=self._loops)
+            groups = together(kit, settings)
         else:
-            loops = self._loops(Work((), kit.informers))
             groups = elected(kit, self.client, Election(), IDENTITY, settings)
-            groups.append(Group("server", self.clock, lambda: loops, settings=settings))
         return Manager(self.clock, (), kit.informers, services=kit.services, groups=groups)
-
-    def _loops(self, work: Work) -> Work:
-        """``work``, with the loops of ``builtin`` added."""
-        nodes = NodeSettings(grace=self._options.grace)
-        loops = builtin.controllers(
-            work.informers[0],
-            settings=builtin.Settings(nodes=nodes),
-            recorder=self._kit.recorder,
-            metrics=self.metrics,
-        )
-        return replace(
-            work,
-            controllers=[*work.controllers, *loops.controllers],
-            background=[*work.background, *loops.background],
-        )

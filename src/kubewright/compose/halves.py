@@ -1,87 +1,50 @@
-"""The two halves of the machine controllers, and the Lease that each of them works under.
+"""Groups of controllers, one for each Lease.
 
-Theory.      MCM is two programs: one keeps deployments and sets, the other machines and what they need.
-             Each elects its leader by a Lease of its own, and so do our two halves, by default with MCM's
-             own names in the place where MCM would look: then MCM and Kubewright do not work on the
-             same objects at once, whichever of MCM's two programs is replaced first. A process that runs
-             both halves stands for two Leases, and each half waits for, holds and loses its own.
-Invariants.  A half writes, and calls a cloud, only while its own Lease may still be its own (``kit``).
-Source       mcm.md §10.4.
+Theory.      Controllers that are listed under one Lease form a group, which waits for that Lease, holds it
+             and loses it without the others. A process that runs several groups stands for several Leases.
+             MCM is two programs with a Lease each, and so are the two halves of our machine controllers.
+Invariants.  A group writes, and calls a cloud, only while its own Lease may still be its own (``kit``).
 Called by    ``cluster``, ``embedded`` and ``testing``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-
-from kubewright.api.machine import names
-from kubewright.compose.kit import MACHINE_CONTROLLERS, OF_MACHINES, OF_SETS, Kit
-from kubewright.compose.options import Election, Options
-from kubewright.compose.selection import select
+from kubewright.compose.kit import Kit
+from kubewright.compose.options import Election
+from kubewright.compose.worlds import leases
 from kubewright.kube.client import Client
 from kubewright.runtime.group import Group, Settings, Work
 from kubewright.runtime.leader import Elector
 from kubewright.wire.gvk import Key
 
-
-class Half(StrEnum):
-    """A half of the controllers; its value is the name of MCM's Lease for it."""
-
-    SETS = names.SETS_LEASE
-    MACHINES = names.MACHINES_LEASE
+LEASELESS = "server"
+"""The name of the group of controllers without a Lease: what an embedded server cannot do without."""
 
 
-MEMBERS: Mapping[Half, Sequence[str]] = {
-    Half.SETS: OF_SETS,
-    Half.MACHINES: OF_MACHINES,
-}
-
-Furnish = Callable[[Work], Work]
-"""Adds controllers and background tasks to the work of a group."""
-
-
-def halves(chosen: Sequence[str]) -> list[Half]:
-    """The halves to which the chosen controllers belong."""
-    return [half for half, members in MEMBERS.items() if set(members) & set(chosen)]
-
-
-def running(options: Options) -> list[Half]:
-    """The halves that the options ask for.
-
-    Raises:
-        InvalidInput: they name controllers that do not exist.
-    """
-    return halves(select(MACHINE_CONTROLLERS, options.controllers))
-
-
-def together(kit: Kit, settings: Settings, *, furnish: Furnish = lambda work: work) -> list[Group]:
-    """Both halves as one group, for a process that shares its server with no other: without a Lease."""
-    work = furnish(kit.work(kit.chosen))
+def together(kit: Kit, settings: Settings) -> list[Group]:
+    """All controllers as one group, for a process that shares its server with no other: without a Lease."""
+    work = kit.work(kit.controllers)
     return [Group("controllers", kit.clock, lambda: work, settings=settings)]
 
 
-def elected(
-    kit: Kit,
-    control: Client,
-    election: Election,
-    who: str,
-    settings: Settings,
-    *,
-    furnish: Mapping[Half, Furnish] | None = None,
-) -> list[Group]:
-    """A group for each half that runs; ``who`` is our identity in their Leases."""
+def elected(kit: Kit, control: Client, election: Election, who: str, settings: Settings) -> list[Group]:
+    """A group for each Lease, and one for controllers without; ``who`` is our identity in the Leases."""
 
-    def group(half: Half) -> Group:
-        lease = Key(election.namespace, election.leases.get(half.value, half.value))
+    def group(lease: str) -> Group:
+        members = [each for each in kit.controllers if each.lease == lease]
+        if not lease:
+            work = kit.work(members)
+            return Group(LEASELESS, kit.clock, lambda: work, settings=settings)
         elector = Elector(
-            control, kit.clock, lease, identity=who, timings=election.timings, recorder=kit.recorder
+            control,
+            kit.clock,
+            Key(election.namespace, election.leases.get(lease, lease)),
+            identity=who,
+            timings=election.timings,
+            recorder=kit.recorder,
         )
-        members = [name for name in kit.chosen if name in MEMBERS[half]]
-        more = (furnish or {}).get(half)
 
         def begin() -> Work:
-            work = kit.term(members, half.value, lambda: elector.entitled)
-            return more(work) if more is not None else work
+            return kit.term(members, lease, lambda: elector.entitled)
 
-        return Group(half.value, kit.clock, begin, elector=elector, again=election.again, settings=settings)
+        return Group(lease, kit.clock, begin, elector=elector, again=election.again, settings=settings)
 
-    return [group(half) for half in halves(kit.chosen)]
+    return [group(lease) for lease in leases(kit.controllers)]

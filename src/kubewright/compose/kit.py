@@ -1,4 +1,4 @@
-"""Makes the machine controllers from clients, a driver and options.
+"""Makes the controllers of all worlds from clients, a driver and options.
 
 Theory.      The same kit serves both ways to run. ``control`` has the machines, ``target`` their
              nodes; when both are one server, they share one client and one set of caches. A
@@ -8,58 +8,31 @@ Called by    ``embedded``, ``cluster`` and ``halves``.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from kubewright.api.core import LEASE, PDB, SECRET
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.api.core import LEASE
 from kubewright.compose.options import Options
-from kubewright.compose.selection import select
-from kubewright.driver.calls import Fenced
-from kubewright.driver.capabilities import Background, Closing
+from kubewright.compose.worlds import chosen, worlds
+from kubewright.driver.capabilities import Closing
 from kubewright.driver.contract import Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
 from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.informers import Informers
-from kubewright.machines.deployment import reconciler as deployment
-from kubewright.machines.machine import reconciler as machine
-from kubewright.machines.machine.caches import Caches
-from kubewright.machines.machineclass import reconciler as machineclass
-from kubewright.machines.machineset import reconciler as machineset
-from kubewright.machines.machineset.member import members_of
-from kubewright.machines.orphans import wiring as orphans
-from kubewright.machines.parts import Parts
-from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Task, Work
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import Fixed, Session
+from kubewright.runtime.world import Ground, Listed, World
 
-OF_SETS = ("machinedeployment", "machineset")
-OF_MACHINES = ("machine", "machineclass", "secret", "orphanvms", "orphannodes")
-MACHINE_CONTROLLERS = (*OF_SETS, *OF_MACHINES)
 COMPONENT = "machine-controller-manager"
 """The reporting component of our events; MCM's events have the same (mcm.md §2.6)."""
-KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS, SECRET, PDB, LEASE)
-"""The kinds that events may be about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two clusters: its client and its caches."""
-
-    client: Client
-    caches: Informers
-
-    def fenced(self, entitled: Entitled, agent: str) -> "Side":
-        """The same cluster for one term: its client writes only while ``entitled``, on borrowed caches."""
-        transport = FencedTransport(self.client.transport, entitled)
-        client = self.client.behind(transport, user_agent=agent)
-        return Side(client, self.caches.borrow(client))
 
 
 class Kit:
-    """The machine controllers that ``options`` asks for, and what they share.
+    """The controllers that ``options`` asks for, all of ``beside``, and what they share.
 
     ``services`` run always, whether this process leads or not.
 
@@ -68,18 +41,28 @@ class Kit:
     """
 
     def __init__(
-        self, control: Client, target: Client, driver: Driver, options: Options, metrics: Metrics
+        self,
+        control: Client,
+        target: Client,
+        driver: Driver,
+        options: Options,
+        metrics: Metrics,
+        *,
+        beside: Sequence[World] = (),
     ) -> None:
-        self.chosen = select(MACHINE_CONTROLLERS, options.controllers)
+        on_call = DriverMetrics(metrics.registry).of(options.driver)
+        self.controllers: list[Listed] = [
+            *chosen(options),
+            *(each for one in beside for each in one.controllers),
+        ]
         self.clock = control.clock
         self.metrics = metrics
-        self.recorder = Recorder(control, self.clock, COMPONENT, kinds=KINDS)
+        self._worlds = (*worlds(options, driver, on_call), *beside)
+        kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.told))]
+        self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]
-        self._control = Side(control, Informers(control, namespace=options.namespace))
-        self._target = self._control if target is control else Side(target, Informers(target))
-        self._driver = driver
-        self._on_call = DriverMetrics(metrics.registry).of(options.driver)
-        self._options = options
+        self._control = Session(control, Informers(control, namespace=options.namespace))
+        self._target = self._control if target is control else Session(target, Informers(target))
         for each in self.informers:
             metrics.informers(each)
 
@@ -88,19 +71,23 @@ class Kit:
         """The caches of each cluster."""
         return list(dict.fromkeys((self._control.caches, self._target.caches)))
 
-    def work(self, names: Sequence[str]) -> Work:
-        """Controllers for as long as the process lives."""
-        return self._work(names, self._control, self._target, lambda: True)
+    def definitions(self) -> list[Mapping[str, Any]]:
+        """The CustomResourceDefinitions of all worlds."""
+        return [each for world in self._worlds for each in world.definitions()]
 
-    def term(self, names: Sequence[str], half: str, entitled: Entitled) -> Work:
+    def work(self, controllers: Sequence[Listed]) -> Work:
+        """Controllers for as long as the process lives."""
+        return self._work(controllers, self._control, self._target, lambda: True)
+
+    def term(self, controllers: Sequence[Listed], lease: str, entitled: Entitled) -> Work:
         """Controllers for one term, which remember nothing of an earlier one.
 
         ``entitled`` is asked before each write to a server and each call of the driver.
         """
-        agent = f"kubewright/{half}"
-        control = self._control.fenced(entitled, agent)
-        target = control if self._target is self._control else self._target.fenced(entitled, agent)
-        work = self._work(names, control, target, entitled)
+        agent = f"kubewright/{lease}"
+        control = _fenced(self._control, entitled, agent)
+        target = control if self._target is self._control else _fenced(self._target, entitled, agent)
+        work = self._work(controllers, control, target, entitled)
 
         def end() -> None:
             for informers in work.informers:
@@ -108,42 +95,27 @@ class Kit:
 
         return replace(work, end=end)
 
-    def _work(self, names: Sequence[str], control: Side, target: Side, entitled: Entitled) -> Work:
-        parts = Parts(
-            control=control.client,
-            target=target.client,
-            control_caches=control.caches,
-            target_caches=target.caches,
-            driver=Fenced(self._driver, self.clock, on_end=self._on_call, entitled=entitled),
-            recorder=self.recorder,
-            clock=self.clock,
-            settings=self._options.machine,
-            metrics=self.metrics,
+    def _work(
+        self, controllers: Sequence[Listed], control: Session, target: Session, entitled: Entitled
+    ) -> Work:
+        ground = Ground(control, Fixed(target), entitled, self.recorder, self.clock, self.metrics)
+        mine = [
+            (world, [each.name for each in world.controllers if each in controllers])
+            for world in self._worlds
+        ]
+        wired = [world.wire(ground, names) for world, names in mine if names]
+        return Work(
+            [controller for each in wired for controller in each.controllers],
+            list(dict.fromkeys((control.caches, target.caches))),
+            [task for each in wired for task in each.background],
         )
-        sets, (machines, background) = _sets(parts, names), self._machines(parts, names)
-        informers = list(dict.fromkeys((control.caches, target.caches)))
-        return Work([*sets, *machines], informers, background)
-
-    def _machines(self, parts: Parts, names: Sequence[str]) -> tuple[list[Controller], list[Task]]:
-        if not set(OF_MACHINES) & set(names):
-            return [], []
-        caches = Caches(parts.control_caches, parts.target_caches)
-        controller, calls = machine.wire(parts, caches)
-        classes, secrets = machineclass.wire(parts, caches)
-        vms, nodes = orphans.wire(parts, caches, self._options.orphans, calls.busy)
-        background: list[Task] = [calls.run]
-        if isinstance(driver := self._driver, Background):
-            background.append(lambda: driver.run(parts.target_caches))
-        found = (controller, classes, secrets, vms, nodes)
-        return [each for each in found if each.name in names], background
 
 
-def _sets(parts: Parts, names: Sequence[str]) -> list[Controller]:
-    if not set(OF_SETS) & set(names):
-        return []
-    index = members_of(parts.control_caches.get(MACHINE), parts.control.steady())
-    found = (deployment.wire(parts, index=index), machineset.wire(parts, index=index))
-    return [each for each in found if each.name in names]
+def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:
+    """The same cluster for one term: its client writes only while ``entitled``, on borrowed caches."""
+    transport = FencedTransport(session.client.transport, entitled)
+    client = session.client.behind(transport, user_agent=agent)
+    return Session(client, session.caches.borrow(client))
 
 
 async def close(driver: Driver, seconds: float = 2.0) -> None:

@@ -9,6 +9,7 @@ Tour, in the order of use:
 ``sessions``    clients and caches of workload clusters that come and go, looked up by key
 ``manager``     starts informers, waits for them, runs the controllers, shuts down in time
 ``leader``      election on a Lease, so that of several replicas one works; ``lease``: what is pure of it
+``world``       the controllers of one API as a value: what the program's list of worlds consists of
 ``group``       controllers that begin and end together, under a Lease of their own
 ``events``      core/v1 Events: deduplicated, rate limited, never in anybody's way
 ``metrics``     numbers for Prometheus; ``health`` the endpoints that show them; ``log`` the log

@@ -8,11 +8,11 @@ import pytest
 from kubewright.api.core import EVENT, LEASE, NODE, SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.compose.cluster import run_with
-from kubewright.compose.halves import Half
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.machine import userdata
+from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.runtime.leader import Timings
 from kubewright.testing.faults import Faulty, Lose, Script

@@ -12,7 +12,9 @@ from kubewright import __version__
 from kubewright.cli import main
 from kubewright.cli.run import leases, listening_on, pairs
 from kubewright.cli.up import greeting, standing_by
-from kubewright.compose.halves import Half
+from kubewright.compose.options import Options
+from kubewright.compose.worlds import listed
+from kubewright.machines.world import Half
 
 
 def typed(*words: str) -> int:
@@ -115,6 +117,14 @@ def test_up_in_a_folder_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest
     (tmp_path / "file").touch()
     assert typed("up", "--data-dir", str(tmp_path / "file")) == 1
     assert capsys.readouterr().err.startswith("kubewright: cannot use ")
+
+
+def test_help_of_run_lists_every_controller(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("run", "--help") == 0
+    _, _, shown = capsys.readouterr().out.partition("Controllers, ")
+    for each in listed(Options()):
+        assert each.name in shown
+        assert each.lease in shown
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

@@ -3,7 +3,7 @@
 import pytest
 
 from kubewright.base.errors import InvalidInput
-from kubewright.compose.selection import select
+from kubewright.compose.worlds import select
 
 KNOWN = ("deployment", "set", "machine")
 

@@ -116,7 +116,7 @@ async def test_whether_we_are_held_still_is_measured() -> None:
     clock, metrics = LoopClock(NOW), Metrics()
     control, target = (Client(InProcess(_nobody), clock, name=name) for name in ("control", "target"))
     kit = Kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
-    kit.work(kit.chosen)
+    kit.work(kit.controllers)
     machines, nodes = kit.informers[0].get(MACHINE).sight, kit.informers[1].get(NODE).sight
     assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
     machines.sees(clock.monotonic())

@@ -3,7 +3,7 @@
 Theory.      A machine that had its VM on record, and long enough, leaves none behind: its end is no
              reason to look. One that was young, or had none, may. So is one whose cloud said that
              it has several VMs. Reasons are gathered: the first one sets the time of the look.
-Called by    ``compose.kit``.
+Called by    ``machines.world``.
 """
 
 from contextlib import suppress

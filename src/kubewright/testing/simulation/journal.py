@@ -19,7 +19,7 @@ import orjson
 
 from kubewright.apiserver.store import Change
 from kubewright.apiserver.store.log import Row
-from kubewright.compose.halves import Half
+from kubewright.machines.world import Half
 from kubewright.providers.sim.store import Store
 from kubewright.providers.sim.vm import Vm
 from kubewright.providers.sim.volumes import Volume

@@ -8,21 +8,25 @@ Called by    ``world``; killed by ``fate`` and by ``Plot.kill_after``.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kubewright import builtin
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.halves import Half, elected, together
+from kubewright.compose.halves import elected, together
 from kubewright.compose.kit import Kit
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
-from kubewright.runtime.group import Settings, Work
+from kubewright.machines.world import Half
+from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import NAMELESS
+from kubewright.runtime.world import Ground, Wired
+from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import RemoteDriver
@@ -153,29 +157,17 @@ class Managers:
         choose = partial(world.weather.of_call, process.name)
         driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose)
         options = replace(world.plot.options, controllers=("*",))
-        kit = Kit(control, target, driver, options, Metrics())
+        kit = Kit(control, target, driver, options, Metrics(), beside=[_loops(world.plot.options.grace)])
         if world.plot.elect:
-            me, beside = identity(process.name, clock), {Half.SETS: self._with_loops}
-            groups = elected(kit, control, Election(), me, Settings(), furnish=beside)
+            groups = elected(kit, control, Election(), identity(process.name, clock), Settings())
         else:
-            groups = together(kit, Settings(), furnish=self._with_loops)
+            groups = together(kit, Settings())
         manager = Manager(clock, (), kit.informers, services=kit.services, groups=groups)
         try:
             await manager.run(asyncio.Event())
         except Exception as error:
             world.loop.trouble.append(f"{process.name} has ended: {type(error).__name__}: {error}")
             raise
-
-    def _with_loops(self, work: Work) -> Work:
-        """The loops of kube-controller-manager, where the sets are kept: in one process at a time."""
-        nodes = NodeSettings(grace=self._world.plot.options.grace)
-        settings = builtin.Settings(nodes=nodes, gather_roles=False)
-        loops = [builtin.controllers(informers, settings=settings) for informers in work.informers]
-        return replace(
-            work,
-            controllers=[*work.controllers, *(each for loop in loops for each in loop.controllers)],
-            background=[*work.background, *(each for loop in loops for each in loop.background)],
-        )
 
     def _client(self, cluster: Cluster, process: Process, clock: SimClock) -> Client:
         """On a line on which everything may go wrong."""
@@ -196,3 +188,18 @@ class Managers:
             **(TARGET if cluster is world.target else {}),
         }
         return Client(Told(faulty, world.news, process, heard), clock, name=cluster.name)
+
+
+def _loops(grace: float) -> ApiWorld:
+    """The loops of kube-controller-manager for both clusters: where the sets are kept, so in one process."""
+    settings = builtin.Settings(nodes=NodeSettings(grace=grace), gather_roles=False)
+
+    def wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
+        caches = dict.fromkeys((ground.control.caches, ground.targets.get(NAMELESS).caches))
+        loops = [builtin.controllers(each, settings=settings) for each in caches]
+        return Wired(
+            [each for loop in loops for each in loop.controllers],
+            [each for loop in loops for each in loop.background],
+        )
+
+    return ApiWorld("builtin", [replace(each, lease=Half.SETS) for each in builtin.CONTROLLERS], wire)

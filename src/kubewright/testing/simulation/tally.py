@@ -9,7 +9,7 @@ Called by    ``world``; read by ``run``, ``crashes`` and ``report``.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubewright.compose.halves import Half
+from kubewright.machines.world import Half
 from kubewright.runtime.leader import Timings
 from kubewright.testing.simulation.journal import Journal, Step, VmStep
 from kubewright.testing.simulation.network import READS

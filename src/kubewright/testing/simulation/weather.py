@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from kubewright.compose.halves import Half
+from kubewright.machines.world import Half
 from kubewright.testing.faults import Fault as Harm
 from kubewright.testing.faults import Haunt, is_watch
 from kubewright.testing.simulation.clock import SimClock

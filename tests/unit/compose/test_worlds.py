@@ -1,22 +1,31 @@
-"""The two halves: which there are, and that each can begin again and again in one process."""
+"""Worlds and their controllers: the list is true, and each half can begin again and again in one process."""
 
 import pytest
 
+from kubewright import builtin
 from kubewright.base.clock import LoopClock
-from kubewright.compose.halves import MEMBERS, Half, halves, running
-from kubewright.compose.kit import MACHINE_CONTROLLERS, Kit
+from kubewright.compose.kit import Kit
 from kubewright.compose.options import Options
+from kubewright.compose.worlds import chosen, leases, listed
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
+from kubewright.machines.world import Half
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.http import Response
 
+BESIDE = builtin.world(builtin.Settings())
 
-def test_every_controller_belongs_to_one_half():
-    assert [name for half in Half for name in MEMBERS[half]] == list(MACHINE_CONTROLLERS)
+
+def names(controllers):
+    return [each.name for each in controllers]
+
+
+def test_every_controller_has_a_name_of_its_own():
+    everything = names([*listed(Options()), *BESIDE.controllers])
+    assert len(set(everything)) == len(everything)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +38,7 @@ def test_every_controller_belongs_to_one_half():
     ],
 )
 def test_the_halves_that_run(controllers, found):
-    assert running(Options(controllers=controllers)) == found
-    assert halves(()) == []
+    assert leases(chosen(Options(controllers=controllers))) == found
 
 
 @pytest.fixture
@@ -40,14 +48,26 @@ def kit():
 
     clock = LoopClock()
     control, target = (Client(InProcess(nobody), clock, name=name) for name in ("control", "target"))
-    return Kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), Metrics())
+    driver = SimDriver(Cloud(clock, Store(None)))
+    return Kit(control, target, driver, Options(), Metrics(), beside=[BESIDE])
+
+
+def of(kit, half):
+    return [each for each in kit.controllers if each.lease == half]
+
+
+async def test_the_controllers_that_are_made_are_those_of_the_list_in_its_order(kit):
+    work = kit.work(kit.controllers)
+    assert names(work.controllers) == names([*listed(Options()), *BESIDE.controllers])
+    for each in kit.controllers:
+        assert each.name in names(kit.work([each]).controllers)
 
 
 async def test_a_half_that_lost_its_lease_can_begin_again_and_leaves_nothing_behind(kit):
     for _ in range(3):
         for half in Half:
-            work = kit.term(MEMBERS[half], half.value, lambda: True)
-            assert [each.name for each in work.controllers] == list(MEMBERS[half])
+            work = kit.term(of(kit, half), half.value, lambda: True)
+            assert names(work.controllers) == names(of(kit, half))
             work.end()
         assert [each.statistics() for each in kit.informers] == [[], []]
     assert kit.metrics.render()
@@ -55,7 +75,7 @@ async def test_a_half_that_lost_its_lease_can_begin_again_and_leaves_nothing_beh
 
 async def test_halves_that_work_at_once_share_what_both_watch(kit):
     for half in Half:
-        kit.term(MEMBERS[half], half.value, lambda: True)
+        kit.term(of(kit, half), half.value, lambda: True)
     kinds = [each.resource for each in kit.informers[0].statistics()]
     assert len(kinds) == len(set(kinds))
     assert {"machines.machine.sapcloud.io", "machinesets.machine.sapcloud.io"} <= set(kinds)

@@ -1,0 +1,65 @@
+"""The list of worlds: all that the program consists of, and which of their controllers a user chose.
+
+Theory.      Each world is a value that its own package makes (``runtime.world``), and lists its controllers
+             there: their names, the kinds they work on, the Leases they work under and what they do.
+             ``--controllers``, its help and the groups that stand for Leases read these lists, and the
+             kit wires what they name. A world is added by one entry in ``worlds``.
+Called by    ``kit``, ``halves``, ``cluster`` and ``cli``.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from kubewright.base.errors import InvalidInput
+from kubewright.compose.options import Options
+from kubewright.driver.absent import Absent
+from kubewright.driver.calls import Listener
+from kubewright.driver.contract import Driver
+from kubewright.machines import world as machines
+from kubewright.runtime.world import Listed, World
+
+
+def worlds(options: Options, driver: Driver, on_call: Listener) -> tuple[World, ...]:
+    """The worlds of ``run``, in the order in which they are shown and started."""
+    return (machines.world(driver, on_call, options.machine, options.orphans),)
+
+
+def listed(options: Options) -> list[Listed]:
+    """Every controller that can be chosen."""
+    made = worlds(options, Absent(), lambda _ended: None)
+    return [each for world in made for each in world.controllers]
+
+
+def chosen(options: Options) -> list[Listed]:
+    """The controllers that ``options.controllers`` chooses.
+
+    Raises:
+        InvalidInput: it names a controller that does not exist, or leaves none to run.
+    """
+    everything = listed(options)
+    names = select([each.name for each in everything], options.controllers)
+    return [each for each in everything if each.name in names]
+
+
+def leases(controllers: Iterable[Listed]) -> list[str]:
+    """The Leases that these controllers work under; the empty one is that of controllers without."""
+    return list(dict.fromkeys(each.lease for each in controllers))
+
+
+def select(known: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """The controllers to run, in the order of ``known``.
+
+    Raises:
+        InvalidInput: an unknown name, or one both on and off; the message lists what exists.
+    """
+    words = [word.strip() for word in asked if word.strip()] or ["*"]
+    on = {word for word in words if not word.startswith("-") and word != "*"}
+    off = {word[1:] for word in words if word.startswith("-")}
+    if strangers := sorted((on | off) - set(known)):
+        raise InvalidInput(f"unknown controller {', '.join(strangers)}; there are: {', '.join(known)}")
+    if both := sorted(on & off):
+        raise InvalidInput(f"controller {', '.join(both)} is switched both on and off")
+    everything = "*" in words or not on
+    chosen = tuple(name for name in known if name not in off and (everything or name in on))
+    if not chosen:
+        raise InvalidInput("no controller is left to run")
+    return chosen

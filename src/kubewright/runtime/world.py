@@ -1,0 +1,84 @@
+"""A world: the controllers of one API, and what the program needs to know in order to run them.
+
+Theory.      The program is a list of worlds (``compose.worlds``), and each world is a value: which kinds it
+             has, which controllers, under which Lease each of them works, and a function that makes them.
+             The composition root asks nothing else of a world, so adding one is adding an entry to a list.
+Invariants.  ``wire`` makes new controllers each time it is called, once in each term of leadership, and they
+             remember nothing of an earlier one. It makes those that it is asked for and no others, and
+             starts nothing: background tasks are run by the group that the controllers belong to.
+Called by    contexts, which make worlds; ``compose``, which lists and runs them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.api.kinds import Kind
+from kubewright.base.clock import Clock
+from kubewright.kube.fence import Entitled
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.group import Task
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import Lookup, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A controller in the list of all.
+
+    ``name``   as in ``--controllers``, in metrics and in the log
+    ``kind``   the kind of the objects that its keys name; ``*`` for every kind
+    ``lease``  the default name of the Lease that it works under, together with all others of that Lease;
+               empty where there is one process, and so no Lease
+    ``does``   what it does, in one clause
+    """
+
+    name: str
+    kind: str
+    lease: str
+    does: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What controllers are wired to, for one term.
+
+    ``control``   the cluster that has the objects of the world
+    ``targets``   finds the clusters that nodes join
+    ``entitled``  whether this process may write now; the clients of these clusters ask it already
+    """
+
+    control: Session
+    targets: Lookup
+    entitled: Entitled
+    recorder: Recorder
+    clock: Clock
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """Controllers that listen but do not work yet, and the tasks to run beside them."""
+
+    controllers: Sequence[Controller]
+    background: Sequence[Task] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One API and its controllers.
+
+    ``kinds``        the kinds of its own API
+    ``told``         other kinds that its events may be about
+    ``controllers``  all of them, in the order in which they are shown and started
+    ``wire``         makes those of its controllers whose names it gets, at least one
+    ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
+    """
+
+    name: str
+    controllers: Sequence[Listed]
+    wire: Callable[[Ground, Sequence[str]], Wired]
+    kinds: Sequence[Kind[Any]] = ()
+    told: Sequence[Kind[Any]] = ()
+    definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple
