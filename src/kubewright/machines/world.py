@@ -58,12 +58,10 @@ def world(driver: Driver, on_call: Listener, settings: MachineSettings, orphaned
     """This world, with VMs in the cloud of ``driver``; ``on_call`` is told how each call to it ended."""
 
     def wire(ground: Ground, chosen: Sequence[str]) -> Wired:
-        target = ground.targets.get(NAMELESS)
         parts = Parts(
             control=ground.control.client,
-            target=target.client,
+            targets=ground.targets,
             control_caches=ground.control.caches,
-            target_caches=target.caches,
             driver=Fenced(driver, ground.clock, on_end=on_call, entitled=ground.entitled),
             recorder=ground.recorder,
             clock=ground.clock,
@@ -96,11 +94,12 @@ def _sets(parts: Parts) -> tuple[Controller, Controller]:
 def _machines(
     parts: Parts, driver: Driver, orphaned: OrphanSettings
 ) -> tuple[tuple[Controller, ...], list[Task]]:
-    caches = Caches(parts.control_caches, parts.target_caches)
+    target = parts.targets.get(NAMELESS).caches
+    caches = Caches(parts.control_caches, target)
     controller, calls = machine.wire(parts, caches)
     classes, secrets = machineclass.wire(parts, caches)
     vms, nodes = orphans.wire(parts, caches, orphaned, calls.busy)
     background: list[Task] = [calls.run]
     if isinstance(driver, Background):
-        background.append(lambda: driver.run(parts.target_caches))
+        background.append(lambda: driver.run(target))
     return (controller, classes, secrets, vms, nodes), background
