@@ -7,14 +7,13 @@ Theory.      A node is well when its kubelet says ``Ready`` and none of the cond
 Invariants.  Pure. Heartbeats and messages never matter, so a node that only reports that it is
              still there changes nothing.
 Source       mcm.md §4.1 ("conditions differ"), §4.7.
-Called by    ``machines``.
+Called by    the contexts that own machines.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from kubewright.api.core import NodeCondition
-from kubewright.api.machine.names import NodeConditionType
+from kubewright.api.core import NODE_READY, NodeCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +35,25 @@ def judge(conditions: Sequence[NodeCondition], bad_types: Iterable[str]) -> Heal
         return Health(False, "the node has no conditions")
     bad = frozenset(bad_types)
     wrong = [text for condition in conditions if (text := _complaint(condition, bad))]
-    if all(condition.type != NodeConditionType.READY for condition in conditions):
+    if all(condition.type != NODE_READY for condition in conditions):
         wrong.append("Ready is not reported")
     return Health(not wrong, "; ".join(wrong))
 
 
-def conditions_differ(old: Iterable[NodeCondition], new: Iterable[NodeCondition]) -> bool:
-    """A type came or went, or its status changed; the reason counts for ``InPlaceUpdate`` only."""
-    return _gist(old) != _gist(new)
+def conditions_differ(
+    old: Iterable[NodeCondition], new: Iterable[NodeCondition], reasoned: Container[str] = ()
+) -> bool:
+    """Whether a type came or went, or its status changed; of ``reasoned`` types the reason counts, too."""
+    return _statuses(old, reasoned) != _statuses(new, reasoned)
 
 
 def _complaint(condition: NodeCondition, bad: frozenset[str]) -> str:
-    wanted = {NodeConditionType.READY.value: "True"} | dict.fromkeys(bad, "False")
+    wanted = {NODE_READY: "True"} | dict.fromkeys(bad, "False")
     if condition.status == wanted.get(condition.type, condition.status):
         return ""
     why = ": ".join(part for part in (condition.reason, condition.message) if part)
     return f"{condition.type} is {condition.status}" + (f" ({why})" if why else "")
 
 
-def _gist(conditions: Iterable[NodeCondition]) -> dict[str, tuple[str, str]]:
-    reasoned = NodeConditionType.IN_PLACE_UPDATE
-    return {item.type: (item.status, item.reason if item.type == reasoned else "") for item in conditions}
+def _statuses(conditions: Iterable[NodeCondition], reasoned: Container[str]) -> dict[str, tuple[str, str]]:
+    return {item.type: (item.status, item.reason if item.type in reasoned else "") for item in conditions}

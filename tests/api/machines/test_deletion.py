@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import NODE, PDB, POD, VOLUME_ATTACHMENT
+from kubewright.api.core import MIRROR_POD_ANNOTATION, NODE, PDB, POD, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
@@ -53,7 +53,7 @@ async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> 
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.run_pod("agent", "m1", owner="DaemonSet")
-        await world.run_pod("static", "m1", annotations={names.MIRROR_POD_ANNOTATION: "x"})
+        await world.run_pod("static", "m1", annotations={MIRROR_POD_ANNOTATION: "x"})
         await world.clock.sleep(1)
         await world.unmake("m1")
         await world.until(lambda s: not s.vms, "the VM goes")

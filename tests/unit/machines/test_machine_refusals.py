@@ -13,6 +13,7 @@ from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.errors import MEDIUM, Code
 from kubewright.kube.errors import TimedOut
+from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
@@ -85,9 +86,9 @@ ASKED = seen(
 
 ADORN = Adorn({"finalizers": [names.FINALIZER]})
 RECORD = Record(VM)
-SYNC = SyncNode(marks.sync_node(NAMELESS, machine("Running")))
+SYNC = SyncNode(node_marks.sync_node(NAMELESS, machine("Running")))
 CORDON = Cordon(marks.cordon())
-MARK = MarkTerminating(marks.terminating(node(), names.TerminatingReason.SCALE_DOWN, NOW))
+MARK = MarkTerminating(node_marks.terminating(node(), names.TerminatingReason.SCALE_DOWN, NOW))
 VOLUMES = ReleaseVolumes(("a",))
 NODE = DeleteNode("m1", "n1")
 

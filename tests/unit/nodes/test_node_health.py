@@ -58,4 +58,4 @@ DIFFERENCES = [
     ("old", "new", "differ"), [c[1:] for c in DIFFERENCES], ids=[c[0] for c in DIFFERENCES]
 )
 def test_notices(old, new, differ):
-    assert conditions_differ(old, new) is differ
+    assert conditions_differ(old, new, ("InPlaceUpdate",)) is differ

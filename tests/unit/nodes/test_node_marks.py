@@ -1,6 +1,5 @@
 """Patches on nodes: the smallest that does it, and none when it is done."""
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.core import NODE, Node, NodeCondition, Taint
-from kubewright.api.machine.names import LAST_APPLIED_ANNOTATION, MACHINE_NAME_LABEL, TerminatingReason
-from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.nodes import marks
+from kubewright.nodes.marks import Desired
 from kubewright.wire.patch.merge import apply
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+NOTHING = Desired()
 
 
 def node(labels=None, annotations=None, taints=(), conditions=()):
@@ -22,121 +21,67 @@ def node(labels=None, annotations=None, taints=(), conditions=()):
     return NODE.from_plain({"metadata": metadata, "spec": spec, "status": status})
 
 
-def machine(labels=None, annotations=None, taints=()):
-    template = {
-        "metadata": {"labels": labels or {}, "annotations": annotations or {}, "creationTimestamp": None},
-        "spec": {"taints": list(taints)},
-    }
-    return MACHINE.from_plain({"metadata": {"name": "m"}, "spec": {"nodeTemplate": template}})
-
-
 def patched(before: Node, patch):
     return NODE.from_plain(apply(NODE.to_plain(before), patch))
-
-
-def synced(before: Node, wanted):
-    after = patched(before, marks.sync_node(before, wanted))
-    assert marks.sync_node(after, wanted) == {}
-    return after
 
 
 def taint(key, effect="NoSchedule", value=""):
     return {"key": key, "effect": effect, **({"value": value} if value else {})}
 
 
-class TestTemplate:
-    def test_a_bare_template_leaves_only_the_machines_name(self):
-        assert marks.sync_node(node(), machine()) == {"metadata": {"labels": {MACHINE_NAME_LABEL: "m"}}}
+T, U = Taint(key="t", effect="NoSchedule"), Taint(key="u", effect="NoSchedule")
+VERSION = {"resourceVersion": "7"}
+SYNCED = [
+    ("nothing is wanted, nothing was", node({"a": "1"}), NOTHING, NOTHING, {}),
+    ("labels and annotations are set in one patch", node(), Desired({"a": "1"}, {"b": "2"}), NOTHING,
+     {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}),
+    ("what is there already is not sent", node({"a": "1"}), Desired({"a": "1"}), NOTHING, {}),
+    ("what was wanted before is taken off", node({"a": "1", "b": "1"}), Desired({"b": "2"}), Desired({"a": "1"}),
+     {"metadata": {"labels": {"a": None, "b": "2"}}}),
+    ("what was wanted before and is gone already is not sent", node(), NOTHING, Desired({"a": "1"}), {}),
+    ("a taint comes with the version", node(), Desired(taints=(T,)), NOTHING,
+     {"metadata": VERSION, "spec": {"taints": [taint("t")]}}),
+    ("taints of others stay in front", node(taints=[taint("u")]), Desired(taints=(T,)), NOTHING,
+     {"metadata": VERSION, "spec": {"taints": [taint("u"), taint("t")]}}),
+    ("the last taint goes", node(taints=[taint("t")]), NOTHING, Desired(taints=(T,)),
+     {"metadata": VERSION, "spec": {"taints": None}}),
+    ("all in one patch", node(taints=[taint("u")]), Desired({"a": "1"}, {"b": "2"}, (T,)), Desired(taints=(U,)),
+     {"metadata": {**VERSION, "labels": {"a": "1"}, "annotations": {"b": "2"}}, "spec": {"taints": [taint("t")]}}),
+]  # fmt: skip
 
-    def test_everything_is_put_on_in_one_patch(self):
-        after = synced(node(), machine({"a": "1"}, {"b": "2"}, [taint("t")]))
-        assert after.metadata.labels == {"a": "1", MACHINE_NAME_LABEL: "m"}
-        assert after.metadata.annotations["b"] == "2"
-        assert after.spec.taints == (Taint(key="t", effect="NoSchedule"),)
 
-    def test_what_the_template_lost_is_taken_off_and_what_is_foreign_stays(self):
-        first = synced(
-            node({"mine": "x"}, {"theirs": "y"}, [taint("foreign")]),
-            machine({"a": "1", "b": "1"}, taints=[taint("t")]),
-        )
-        after = synced(first, machine({"b": "2"}))
-        assert after.metadata.labels == {"mine": "x", "b": "2", MACHINE_NAME_LABEL: "m"}
-        assert after.metadata.annotations["theirs"] == "y"
-        assert [item.key for item in after.spec.taints] == ["foreign"]
+@pytest.mark.parametrize(
+    ("there", "desired", "applied", "patch"), [c[1:] for c in SYNCED], ids=[c[0] for c in SYNCED]
+)
+def test_a_node_is_brought_in_line(there, desired, applied, patch):
+    assert marks.sync(there, desired, applied) == patch
 
-    def test_what_others_changed_is_changed_back(self):
-        after = synced(node({"a": "other"}), machine({"a": "1"}))
-        meddled = node({"a": "meddled", MACHINE_NAME_LABEL: "x"}, after.metadata.annotations)
-        assert synced(meddled, machine({"a": "1"})).metadata.labels == {"a": "1", MACHINE_NAME_LABEL: "m"}
 
-    def test_the_time_that_a_taint_was_added_is_no_difference(self):
-        wanted = machine(taints=[{**taint("t", "NoExecute"), "timeAdded": "2029-01-01T00:00:00Z"}])
-        after = synced(
-            node(taints=[{**taint("t", "NoExecute"), "timeAdded": "2030-01-01T00:00:00Z"}]), wanted
-        )
-        assert after.spec.taints[0].time_added == NOW
+WORDS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
+TAINTS = st.lists(
+    st.builds(
+        lambda key, effect, value: Taint(key=key, effect=effect, value=value),
+        st.sampled_from("abc"),
+        st.sampled_from(["NoSchedule", "NoExecute"]),
+        st.sampled_from(["", "v"]),
+    ),
+    max_size=3,
+    unique_by=lambda item: (item.key, item.effect),
+).map(tuple)
+DESIRED = st.builds(Desired, WORDS, WORDS, TAINTS)
 
-    def test_taints_of_one_key_and_two_effects_are_two(self):
-        after = synced(
-            node(taints=[taint("t", "NoExecute", "v")]), machine(taints=[taint("t", "NoSchedule", "w")])
-        )
-        assert [(item.effect, item.value) for item in after.spec.taints] == [
-            ("NoExecute", "v"),
-            ("NoSchedule", "w"),
-        ]
 
-    def test_only_a_patch_of_taints_carries_the_version(self):
-        assert "resourceVersion" not in marks.sync_node(node(), machine({"a": "1"}))["metadata"]
-        assert marks.sync_node(node(), machine(taints=[taint("t")]))["metadata"]["resourceVersion"] == "7"
-
-    def test_the_base_can_be_read_by_upstream(self):
-        base = json.loads(
-            synced(node(), machine({"a": "1"}, taints=[taint("t")])).metadata.annotations[
-                LAST_APPLIED_ANNOTATION
-            ]
-        )
-        assert base == {"metadata": {"labels": {"a": "1"}}, "spec": {"taints": [taint("t")]}}
-
-    def test_a_base_that_upstream_wrote_is_not_rewritten(self):
-        upstreams = json.dumps(
-            {"metadata": {"creationTimestamp": None, "labels": {"a": "1"}}, "spec": {"taints": [taint("t")]}}
-        )
-        there = node({"a": "1", MACHINE_NAME_LABEL: "m"}, {LAST_APPLIED_ANNOTATION: upstreams}, [taint("t")])
-        assert marks.sync_node(there, machine({"a": "1"}, taints=[taint("t")])) == {}
-
-    @pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata":{"labels":{"a":1}}}'])
-    def test_a_broken_base_counts_as_none(self, text):
-        after = synced(node({"a": "1", "b": "2"}, {LAST_APPLIED_ANNOTATION: text}), machine({"a": "1"}))
-        assert after.metadata.labels == {"a": "1", "b": "2", MACHINE_NAME_LABEL: "m"}
-
-    WORDS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
-    EFFECTS = st.sampled_from(["NoSchedule", "NoExecute"])
-    TAINTS = st.lists(
-        st.builds(taint, st.sampled_from("abc"), EFFECTS, st.sampled_from(["", "v"])),
-        max_size=3, unique_by=lambda item: (item["key"], item["effect"]),
-    )  # fmt: skip
-    TEMPLATES = st.builds(machine, WORDS, WORDS, TAINTS)
-
-    @given(st.builds(node, WORDS, WORDS, TAINTS), TEMPLATES, TEMPLATES)
-    def test_after_two_templates_the_node_has_the_second_and_nothing_of_the_first(self, bare, first, second):
-        after = synced(synced(bare, first), second)
-        wanted, gone = second.spec.node_template, first.spec.node_template
-        assert wanted.metadata.labels.items() <= after.metadata.labels.items()
-        assert (
-            not (gone.metadata.labels.keys() - wanted.metadata.labels.keys()) & after.metadata.labels.keys()
-        )
-        assert set(wanted.spec.taints) <= set(after.spec.taints)
+@given(st.builds(node, WORDS, WORDS), DESIRED, DESIRED)
+def test_a_second_sync_finds_nothing_to_do(bare, first, second):
+    once = patched(bare, marks.sync(bare, first, NOTHING))
+    assert marks.sync(once, first, first) == {}
+    twice = patched(once, marks.sync(once, second, first))
+    assert marks.sync(twice, second, second) == {}
+    assert second.labels.items() <= twice.metadata.labels.items()
+    assert set(second.taints) == set(twice.spec.taints)
 
 
 class TestConditions:
-    def test_terminating_tells_why_once(self):
-        patch = marks.terminating(node(), TerminatingReason.SCALE_DOWN, NOW)
-        (entry,) = patch["status"]["conditions"]
-        assert (entry["type"], entry["status"], entry["reason"]) == ("Terminating", "True", "ScaleDown")
-        assert entry["message"] == "Machine Controller is scaling down machine"
-        marked = node(conditions=[entry])
-        assert marks.terminating(marked, TerminatingReason.UNHEALTHY, NOW) == {}
-
     def test_only_a_new_status_or_reason_is_a_transition(self):
         old = {
             "type": "X",
@@ -156,16 +101,15 @@ class TestConditions:
 
 
 class TestSingleMarks:
-    def test_cordon_and_back(self):
+    def test_cordon(self):
         assert patched(node(), marks.cordon()).spec.unschedulable
-        assert not patched(patched(node(), marks.cordon()), marks.uncordon()).spec.unschedulable
 
-    def test_labels_and_annotations(self):
-        there = node({"a": "1", "b": "2"}, {"c": "3"})
-        assert marks.label(there, {"a": "1", "b": None, "x": None, "y": "4"}) == {
-            "metadata": {"labels": {"b": None, "y": "4"}}
+    def test_annotations(self):
+        there = node(annotations={"a": "1", "b": "2"})
+        assert marks.annotate(there, {"a": "1", "b": None, "x": None, "y": "4"}) == {
+            "metadata": {"annotations": {"b": None, "y": "4"}}
         }
-        assert marks.annotate(there, {"c": "3", "d": None}) == {}
+        assert marks.annotate(there, {"a": "1", "d": None}) == {}
 
     def test_a_taint_on_and_off(self):
         mark = Taint(key="t", value="v", effect="NoSchedule")

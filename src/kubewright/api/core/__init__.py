@@ -30,6 +30,7 @@ from kubewright.api.core.definitions import (
 )
 from kubewright.api.core.nodes import (
     NODE,
+    NODE_READY,
     AttachedVolume,
     ConfigMapNodeConfigSource,
     Node,
@@ -42,6 +43,7 @@ from kubewright.api.core.nodes import (
     Taint,
 )
 from kubewright.api.core.pods import (
+    MIRROR_POD_ANNOTATION,
     PDB,
     POD,
     ClaimSource,
@@ -86,6 +88,7 @@ __all__ = [
     "CrdVersion",
     "CustomResourceDefinition",
     "NODE",
+    "NODE_READY",
     "AttachedVolume",
     "ConfigMapNodeConfigSource",
     "Node",
@@ -96,6 +99,7 @@ __all__ = [
     "NodeStatus",
     "NodeSystemInfo",
     "Taint",
+    "MIRROR_POD_ANNOTATION",
     "PDB",
     "POD",
     "ClaimSource",

@@ -20,6 +20,9 @@ from kubewright.api.meta import (
 )
 from kubewright.wire.gvk import Resource
 
+NODE_READY = "Ready"
+"""The condition by which a kubelet says whether its node runs pods."""
+
 
 class Taint(Value, frozen=True, kw_only=True):
     """A mark on a node that keeps pods away which do not tolerate it."""

@@ -14,6 +14,9 @@ from kubewright.api.meta import (
 )
 from kubewright.wire.gvk import Resource
 
+MIRROR_POD_ANNOTATION = "kubernetes.io/config.mirror"
+"""On a Pod that only shows what a kubelet runs from a file: to delete it ends nothing."""
+
 
 class EmptyDir(Value, frozen=True, kw_only=True):
     """A volume that dies with its pod."""

@@ -61,7 +61,6 @@ PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
 LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
 SCALE_DOWN_DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 SCALE_DOWN_DISABLED_BY_US_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm"
-MIRROR_POD_ANNOTATION = "kubernetes.io/config.mirror"
 IGNORE_SCALING_ANNOTATION = "dependency-watchdog.gardener.cloud/ignore-scaling"
 LAST_APPLIED_CONFIG_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -140,13 +139,16 @@ class Orchestration(StrEnum):
 
 
 class NodeConditionType(StrEnum):
-    """Node conditions: those we write, and those we look for by name (mcm.md §2.5, §5.7)."""
+    """Node conditions: those we write, and those we look for by name, beside Ready (mcm.md §2.5, §5.7)."""
 
-    READY = "Ready"
     READONLY_FILESYSTEM = "ReadonlyFilesystem"
     TERMINATING = "Terminating"
     IN_PLACE_UPDATE = "InPlaceUpdate"
     PRESERVED = "Preserved"
+
+
+REASONED_CONDITIONS = (NodeConditionType.IN_PLACE_UPDATE,)
+"""Node conditions of which a new reason is a change, as a new status is one of all others (mcm.md §4.1)."""
 
 
 class TerminatingReason(StrEnum):

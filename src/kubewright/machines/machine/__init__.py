@@ -18,6 +18,7 @@ Files        ``observe``   everything that is known of one machine, as one froze
              ``creation``  ``health``  ``deletion``  ``triggered``  ``preservation``
                            the decisions, pure: (Seen, now) -> Plan
              ``decide``    which of them apply, in which order
+             ``node_marks``  what is written onto the machine's node, as patches (pure)
              ``steps``     the closed set of effects, and the Plan that carries them
              ``status``    what the Machine's status says, given the plan (pure)
              ``calls``     cloud calls in flight and what came of them

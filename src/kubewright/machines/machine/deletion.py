@@ -24,6 +24,7 @@ from kubewright.api.machine.names import EventReason, OperationState, OperationT
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import LONG, MEDIUM, SHORT
+from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.creation import record_vm
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import (
@@ -131,7 +132,7 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
         return None
     plan, begins = seen.drain, None
     steps: list[Step] = []
-    if seen.node is not None and (mark := marks.terminating(seen.node, seen.terminating_reason, now)):
+    if seen.node is not None and (mark := node_marks.terminating(seen.node, seen.terminating_reason, now)):
         steps.append(MarkTerminating(mark))
         begins = Milestone(EventReason.DRAINING, f"Draining node {seen.node.metadata.name}: {plan.because}")
     if plan.evict or plan.delete:

@@ -20,10 +20,10 @@ from datetime import datetime, timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.base.durations import format_duration
+from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.creation import joined_too_late, unsettled
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import DropToken, Milestone, Plan, Report, Step, SyncNode
-from kubewright.nodes import marks
 
 ASK_AGAIN = timedelta(seconds=5)
 """How soon an Unknown machine is looked at again that must wait for the replacement of others."""
@@ -45,7 +45,7 @@ def follow_node(seen: Seen, now: datetime) -> Plan:
     """One pass over a machine whose VM is on record."""
     report, wake, because = _verdict(seen, now)
     steps: list[Step] = []
-    if seen.node is not None and (patch := marks.sync_node(seen.node, seen.machine)):
+    if seen.node is not None and (patch := node_marks.sync_node(seen.node, seen.machine)):
         steps.append(SyncNode(patch))
         because += "; the node lacks what the machine says of it"
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE

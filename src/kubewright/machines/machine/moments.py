@@ -14,13 +14,13 @@ Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kubewright.api.core import Node
+from kubewright.api.core import NODE_READY, Node
 from kubewright.api.machine.names import NodeConditionType
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.informer import Change
 
-GRAVE = (NodeConditionType.READY, NodeConditionType.READONLY_FILESYSTEM)
+GRAVE = (NODE_READY, NodeConditionType.READONLY_FILESYSTEM)
 """Conditions of which a drain asks how long they have been bad (mcm.md §5.7)."""
 
 

@@ -26,6 +26,7 @@ from kubewright.api.machine.names import NodeConditionType, Phase
 from kubewright.api.machine.preserve import Preserve, PreservedReason, parse_preserve
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import rfc3339
+from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import (
     Annotate,
@@ -141,7 +142,7 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
     """The steps of a preservation that goes on: marks, drain if the machine is Failed, condition."""
     steps: list[Step] = list(_notes(seen, found))
     if seen.node is not None:
-        marked = marks.preserved(seen.node, seen.today, seen.phase)
+        marked = node_marks.preserved(seen.node, seen.today, seen.phase)
         if marked:
             steps.append(MarkPreserved(marked))
         if seen.drain is not None and (seen.drain.evict or seen.drain.delete):
@@ -170,7 +171,7 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
     why, expiry = _why_it_ends(seen, found), seen.machine.status.current_status.preserve_expiry_time
     steps: list[Step] = []
     if seen.node is not None:
-        if patch := marks.unpreserved(seen.node, drop=found.drop):
+        if patch := node_marks.unpreserved(seen.node, drop=found.drop):
             steps.append(MarkPreserved(patch))
         stopped = NodeCondition(
             type=NodeConditionType.PRESERVED, status="False", reason=PreservedReason.STOPPED, message=""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from kubewright.api.core import Node, VolumeAttachment
-from kubewright.api.machine.names import EventReason, Phase
+from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor, WriteRefused
@@ -169,7 +169,7 @@ def _same_node(before: Node, after: Node) -> bool:
         and before.metadata.labels == after.metadata.labels
         and before.metadata.annotations == after.metadata.annotations
         and before.metadata.deleting == after.metadata.deleting
-        and not conditions_differ(before.status.conditions, after.status.conditions)
+        and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
     )
 
 

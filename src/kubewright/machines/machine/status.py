@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from kubewright.api.machine.names import OperationState, Phase
+from kubewright.api.machine.names import REASONED_CONDITIONS, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import begins
@@ -57,9 +57,8 @@ def _reported(seen: Seen, report: Report | None, now: datetime) -> MachineStatus
 
 def _conditions_moved(seen: Seen, report: Report | None) -> bool:
     """Whether to copy the node's conditions: not while a node joins, when they change quickly."""
-    if seen.node is None or not conditions_differ(
-        seen.machine.status.conditions, seen.node.status.conditions
-    ):
+    old = seen.machine.status.conditions
+    if seen.node is None or not conditions_differ(old, seen.node.status.conditions, REASONED_CONDITIONS):
         return False
     return report is not None or seen.phase not in (Phase.NONE, Phase.PENDING, Phase.CRASH_LOOP_BACK_OFF)
 

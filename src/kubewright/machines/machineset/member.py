@@ -14,8 +14,9 @@ from datetime import datetime
 import msgspec
 from msgspec import structs
 
+from kubewright.api.core import NODE_READY
 from kubewright.api.machine import names
-from kubewright.api.machine.names import NodeConditionType, OperationState, Phase
+from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.machine.preserve import Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
 from kubewright.base.clock import SteadyClock, parse_rfc3339
@@ -181,7 +182,7 @@ def _ready_since(machine: Machine) -> float | None:
     if machine.status.current_status.phase not in UP:
         return None
     for condition in machine.status.conditions:
-        is_ready = condition.type == NodeConditionType.READY and condition.status == "True"
+        is_ready = condition.type == NODE_READY and condition.status == "True"
         if is_ready and (since := stamp(condition.last_transition_time)) is not None:
             return since
     changed = machine.status.current_status.last_update_time

@@ -24,8 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubewright.api.core import NodeCondition, Pod
-from kubewright.api.machine.names import MIRROR_POD_ANNOTATION, NodeConditionType
+from kubewright.api.core import MIRROR_POD_ANNOTATION, NODE_READY, NodeCondition, Pod
 from kubewright.base.durations import format_duration
 from kubewright.nodes.drain.obstacles import Held, Obstacle, group, told
 
@@ -268,7 +267,7 @@ def _force_reason(
     if now - started >= timeout:
         return f"the drain took longer than {format_duration(timeout)}"
     found = {item.type: item for item in conditions}
-    for kind, good in ((NodeConditionType.READY, "True"), (NodeConditionType.READONLY_FILESYSTEM, "False")):
+    for kind, good in ((NODE_READY, "True"), ("ReadonlyFilesystem", "False")):
         item = found.get(kind)
         since = item.last_transition_time if item is not None and item.status != good else None
         if item is not None and since is not None and now - since > SICK:
