@@ -1,5 +1,6 @@
 """Who leaves a draining node, in which order, and when nobody is waited for any more."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,12 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.core import POD, NodeCondition
-from kubewright.nodes.drain.obstacles import Obstacle
-from kubewright.nodes.drain.plan import BATCH, POLL, RETRY, DrainPlan, Try
-from kubewright.nodes.drain.plan import plan as plan_drain
+from kubewright.nodes.drain.obstacles import Held, Obstacle
+from kubewright.nodes.drain.plan import BATCH, POLL, RETRY, DrainPlan, Try, plan_pass
+from kubewright.nodes.drain.policy import DrainPolicy, Force
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+FORCE = Force(
+    at_timeout=True,
+    sick_after=timedelta(minutes=5),
+    healthy={"Ready": "True", "ReadonlyFilesystem": "False"},
+    refusals=360,
+)
+LIMITED = DrainPolicy(2 * HOUR, FORCE)
+GENTLE = DrainPolicy()
 
 
 def pod(name, *, owner="ReplicaSet", mirror=False, claim=False, priority=0, leaving=None, grace=30):
@@ -31,8 +40,9 @@ def pod(name, *, owner="ReplicaSet", mirror=False, claim=False, priority=0, leav
     return POD.from_plain({"metadata": metadata, "spec": {"priority": priority, "volumes": volumes}})
 
 
-def drain(*pods, at=timedelta(), **more):
-    return plan_drain(pods, now=T0 + at, started=T0, timeout=2 * HOUR, **{"max_retries": 360, **more})
+def drain(*pods, at=timedelta(), policy=LIMITED, force=False, refusals=None, **more):
+    forced = replace(policy.force, requested=force, refusals=refusals or policy.force.refusals)
+    return plan_pass(pods, replace(policy, force=forced), now=T0 + at, started=T0, **more)
 
 
 def names(pods):
@@ -75,13 +85,11 @@ class TestAsking:
         assert told(drain(pod("a"), tries=refused("a"), at=RETRY)) == (["a"], [], [])
 
     def test_after_too_many_refusals_it_is_deleted(self):
-        assert told(drain(pod("a"), tries=refused("a", 3), max_retries=3, at=RETRY)) == ([], ["a"], [])
+        assert told(drain(pod("a"), tries=refused("a", 3), refusals=3, at=RETRY)) == ([], ["a"], [])
 
     def test_a_short_timeout_shortens_the_patience(self):
-        plan = plan_drain(
-            [pod("a")], now=T0 + RETRY, started=T0, timeout=3 * RETRY, max_retries=360, tries=refused("a", 3)
-        )
-        assert names(plan.delete) == ["a"]
+        short = replace(LIMITED, timeout=3 * RETRY)
+        assert names(drain(pod("a"), policy=short, at=RETRY, tries=refused("a", 3)).delete) == ["a"]
 
     def test_one_pass_has_a_bound(self):
         plan = drain(*(pod(f"p{number:03}") for number in range(BATCH + 5)))
@@ -135,7 +143,7 @@ class TestHeld:
 
     def test_or_when_the_first_pod_has_refused_too_often(self):
         tries = held("a", SOFT, times=2, first=HOUR) | held("b", SOFT, first=timedelta(minutes=1))
-        assert drain(pod("a"), pod("b"), tries=tries, max_retries=3).force_at == T0 + timedelta(minutes=2)
+        assert drain(pod("a"), pod("b"), tries=tries, refusals=3).force_at == T0 + timedelta(minutes=2)
 
     def test_without_obstacles_there_is_nothing_to_tell(self):
         plan = drain(pod("a"), pod("b", leaving=T0))
@@ -207,6 +215,103 @@ class TestForce:
         assert names(drain(pod("a"), force=True, tries=refused("a", 9)).delete) == ["a"]
 
 
+def kept(item):
+    return item.metadata.labels.get("drain") == "skip"
+
+
+A, B, HELD_UP = pod("a"), pod("b"), {"uid-a": Try(9, T0, first=T0, why=SOFT)}
+C1, C2 = pod("c1", claim=True), pod("c2", claim=True)
+LABELLED = POD.from_plain(
+    {"metadata": {"name": "s", "namespace": "default", "uid": "uid-s", "labels": {"drain": "skip"}}}
+)
+SILENT = (condition("Ready", "Unknown", HOUR),)
+WEEK = timedelta(days=7)
+POLICIES = [
+    ("without a limit it asks again after a week, and only then looks when a pod may have left",
+     GENTLE, {"pods": [A], "at": WEEK},
+     DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict")),
+    ("without a limit a pod that is refused is never deleted, and no time is told for force",
+     GENTLE, {"pods": [A], "at": WEEK, "tries": HELD_UP},
+     DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict", held=(Held(SOFT, ("default/a",)),))),
+    ("without a limit a pod that rests is what the next pass waits for",
+     GENTLE, {"pods": [A], "at": timedelta(seconds=5), "tries": HELD_UP},
+     DrainPlan(waiting=(A,), wake=RETRY - timedelta(seconds=5), because="pods: 1 refused to be tried again",
+               held=(Held(SOFT, ("default/a",)),))),
+    ("without a limit and without pods it is over at once",
+     GENTLE, {"pods": []}, DrainPlan(done=True, because="no pods are left")),
+    ("a node that is silent forces nothing unless the policy says so",
+     GENTLE, {"pods": [A], "conditions": SILENT},
+     DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict")),
+    ("refusals end in a deletion without a limit of time, too, if the policy says so",
+     DrainPolicy(force=Force(refusals=9)), {"pods": [A], "at": WEEK, "tries": HELD_UP},
+     DrainPlan(delete=(A,), wake=POLL, because="pods: 1 to delete after too many refusals")),
+    ("force at the first refusals is told beforehand",
+     DrainPolicy(force=Force(refusals=10)), {"pods": [A], "at": RETRY, "tries": HELD_UP},
+     DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict", held=(Held(SOFT, ("default/a",)),),
+               force_at=T0 + 10 * RETRY)),
+    ("a limit without force: until it is over, pods are asked",
+     DrainPolicy(HOUR), {"pods": [A], "at": HOUR - timedelta(seconds=1), "tries": HELD_UP},
+     DrainPlan(evict=(A,), wake=timedelta(seconds=1), because="pods: 1 to evict",
+               held=(Held(SOFT, ("default/a",)),))),
+    ("a limit without force: once it is over, what is left stays",
+     DrainPolicy(HOUR), {"pods": [A, B], "at": HOUR, "tries": HELD_UP},
+     DrainPlan(done=True, because="2 pods stay, because the drain took longer than 1h0m0s")),
+    ("a limit without force: an empty node is just empty",
+     DrainPolicy(HOUR), {"pods": [], "at": HOUR}, DrainPlan(done=True, because="no pods are left")),
+    ("a user's request forces whatever the limit is",
+     DrainPolicy(force=Force(requested=True)), {"pods": [A, B]},
+     DrainPlan(delete=(A, B), forced=True,
+               because="2 pods are removed, because somebody asked to force it")),
+    ("force of a sick node alone",
+     DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"Ready": "True"})),
+     {"pods": [A], "conditions": SILENT},
+     DrainPlan(delete=(A,), forced=True,
+               because="1 pods are removed, because Ready of the node has been Unknown for more than 30m0s")),
+    ("force of a sick node looks at the conditions that the policy names",
+     DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"DiskPressure": "False"})),
+     {"pods": [A], "conditions": SILENT}, DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict")),
+    ("pods that the predicate skips are neither evicted nor awaited",
+     DrainPolicy(skips=kept), {"pods": [A, LABELLED]},
+     DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict")),
+    ("the predicate replaces the default: a pod of a DaemonSet leaves, too",
+     DrainPolicy(skips=kept), {"pods": [pod("d", owner="DaemonSet")]},
+     DrainPlan(evict=(pod("d", owner="DaemonSet"),), wake=POLL, because="pods: 1 to evict")),
+    ("a node with nothing but skipped pods is drained",
+     DrainPolicy(skips=kept), {"pods": [LABELLED]}, DrainPlan(done=True, because="no pods are left")),
+    ("force spares what is skipped",
+     DrainPolicy(force=Force(requested=True), skips=kept), {"pods": [LABELLED]},
+     DrainPlan(done=True, forced=True,
+               because="no pod is waited for, because somebody asked to force it")),
+    ("pods with claims one by one",
+     GENTLE, {"pods": [C1, C2]},
+     DrainPlan(evict=(C1,), waiting=(C2,), wake=POLL,
+               because="pods: 1 to evict, 1 queued behind others with volumes")),
+    ("or all at once",
+     DrainPolicy(one_by_one=False), {"pods": [C1, C2]},
+     DrainPlan(evict=(C1, C2), wake=POLL, because="pods: 2 to evict")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "seen", "plan"), [c[1:] for c in POLICIES], ids=[c[0] for c in POLICIES])
+def test_a_policy_decides(policy, seen, plan):
+    pods, at = seen["pods"], seen.get("at", timedelta())
+    more = {key: value for key, value in seen.items() if key not in ("pods", "at")}
+    assert plan_pass(pods, policy, now=T0 + at, started=T0, **more) == plan
+
+
+DETACHED = [
+    ("no limit", None, HOUR, None),
+    ("some time is left", HOUR, HOUR / 4, HOUR * 3 / 4),
+    ("its time is just over", HOUR, HOUR, timedelta()),
+    ("volumes are not awaited at all", timedelta(), timedelta(), timedelta()),
+]
+
+
+@pytest.mark.parametrize(("limit", "since", "left"), [c[1:] for c in DETACHED], ids=[c[0] for c in DETACHED])
+def test_how_long_volumes_are_awaited(limit, since, left):
+    assert DrainPolicy(detach_timeout=limit).until_detached(T0, T0 + since) == left
+
+
 PODS = st.lists(
     st.builds(
         pod,
@@ -229,7 +334,7 @@ TRIES = st.dictionaries(
 
 @given(PODS, TRIES, st.booleans())
 def test_every_pod_is_in_one_place_and_an_unfinished_plan_has_something_to_do(pods, tries, force):
-    plan = drain(*pods, tries=tries, force=force, max_retries=3)
+    plan = drain(*pods, tries=tries, force=force, refusals=3)
     placed = names((*plan.evict, *plan.delete, *plan.waiting))
     assert len(placed) == len(set(placed))
     protected = {

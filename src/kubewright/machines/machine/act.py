@@ -55,8 +55,6 @@ from kubewright.machines.machine.steps import (
     Verb,
 )
 from kubewright.machines.parts import Parts
-from kubewright.nodes.drain import run as drains
-from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -172,7 +170,7 @@ class Actor:
             case MarkTerminating(patch) | SayPreserved(patch):
                 await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
-                await self._drain(seen, drain, notes)
+                await notes.drain.run(drain, self._target, now=seen.now)
             case ReleaseVolumes(attachments):
                 for name in attachments:
                     with suppress(NotFound):
@@ -230,10 +228,6 @@ class Actor:
             lambda: self._requests.make(machine, verb, seen.creation_timeout),
             inputs=seen.inputs,
         )
-
-    async def _drain(self, seen: Seen, plan: DrainPlan, notes: Notes) -> None:
-        outcome = await drains.run(plan, self._target, now=seen.now, tries=notes.tries)
-        notes.tries = outcome.tries
 
     async def _delete_node(self, step: DeleteNode) -> None:
         key = Key("", step.name)

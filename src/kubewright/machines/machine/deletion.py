@@ -154,8 +154,8 @@ def release_volumes(seen: Seen, now: datetime) -> Plan | None:
         return None
     if seen.forced:
         return _with_step(ReleaseVolumes(seen.attachments), DETACHING)
-    left = (seen.drained_since or now) + seen.settings.detach_timeout - now
-    if left <= timedelta(0):
+    left = seen.drain_policy.until_detached(seen.drained_since or now, now)
+    if left is not None and left <= timedelta(0):
         return None
     return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", left)
 

@@ -30,7 +30,7 @@ from kubewright.machines.machine.refusals import remember
 from kubewright.machines.machine.steps import Cordon, Step, Verb
 from kubewright.machines.parts import Parts
 from kubewright.nodes import health
-from kubewright.nodes.drain import plan as drains
+from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
@@ -47,9 +47,7 @@ process that died may have called the driver for the same VM before."""
 class Notes:
     """What a process remembers of one machine between passes; losing it costs time, never safety."""
 
-    drained_since: datetime | None = None
-    tries: drains.Tries = field(default_factory=dict)
-    """The refused evictions of its pods, by pod."""
+    drain: DrainSession = field(default_factory=DrainSession)
     topics: frozenset[str] = frozenset()
     """The topics of warnings that events have named already."""
     node_unseen: str | None = None
@@ -244,27 +242,18 @@ class Looker:
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
         pods = await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}")
-        notes, labels, dying = (
-            self.notes(seen.machine),
-            seen.machine.metadata.labels,
-            seen.machine.metadata.deleting,
-        )
-        drain = drains.plan(
+        session = self.notes(seen.machine).drain
+        drain = session.plan(
             pods,
+            seen.drain_policy,
             now=seen.now,
-            started=seen.deleted_at if dying else seen.turned,
-            timeout=seen.drain_timeout,
-            max_retries=seen.max_evict_retries,
-            force=names.force_deletion(labels) if dying else names.force_drain(labels),
+            started=seen.deleted_at if seen.machine.metadata.deleting else seen.turned,
             conditions=_as_shown(node, seen.begun.shown),
-            tries=notes.tries,
         )
-        if drain.done and notes.drained_since is None:
-            notes.drained_since = seen.now
         return replace(
             seen,
             drain=drain,
-            drained_since=notes.drained_since,
+            drained_since=session.drained_since,
             attachments=self._caches.attached(node),
         )
 

@@ -14,14 +14,11 @@ Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kubewright.api.core import NODE_READY, Node
-from kubewright.api.machine.names import NodeConditionType
+from kubewright.api.core import Node
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.informer import Change
-
-GRAVE = (NODE_READY, NodeConditionType.READONLY_FILESYSTEM)
-"""Conditions of which a drain asks how long they have been bad (mcm.md §5.7)."""
+from kubewright.machines.machine.settings import HEALTHY
 
 
 @dataclass(slots=True)
@@ -101,11 +98,11 @@ def reported(machine: Machine) -> datetime | None:
 def _dated(node: Node | None) -> datetime | None:
     """The last date of a node's state."""
     conditions = node.status.conditions if node is not None else ()
-    dates = (each.last_transition_time for each in conditions if each.type in GRAVE)
+    dates = (each.last_transition_time for each in conditions if each.type in HEALTHY)
     return max((date for date in dates if date is not None), default=None)
 
 
 def _state(node: Node | None) -> tuple[tuple[str, str], ...]:
     """The conditions by which a node is given up, without the dates that others gave them."""
     conditions = node.status.conditions if node is not None else ()
-    return tuple((each.type, each.status) for each in conditions if each.type in GRAVE)
+    return tuple((each.type, each.status) for each in conditions if each.type in HEALTHY)

@@ -13,13 +13,13 @@ from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.base.durations import parse_duration
 from kubewright.driver.errors import Code
 from kubewright.machines.machine.calls import NOTHING, VmSeen
 from kubewright.machines.machine.moments import Begun, reported
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Step
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.policy import DrainPolicy
 from kubewright.nodes.health import Health
 
 REPORT_AT_LATEST = timedelta(seconds=10)
@@ -151,9 +151,11 @@ class Seen:
         return self.wall or self.now
 
     @property
-    def max_evict_retries(self) -> int:
-        own = self.machine.spec.max_evict_retries
-        return self.settings.max_evict_retries if own is None else own
+    def drain_policy(self) -> DrainPolicy:
+        """How the machine's node is drained now: in its deletion, or while it is preserved."""
+        labels, deleting = self.machine.metadata.labels, self.machine.metadata.deleting
+        requested = names.force_deletion(labels) if deleting else names.force_drain(labels)
+        return drain_policy(self.settings, self.machine.spec, requested=requested)
 
     @property
     def deleted_at(self) -> datetime:
@@ -188,11 +190,3 @@ class Seen:
         """
         age = self.now - (since or datetime(1970, 1, 1, tzinfo=UTC))
         return (REPORT_AT_LATEST if self.busy else after or self.settings.report_after) - age
-
-
-def effective(own: str | None, default: timedelta) -> timedelta:
-    """A machine's own duration, or the default; one that cannot be read counts as unset."""
-    try:
-        return parse_duration(own) if own else default
-    except ValueError:
-        return default

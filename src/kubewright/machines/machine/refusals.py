@@ -96,7 +96,7 @@ RULES: Mapping[type[Step], Rule] = {
     ),
     steps.Cordon: Rule("cordon the node", _always, _is_out_of_patience, DRAINING),
     steps.MarkTerminating: Rule("mark the node as terminating", _always, _always),
-    steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.run
+    steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
     steps.ReleaseVolumes: Rule("delete the node's VolumeAttachments", _always, _always),
     steps.DeleteNode: Rule("delete the node", _always, _is_forced, DELETING_NODE),
     steps.DropToken: Rule("delete the machine's bootstrap token", _always, _always),

@@ -1,7 +1,20 @@
 """What an operator may set for all machines; a Machine's own spec goes before these."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+
+from kubewright.api.core import NODE_READY
+from kubewright.api.machine.names import NodeConditionType
+from kubewright.api.machine.v1alpha1 import MachineSpec
+from kubewright.base.durations import parse_duration
+from kubewright.nodes.drain.policy import DrainPolicy, Force
+
+HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
+"""What a node's conditions say while its kubelet can end pods (mcm.md §5.7)."""
+
+SICK = timedelta(minutes=5)
+"""How long a node must be silent or read-only before its pods are deleted by force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +56,29 @@ class MachineSettings:
 
     workers: int = 100
     """Reconciles at once. None of them waits for a cloud or a drain, so this bounds API requests only."""
+
+
+def effective(own: str | None, default: timedelta) -> timedelta:
+    """A machine's own duration, or the default; one that cannot be read counts as unset."""
+    try:
+        return parse_duration(own) if own else default
+    except ValueError:
+        return default
+
+
+def drain_policy(
+    settings: MachineSettings, own: MachineSpec | None = None, *, requested: bool = False
+) -> DrainPolicy:
+    """How the Machine API drains a node: in limited time, and then by force (mcm.md §5.6, §5.7).
+
+    Args:
+        settings: what the operator has set.
+        own: the machine's spec; None: the node has no machine.
+        requested: a user asks to delete all pods at once.
+    """
+    timeout, refusals = settings.drain_timeout, settings.max_evict_retries
+    if own is not None:
+        timeout = effective(own.drain_timeout, timeout)
+        refusals = refusals if own.max_evict_retries is None else own.max_evict_retries
+    force = Force(requested, at_timeout=True, sick_after=SICK, healthy=HEALTHY, refusals=refusals)
+    return DrainPolicy(timeout, force, detach_timeout=settings.detach_timeout)

@@ -18,9 +18,9 @@ import structlog
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
 from kubewright.machines.machine.caches import Caches, belongs
+from kubewright.machines.machine.settings import drain_policy
 from kubewright.machines.parts import Parts
-from kubewright.nodes.drain import plan as drains
-from kubewright.nodes.drain import run as drain
+from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -32,7 +32,7 @@ class _Drain:
     """Since when the pods of one VM's node are asked to leave, and what came of it."""
 
     started: datetime
-    tries: drains.Tries = field(default_factory=dict)
+    session: DrainSession = field(default_factory=DrainSession)
 
 
 class Farewell:
@@ -66,18 +66,16 @@ class Farewell:
         await self._mark(node, collecting)
         going = self._drains.setdefault(node.spec.provider_id, _Drain(self._clock.now()))
         now = self._clock.now()
-        plan = drains.plan(
+        plan = going.session.plan(
             await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}"),
+            drain_policy(self._settings),
             now=now,
             started=going.started,
-            timeout=self._settings.drain_timeout,
-            max_retries=self._settings.max_evict_retries,
             conditions=node.status.conditions,
-            tries=going.tries,
         )
         if not plan.done:
             log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)
-            going.tries = (await drain.run(plan, self._target, now=now, tries=going.tries)).tries
+            await going.session.run(plan, self._target, now=now)
         return plan.done
 
     async def bury(self, node_name: str, provider_id: str) -> None:

@@ -1,2 +1,2 @@
-"""Draining a node: ``plan`` decides about its pods (pure), ``run`` evicts and deletes them,
-``obstacles`` says why one stays."""
+"""Draining a node: a ``policy`` says what is asked of it, ``plan`` decides about the pods (both pure), a
+``session`` remembers refusals between passes and evicts or deletes, ``obstacles`` says why a pod stays."""

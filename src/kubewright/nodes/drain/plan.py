@@ -3,20 +3,21 @@
 Theory.      A drain is not a task that runs, but a decision made anew in each pass: given the pods on
              the node, which are to be evicted, which are leaving, and is the drain over? The progress is
              in the API: an evicted pod has a deletionTimestamp, one that left is not listed. What
-             the caller remembers between passes (``Tries``) spaces out attempts and counts refusals;
+             the session remembers between passes (``Tries``) spaces out attempts and counts refusals;
              losing it costs requests, and time until a pod that refuses is deleted.
 
              asked   evict, with the pod's own grace period; a refused eviction is repeated after
-                     20 s. After ``max_retries`` refusals, or as many as fit into ``timeout`` if
+                     20 s. After as many refusals as the policy bears, or as fit into its time if
                      that is fewer, the pod is deleted with no grace
-             forced  a user asked for it, the drain timeout is over, or the node has been silent or
-                     read-only for five minutes: every pod is deleted with no grace, none is awaited
-Invariants.  Pods of DaemonSets and mirror pods are left alone: they would only come back. Pods
-             with a PersistentVolumeClaim leave one after another, highest priority first, so
-             that volumes are not torn off all at once; all others at the same time. A pod is in
-             at most one of ``evict``, ``delete`` and ``waiting``.
+             forced  the policy says that force is due: every pod is deleted with no grace, none is
+                     awaited
+             over    the time has passed, and the policy does not force: the pods that are left stay
+Invariants.  Pods that the policy skips are left alone. Where it wants them one by one, pods with a
+             PersistentVolumeClaim leave one after another, highest priority first, so that volumes
+             are not torn off all at once; all others at the same time. A pod is in at most one of
+             ``evict``, ``delete`` and ``waiting``.
 Source       mcm.md §5.1, §5.3, §5.6, §5.7. Volumes that follow their pods are not looked at here yet.
-Called by    ``machines.machine`` and, through it, ``drain.run``.
+Called by    ``session.DrainSession``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +25,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubewright.api.core import MIRROR_POD_ANNOTATION, NODE_READY, NodeCondition, Pod
+from kubewright.api.core import NodeCondition, Pod
 from kubewright.base.durations import format_duration
 from kubewright.nodes.drain.obstacles import Held, Obstacle, group, told
+from kubewright.nodes.drain.policy import DrainPolicy
 
 RETRY = timedelta(seconds=20)
 """How long a refused eviction rests."""
@@ -34,8 +36,6 @@ POLL = timedelta(seconds=5)
 """How soon to look again for pods that are leaving."""
 OVERDUE = timedelta(seconds=30)
 """How long after the end of its grace period a pod may still be there before the drain reports it."""
-SICK = timedelta(minutes=5)
-"""How long a node must be silent or read-only before its pods are deleted by force."""
 BATCH = 100
 """Most pods that one pass touches."""
 
@@ -56,7 +56,7 @@ class Try:
 
 
 Tries = Mapping[str, Try]
-"""By pod uid. Kept by the caller between passes; ``run`` answers the next."""
+"""By pod uid. Kept by ``session.DrainSession`` between passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,10 @@ class DrainPlan:
 class _Draft:
     """A plan in the making: each pod is in one list; ``resting`` has the time of its next attempt."""
 
+    now: datetime
+    tries: Tries
+    refusals: int | None
+    """How many refusals one pod may give before it is deleted; None: it is asked again without end."""
     evict: list[Pod] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     leaving: list[Pod] = field(default_factory=list)
@@ -124,14 +128,12 @@ class _Draft:
     queued: list[Pod] = field(default_factory=list)
 
 
-def plan(
+def plan_pass(
     pods: Iterable[Pod],
+    policy: DrainPolicy,
     *,
     now: datetime,
     started: datetime,
-    timeout: timedelta,
-    max_retries: int,
-    force: bool = False,
     conditions: Sequence[NodeCondition] = (),
     tries: Tries | None = None,
 ) -> DrainPlan:
@@ -139,31 +141,29 @@ def plan(
 
     Args:
         pods: all pods of the node, as they are now.
+        policy: what is asked of the drain.
         now: the time.
         started: when the drain began, such as the machine's deletion time.
-        timeout: after how long all pods are deleted with no grace.
-        max_retries: after how many refused evictions one pod is deleted with no grace.
-        force: a user asked to delete all pods at once.
         conditions: those of the node; they tell whether its kubelet can still end pods.
         tries: what came of earlier passes.
     """
     tries = tries or {}
-    here = [pod for pod in pods if leaves(pod)]
-    if reason := _force_reason(force, conditions, now, started, timeout):
+    here = [pod for pod in pods if not policy.skips(pod)]
+    deadline = None if policy.timeout is None else started + policy.timeout
+    over = deadline is not None and now >= deadline
+    if reason := _force_reason(policy, conditions, now, over=over):
         return _forced(here, tries, reason)
-    retries = min(max_retries, timeout // RETRY)
-    draft = _Draft()
-    for pod in (pod for pod in here if not stateful(pod)):
-        _place(pod, draft, tries, now, retries)
-    _one_by_one([pod for pod in here if stateful(pod)], draft, tries, now, retries)
-    told = _asked(draft, now, deadline=started + timeout)
-    return replace(told, known=_uids(here), **_obstacles(draft, tries, now, started + timeout, retries))
-
-
-def leaves(pod: Pod) -> bool:
-    """Whether a drain evicts this pod: not one of a DaemonSet, and no mirror pod."""
-    owner = pod.metadata.controller
-    return MIRROR_POD_ANNOTATION not in pod.metadata.annotations and not (owner and owner.kind == "DaemonSet")
+    if over and here:
+        because = f"{len(here)} pods stay, because {_took_longer(policy)}"
+        return DrainPlan(done=True, because=because, known=_uids(here))
+    draft = _Draft(now, tries, _most_refusals(policy))
+    for pod in here:
+        if not (policy.one_by_one and stateful(pod)):
+            _place(pod, draft)
+    if policy.one_by_one:
+        _one_by_one([pod for pod in here if stateful(pod)], draft)
+    forced_from = deadline if policy.force.at_timeout else None
+    return replace(_asked(draft, deadline), known=_uids(here), **_obstacles(draft, forced_from))
 
 
 def stateful(pod: Pod) -> bool:
@@ -171,20 +171,25 @@ def stateful(pod: Pod) -> bool:
     return any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes)
 
 
-def _place(pod: Pod, draft: _Draft, tries: Tries, now: datetime, retries: int) -> None:
+def _most_refusals(policy: DrainPolicy) -> int | None:
+    most = policy.force.refusals
+    return most if most is None or policy.timeout is None else min(most, policy.timeout // RETRY)
+
+
+def _place(pod: Pod, draft: _Draft) -> None:
     """Put a pod into its list, regardless of the others."""
-    tried = tries.get(pod.metadata.uid)
+    tried = draft.tries.get(pod.metadata.uid)
     if pod.metadata.deleting:
         draft.leaving.append(pod)
-    elif tried is not None and now < tried.last + RETRY:
+    elif tried is not None and draft.now < tried.last + RETRY:
         draft.resting.append((pod, tried.last + RETRY))
-    elif tried is not None and tried.refused >= retries:
+    elif tried is not None and draft.refusals is not None and tried.refused >= draft.refusals:
         draft.delete.append(pod)
     else:
         draft.evict.append(pod)
 
 
-def _one_by_one(pods: Sequence[Pod], draft: _Draft, tries: Tries, now: datetime, retries: int) -> None:
+def _one_by_one(pods: Sequence[Pod], draft: _Draft) -> None:
     """Of pods with claims only one leaves at a time; a refused one lets the next go first."""
     busy = any(pod.metadata.deleting for pod in pods)
     for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
@@ -192,39 +197,43 @@ def _one_by_one(pods: Sequence[Pod], draft: _Draft, tries: Tries, now: datetime,
         if busy and not pod.metadata.deleting:
             draft.queued.append(pod)
             continue
-        _place(pod, draft, tries, now, retries)
+        _place(pod, draft)
         busy = busy or len(draft.evict) + len(draft.delete) > before
 
 
-def _asked(draft: _Draft, now: datetime, deadline: datetime) -> DrainPlan:
+def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
     delete = draft.delete[:BATCH]
     evict = draft.evict[: BATCH - len(delete)]
     left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
     waiting = (*draft.leaving, *(pod for pod, _ in draft.resting), *draft.queued)
-    wakes = [deadline - now, *(until - now for _, until in draft.resting)]
+    untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
+    wakes = [until - draft.now for until in untils]
     wakes += [timedelta()] * (left > 0) + [POLL] * bool(evict or delete or draft.leaving)
     return DrainPlan(
         evict=tuple(evict),
         delete=tuple(delete),
         waiting=waiting,
         done=not (evict or delete or waiting),
-        wake=max(min(wakes), timedelta()),
-        because=_because(draft, now),
+        wake=max(min(wakes, default=timedelta()), timedelta()),
+        because=_because(draft),
     )
 
 
-def _obstacles(
-    draft: _Draft, tries: Tries, now: datetime, deadline: datetime, retries: int
-) -> dict[str, Any]:
+def _obstacles(draft: _Draft, forced_from: datetime | None) -> dict[str, Any]:
     """The fields of the plan about pods that stay: refused, overdue, and when force begins."""
-    asked = [(pod, tries.get(pod.metadata.uid)) for pod in (*draft.evict, *(pod for pod, _ in draft.resting))]
-    refused = [(pod, tried) for pod, tried in asked if tried is not None and tried.why is not None]
-    ends = [tried.first + retries * RETRY for _, tried in refused if tried.first is not None]
-    overdue = tuple(pod for pod in draft.leaving if _ends(pod) + OVERDUE < now)
+    asked = (*draft.evict, *(pod for pod, _ in draft.resting))
+    tried = ((pod, draft.tries.get(pod.metadata.uid)) for pod in asked)
+    refused = [
+        (pod, found.why, found.first) for pod, found in tried if found is not None and found.why is not None
+    ]
+    ends = [forced_from] if forced_from is not None else []
+    if (most := draft.refusals) is not None:
+        ends += [first + most * RETRY for _, _, first in refused if first is not None]
+    overdue = tuple(pod for pod in draft.leaving if _ends(pod) + OVERDUE < draft.now)
     return {
-        "held": group((pod, tried.why) for pod, tried in refused if tried.why is not None),
+        "held": group((pod, why) for pod, why, _ in refused),
         "overdue": overdue,
-        "force_at": min([deadline, *ends]) if refused or overdue else None,
+        "force_at": min(ends, default=None) if refused or overdue else None,
     }
 
 
@@ -260,23 +269,30 @@ def _given_up(pod: Pod, tries: Tries) -> bool:
 
 
 def _force_reason(
-    asked: bool, conditions: Iterable[NodeCondition], now: datetime, started: datetime, timeout: timedelta
+    policy: DrainPolicy, conditions: Iterable[NodeCondition], now: datetime, *, over: bool
 ) -> str:
-    if asked:
+    """Why all pods are deleted with no grace now; empty: they are not."""
+    force, found = policy.force, {item.type: item for item in conditions}
+    if force.requested:
         return "somebody asked to force it"
-    if now - started >= timeout:
-        return f"the drain took longer than {format_duration(timeout)}"
-    found = {item.type: item for item in conditions}
-    for kind, good in ((NODE_READY, "True"), ("ReadonlyFilesystem", "False")):
+    if over and force.at_timeout:
+        return _took_longer(policy)
+    for kind, good in force.healthy.items():
         item = found.get(kind)
         since = item.last_transition_time if item is not None and item.status != good else None
-        if item is not None and since is not None and now - since > SICK:
-            return f"{kind} of the node has been {item.status} for more than {format_duration(SICK)}"
+        if item is not None and since is not None and now - since > force.sick_after:
+            return (
+                f"{kind} of the node has been {item.status} for more than {format_duration(force.sick_after)}"
+            )
     return ""
 
 
-def _because(draft: _Draft, now: datetime) -> str:
-    late = sum(1 for pod in draft.leaving if _ends(pod) + OVERDUE < now)
+def _took_longer(policy: DrainPolicy) -> str:
+    return f"the drain took longer than {format_duration(policy.timeout or timedelta())}"
+
+
+def _because(draft: _Draft) -> str:
+    late = sum(1 for pod in draft.leaving if _ends(pod) + OVERDUE < draft.now)
     parts = (
         (len(draft.evict), "to evict"),
         (len(draft.delete), "to delete after too many refusals"),

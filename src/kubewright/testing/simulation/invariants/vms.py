@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.base.durations import parse_duration
-from kubewright.nodes.drain.plan import SICK
+from kubewright.machines.machine.settings import SICK
 from kubewright.testing.simulation.invariants.facts import claims_of, deleting, is_ended, lets_go, provider_id
 from kubewright.testing.simulation.invariants.past import NODE_DELETED, Past
 from kubewright.testing.simulation.journal import MACHINES, NODES, ApiStep, Object, Step, VmStep

@@ -1,4 +1,4 @@
-"""One pass of a drain against a server that says yes, no, or nothing."""
+"""A drain's session: what a pass does on a server that says yes, no, or nothing, and what is remembered."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -9,8 +9,9 @@ from kubewright.api.core import POD
 from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
-from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try, plan
-from kubewright.nodes.drain.run import run
+from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try
+from kubewright.nodes.drain.policy import DrainPolicy, Force
+from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import (
     ApiError,
     Conflict,
@@ -55,25 +56,26 @@ class Server:
 @pytest.fixture
 def passed():
     async def perform(plan, server, tries=None):
-        return await run(plan, Client(InProcess(server.handle), LoopClock()), now=NOW, tries=tries)
+        session = DrainSession(tries or {})
+        await session.run(plan, Client(InProcess(server.handle), LoopClock()), now=NOW)
+        return session.tries
 
     return perform
 
 
 async def test_evicts_and_deletes_the_very_pods_that_were_planned(passed):
     server = Server()
-    outcome = await passed(DrainPlan(evict=(pod("a"),), delete=(pod("b"),)), server)
+    tries = await passed(DrainPlan(evict=(pod("a"),), delete=(pod("b"),)), server)
     evicted, deleted = (body for _, _, body in sorted(server.asked, key=lambda asked: asked[1]))
     assert evicted["deleteOptions"]["preconditions"] == {"uid": "uid-a"}
     assert deleted["preconditions"] == {"uid": "uid-b"}
     assert deleted["gracePeriodSeconds"] == 0
-    assert [item.name for item in outcome.accepted] == ["a", "b"]
-    assert outcome.tries == {}
+    assert sorted((verb, name) for verb, name, _ in server.asked) == [("delete", "b"), ("evict", "a")]
+    assert tries == {}
 
 
 async def test_a_pod_that_is_gone_is_success(passed):
-    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(a=NotFound("pods a not found")))
-    assert not outcome.refused
+    assert await passed(DrainPlan(evict=(pod("a"),)), Server(a=NotFound("pods a not found"))) == {}
 
 
 @pytest.mark.parametrize(
@@ -86,23 +88,23 @@ async def test_a_pod_that_is_gone_is_success(passed):
     ids=lambda error: error.reason,
 )
 async def test_one_refusal_is_noted_and_stops_nobody(passed, error):
-    outcome = await passed(DrainPlan(evict=(pod("a"), pod("b"))), Server(a=error))
-    assert [item.name for item in outcome.accepted] == ["b"]
-    assert outcome.tries["uid-a"] == Try(1, NOW)
-    assert error.message in outcome.refused["uid-a"]
+    server = Server(a=error)
+    tries = await passed(DrainPlan(evict=(pod("a"), pod("b"))), server)
+    assert tries == {"uid-a": Try(1, NOW)}
+    assert {name for _, name, _ in server.asked} == {"a", "b"}
+    assert tries["uid-a"].why.why == error.message
 
 
 async def test_refusals_add_up_and_are_forgotten_with_the_pod(passed):
     tries = {"uid-a": Try(2, NOW), "uid-gone": Try(7, NOW), "uid-rests": Try(1, NOW)}
     server = Server(a=TooManyRequests("no"))
-    outcome = await passed(DrainPlan(evict=(pod("a"),), waiting=(pod("rests"),)), server, tries)
-    assert outcome.tries == {"uid-a": Try(3, NOW), "uid-rests": Try(1, NOW)}
+    after = await passed(DrainPlan(evict=(pod("a"),), waiting=(pod("rests"),)), server, tries)
+    assert after == {"uid-a": Try(3, NOW), "uid-rests": Try(1, NOW)}
 
 
 async def test_a_forced_deletion_that_fails_is_noted_as_such(passed):
     plan = DrainPlan(delete=(pod("a"),), forced=True)
-    outcome = await passed(plan, Server(a=Conflict("held")))
-    assert outcome.tries["uid-a"].forced
+    assert (await passed(plan, Server(a=Conflict("held"))))["uid-a"].forced
 
 
 NEVER = {
@@ -114,50 +116,60 @@ REFUSED = TooManyRequests("Cannot evict pod.", details={"causes": [CAUSE]})
 
 
 async def test_a_refusal_is_explained_by_the_budget_behind_it(passed):
-    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server([NEVER], a=REFUSED))
-    why = outcome.tries["uid-a"].why
+    tries = await passed(DrainPlan(evict=(pod("a"),)), Server([NEVER], a=REFUSED))
+    why = tries["uid-a"].why
     assert why.firm
     assert "default/web is misconfigured" in why.why
-    assert outcome.tries["uid-a"].first == NOW
+    assert tries["uid-a"].first == NOW
 
 
 async def test_where_budgets_cannot_be_read_the_servers_words_must_do(passed):
     forbidden = Forbidden("poddisruptionbudgets is forbidden")
-    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(forbidden, a=REFUSED))
-    why = outcome.tries["uid-a"].why
+    why = (await passed(DrainPlan(evict=(pod("a"),)), Server(forbidden, a=REFUSED)))["uid-a"].why
     assert not why.firm
     assert why.why == f"Cannot evict pod. {CAUSE['message']}"
 
 
 async def test_the_time_of_the_first_refusal_stays(passed):
     tries = {"uid-a": Try(1, NOW, first=NOW - timedelta(minutes=1))}
-    outcome = await passed(DrainPlan(evict=(pod("a"),)), Server(a=TooManyRequests("no")), tries)
-    assert outcome.tries["uid-a"].first == NOW - timedelta(minutes=1)
+    after = await passed(DrainPlan(evict=(pod("a"),)), Server(a=TooManyRequests("no")), tries)
+    assert after["uid-a"].first == NOW - timedelta(minutes=1)
 
 
 def many(number):
     return [pod(f"p{each}") for each in range(number)]
 
 
-async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_are_refused(passed):
-    pods, tries = many(BATCH + 50), {}
-    server = Server(**{each.name: Forbidden("no role") for each in pods})
-    passes = 0
-    while not (
-        planned := plan(
-            pods, now=NOW, started=NOW, timeout=timedelta(hours=2), max_retries=9, force=True, tries=tries
-        )
-    ).done:
-        tries, passes = (await passed(planned, server, tries)).tries, passes + 1
+LIMITED = DrainPolicy(timedelta(hours=2), Force(at_timeout=True, refusals=9))
+FORCED = DrainPolicy(force=Force(requested=True))
+
+
+async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_are_refused():
+    pods, session, passes = many(BATCH + 50), DrainSession(), 0
+    client = Client(
+        InProcess(Server(**{each.name: Forbidden("no role") for each in pods}).handle), LoopClock()
+    )
+    while not (planned := session.plan(pods, FORCED, now=NOW, started=NOW)).done:
+        await session.run(planned, client, now=NOW)
+        passes += 1
         assert passes <= 2
 
 
-async def test_the_refusals_of_pods_beyond_the_batch_are_kept(passed):
+async def test_the_refusals_of_pods_beyond_the_batch_are_kept():
     pods = many(BATCH + 50)
-    tries = {each.metadata.uid: Try(9, NOW - timedelta(minutes=1)) for each in pods}
-    planned = plan(pods, now=NOW, started=NOW, timeout=timedelta(hours=2), max_retries=9, tries=tries)
-    outcome = await passed(planned, Server(), tries)
+    session = DrainSession({each.metadata.uid: Try(9, NOW - timedelta(minutes=1)) for each in pods})
+    planned = session.plan(pods, LIMITED, now=NOW, started=NOW)
+    await session.run(planned, Client(InProcess(Server().handle), LoopClock()), now=NOW)
     assert [each.name for each in planned.delete] == [f"p{each}" for each in range(BATCH)]
-    assert {uid: tried.refused for uid, tried in outcome.tries.items()} == {
+    assert {uid: tried.refused for uid, tried in session.tries.items()} == {
         f"uid-p{each}": 9 for each in range(BATCH, BATCH + 50)
     }
+
+
+def test_a_session_plans_with_what_it_remembers_and_notes_when_the_drain_was_over():
+    session, later = DrainSession({"uid-a": Try(9, NOW - timedelta(hours=1))}), NOW + timedelta(minutes=1)
+    planned = session.plan([pod("a")], LIMITED, now=NOW, started=NOW)
+    assert ([each.name for each in planned.delete], session.drained_since) == (["a"], None)
+    assert session.plan([], LIMITED, now=later, started=NOW).done
+    assert session.plan([], LIMITED, now=later + timedelta(hours=1), started=NOW).done
+    assert session.drained_since == later

@@ -1,0 +1,132 @@
+"""The drain of one node over all its passes: remembers refusals, plans a pass, and performs it.
+
+Theory.      A pass never waits for a pod to leave: it sends each request once, some at a time, and
+             notes the errors. Whether a pod left is seen in the next list of pods.
+Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
+             A pod that is gone is success. One pod's failure never stops the others; it is noted
+             in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
+             a deletion.
+Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubewright.api.core import PDB, POD, NodeCondition, Pod, PodDisruptionBudget
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.client import Client
+from kubewright.nodes.drain.obstacles import explain
+from kubewright.nodes.drain.plan import DrainPlan, Tries, Try, plan_pass
+from kubewright.nodes.drain.policy import DrainPolicy
+from kubewright.wire.errors import ApiError, NotFound
+from kubewright.wire.gvk import Key
+
+AT_ONCE = 10
+"""Requests of one pass that are under way at the same time."""
+
+Refusal = tuple[Pod, KubewrightError, bool]
+"""A pod, why it stays, and whether that was its forced deletion."""
+
+
+@dataclass(slots=True)
+class DrainSession:
+    """What a process remembers of one node's drain; losing it costs requests and time, never safety.
+
+    ``tries``          pods that refused to leave, by uid
+    ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
+    """
+
+    tries: Tries = field(default_factory=dict)
+    drained_since: datetime | None = None
+
+    def plan(
+        self,
+        pods: Iterable[Pod],
+        policy: DrainPolicy,
+        *,
+        now: datetime,
+        started: datetime,
+        conditions: Sequence[NodeCondition] = (),
+    ) -> DrainPlan:
+        """``plan_pass`` with what is remembered, and the note when the drain is over. No I/O."""
+        found = plan_pass(pods, policy, now=now, started=started, conditions=conditions, tries=self.tries)
+        if found.done and self.drained_since is None:
+            self.drained_since = now
+        return found
+
+    async def run(self, plan: DrainPlan, client: Client, *, now: datetime) -> None:
+        """Perform ``plan`` once; ends after at most one API deadline per ``AT_ONCE`` pods.
+
+        Raises nothing that an API server or the network can cause.
+        """
+        gate = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            asked = [(pod, False, group.create_task(_ask(gate, _evict, client, pod))) for pod in plan.evict]
+            asked += [
+                (pod, plan.forced, group.create_task(_ask(gate, _delete, client, pod))) for pod in plan.delete
+            ]
+        refusals = [
+            (pod, error, forced) for pod, forced, task in asked if (error := task.result()) is not None
+        ]
+        self._note(plan, refusals, await _budgets(client, refusals), now)
+
+    def _note(
+        self,
+        plan: DrainPlan,
+        refusals: Iterable[Refusal],
+        budgets: Sequence[PodDisruptionBudget],
+        now: datetime,
+    ) -> None:
+        """Keep the tries of pods that are still there and were not asked now; add the refusals."""
+        asked = {pod.metadata.uid for pod in (*plan.evict, *plan.delete)}
+        still = plan.known | {pod.metadata.uid for pod in plan.waiting}
+        kept = {uid: tried for uid, tried in self.tries.items() if uid in still - asked}
+        for pod, error, forced in refusals:
+            before = self.tries.get(pod.metadata.uid, Try(0, now))
+            why = explain(pod, error, budgets)
+            kept[pod.metadata.uid] = Try(before.refused + 1, now, forced, before.first or now, why)
+        self.tries = kept
+
+
+async def _budgets(client: Client, refusals: Iterable[Refusal]) -> Sequence[PodDisruptionBudget]:
+    """The budgets that may stand behind refusals, in one request; none if they cannot be read.
+
+    Refusals are rare and rest for 20 s, so that a cache of budgets would cost more.
+    """
+    asked = {
+        pod.namespace
+        for pod, error, _ in refusals
+        if isinstance(error, ApiError) and error.code in (429, 500)
+    }
+    if not asked:
+        return ()
+    try:
+        return await client.list(PDB, asked.pop() if len(asked) == 1 else "")
+    except KubewrightError:
+        return ()
+
+
+async def _ask(
+    gate: asyncio.Semaphore, verb: Callable[[Client, Pod], Awaitable[None]], client: Client, pod: Pod
+) -> KubewrightError | None:
+    """Why the pod stays; None when it goes."""
+    async with gate:
+        try:
+            await verb(client, pod)
+        except NotFound:
+            return None
+        except KubewrightError as error:
+            # A conflict, too: either another pod has taken the name, and ours is gone, or the server
+            # was busy. The next list of pods tells.
+            return error
+    return None
+
+
+async def _evict(client: Client, pod: Pod) -> None:
+    await client.evict(Key(pod.namespace, pod.name), uid=pod.metadata.uid)
+
+
+async def _delete(client: Client, pod: Pod) -> None:
+    await client.delete(POD, Key(pod.namespace, pod.name), uid=pod.metadata.uid, grace=0)
