@@ -28,12 +28,13 @@ from kubewright.machines.machine import creation, decide, deletion, health
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report, Verb
-from kubewright.machines.machineset import decide as set_decide
-from kubewright.machines.machineset import reconciler as set_reconciler
-from kubewright.machines.machineset.making import Making
+from kubewright.machines.machineset import world as machineset
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.observe import Seen as SetSeen
-from kubewright.machines.machineset.steps import LetGo
+from kubewright.replicas.set import decide as set_decide
+from kubewright.replicas.set import seen as set_seen
+from kubewright.replicas.set.creation import Creation
+from kubewright.replicas.set.seen import Seen as SetSeen
+from kubewright.replicas.set.steps import LetGo
 from kubewright.rollout import planner
 from kubewright.runtime.leader import Elector
 from kubewright.testing.simulation.invariants import INVARIANTS
@@ -89,14 +90,14 @@ def _random_names(patch: Patch) -> None:
 def _expectations_removed(patch: Patch) -> None:
     """Names are not derived from what was seen, and nobody remembers what was asked for."""
     _random_names(patch)
-    made = Making.one
+    made = Creation.one
 
-    async def one(self: Making, name: str) -> Any:
+    async def one(self: Creation, name: str) -> Any:
         error = await made(self, name)
         self.memory.doubts.clear()
         return error
 
-    patch.setattr(Making, "one", one)
+    patch.setattr(Creation, "one", one)
 
 
 def _names_come_again(patch: Patch) -> None:
@@ -122,19 +123,19 @@ def _unwell_is_dead(patch: Patch) -> None:
 
 def _counts_ghosts(patch: Patch) -> None:
     """A set's status counts one machine more than there is."""
-    true = set_reconciler.set_status
+    true = machineset.MACHINE_SETS
 
     def ghost(seen: Any, failure: Any) -> Any:
-        status = true(seen, failure)
+        status = true.status(seen, failure)
         return with_fields(status, replicas=status.replicas + 1) if status.replicas else status
 
-    patch.setattr(set_reconciler, "set_status", ghost)
+    patch.setattr(machineset, "MACHINE_SETS", replace(true, status=ghost))
 
 
 def _scales_down_the_living(patch: Patch) -> None:
     """Of machines that are too many, the best die first."""
-    true = set_decide.in_line
-    patch.setattr(set_decide, "in_line", lambda *args: list(reversed(true(*args))))
+    true = set_seen.in_line
+    patch.setattr(set_seen, "in_line", lambda *args: list(reversed(true(*args))))
 
 
 def _vm_never_recorded_after_failure(patch: Patch) -> None:
@@ -218,8 +219,8 @@ def _wall_clock_ages(patch: Patch) -> None:
 def _set_lets_go_early(patch: Patch) -> None:
     true = set_decide._retire
 
-    def retire(seen: Any, settings: Any) -> Any:
-        plan = true(seen, settings)
+    def retire(seen: Any) -> Any:
+        plan = true(seen)
         return replace(plan, steps=(*plan.steps, LetGo())) if seen.held else plan
 
     patch.setattr(set_decide, "_retire", retire)

@@ -12,7 +12,7 @@ Called by    every module of ``api``; ``crd`` turns ``doc`` into schema.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct, field, structs
 
@@ -112,6 +112,28 @@ class KubeObject(Value, frozen=True, kw_only=True):
         return self.metadata.namespace
 
 
+class Object(Protocol):
+    """What code asks of an object whose kind it does not know: the attributes of every ``KubeObject``.
+
+    Unlike it, a protocol can be extended by fields that several kinds have (``spec.replicas``).
+    """
+
+    @property
+    def api_version(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
 class Requirement(Value, frozen=True, kw_only=True):
     """One condition of a selector on one label."""
 
@@ -166,7 +188,7 @@ def visible_fraction(value: Struct, *names: str) -> None:
             structs.force_setattr(value, name, moment.replace(microsecond=1))
 
 
-def owner_of(owner: KubeObject, api_version: str, kind: str) -> OwnerReference:
+def owner_of(owner: Object, api_version: str, kind: str) -> OwnerReference:
     """The reference by which ``owner`` controls a child, and holds it until the child is gone."""
     return OwnerReference(
         api_version=api_version,

@@ -11,23 +11,22 @@ Called by    every ``decide``; the steps of a context are its own closed set of 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Generic, TypeVar
 
 S = TypeVar("S")
 P = TypeVar("P")
 Seen = TypeVar("Seen")
 
-AT_ONCE = timedelta(0)
+AT_ONCE = 0.0
 """Look again at once, because the steps of this pass change what is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[S]):
-    """Steps in order; ``wake``: how long until the next look at the latest, None to wait for an event."""
+    """Steps in order; ``wake``: seconds until the next look at the latest, None to wait for an event."""
 
     steps: tuple[S, ...] = ()
-    wake: timedelta | None = None
+    wake: float | None = None
     because: str = ""
 
     @property
@@ -55,6 +54,6 @@ def first(phases: Iterable[Callable[[Seen], P | None]], seen: Seen) -> P | None:
     return next((plan for phase in phases if (plan := phase(seen)) is not None), None)
 
 
-def soonest(*wakes: timedelta | None) -> timedelta | None:
+def soonest(*wakes: float | None) -> float | None:
     """The earliest of some wake-ups; None when none is set."""
     return min((wake for wake in wakes if wake is not None), default=None)

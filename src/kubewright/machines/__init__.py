@@ -5,7 +5,7 @@ Theory.      A MachineDeployment wants a template rolled out and tells MachineSe
              VM and a healthy Node. Each layer sees only the objects below it, so each can be
              stopped, upgraded or replaced by MCM's own controller.
 Map          deployment/    MachineDeployment: sets, sizes, revisions; decided by ``rollout``
-             machineset/    MachineSet: how many Machines, which ones die
+             machineset/    MachineSet: the policy of ``replicas.set``
              machine/       Machine: VM, node, health, deletion
              machineclass/  MachineClass and Secret: kept while used
 Anatomy      Every folder has the same inside: ``observe`` reads, ``decide`` and ``status`` are

@@ -5,11 +5,14 @@ Theory.      What a set and a deployment do is the same in machine.sapcloud.io, 
              template rolled out and sizes sets. What differs is passed in as one value per level: kinds,
              what a member is and when it is ready, how one is made, which go first, what is written where
              and in which words. There is no look at which API it is.
-Map          members.py   the index of members: the facts about each, and whose it is
+Map          member.py    what is known of one member
+             members.py   the index of members: the facts about each, and whose it is
+             objects.py   the fields that sets have in every API
              claims.py    selectors and owner references: adopt and disown
              naming.py    the names of new members, from their number
              batches.py   many effects at once, within bounds
              pace.py      how often a status is written
+             set/         the controller of sets
 Invariants.  A member is never created twice, and a name never given twice. No decision works on a picture
              from before this process's last write. No context is imported here.
 Called by    ``machines``, and every context that has sets and deployments of its own.

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from kubewright.api.meta import KubeObject, LabelSelector, OwnerReference
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, LabelSelector, Object, OwnerReference, owner_of
 from kubewright.kube.patches import exactly
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
@@ -45,9 +46,14 @@ def namespace_of_orphans(child: KubeObject) -> tuple[str, ...]:
     return () if child.metadata.controller else (child.metadata.namespace,)
 
 
-def key_of(owner: KubeObject) -> Key:
+def key_of(owner: Object) -> Key:
     """Namespace and name."""
     return Key(owner.metadata.namespace, owner.metadata.name)
+
+
+def reference(owner: Object, kind: Kind[Any]) -> OwnerReference:
+    """The reference by which an owner of this kind controls a child."""
+    return owner_of(owner, kind.resource.api_version, kind.resource.kind)
 
 
 def adopted(child: KubeObject, reference: OwnerReference) -> Patch:
@@ -55,7 +61,7 @@ def adopted(child: KubeObject, reference: OwnerReference) -> Patch:
     return _owned_by(child, [*child.metadata.owner_references, reference])
 
 
-def disowned(child: KubeObject, owner: KubeObject) -> Patch:
+def disowned(child: KubeObject, owner: Object) -> Patch:
     """The patch that takes an owner's reference off a child."""
     left = [each for each in child.metadata.owner_references if each.uid != owner.metadata.uid]
     return _owned_by(child, left)

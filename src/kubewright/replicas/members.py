@@ -14,17 +14,17 @@ Called by    ``observe`` and ``reconciler`` of sets and deployments. A world pas
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import Generic
 
 from kubewright.api.kinds import Undecodable
-from kubewright.api.meta import KubeObject
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.member import M, Member, O
 from kubewright.wire.gvk import Key
 
 LOOK_SECONDS = 30e-6
@@ -33,54 +33,6 @@ LOOK_SECONDS = 30e-6
 
 FEW = 250
 """So many members are read in no time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One child, as far as replicas are concerned. A world's own facts are added by inheritance.
-
-    ``since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its index
-    among the members that its set has ever had; 0 if the set did not count it (``naming``).
-    """
-
-    key: Key
-    uid: str
-    owner_uid: str
-    labels: Mapping[str, str]
-    deleting: bool
-    created: float = 0.0
-    since: float | None = None
-    number: int = 0
-    version: str = field(default="", compare=False)
-
-    @property
-    def name(self) -> str:
-        return self.key.name
-
-    @property
-    def alive(self) -> bool:
-        """Not on its way out."""
-        return not self.deleting
-
-    @property
-    def ready(self) -> bool:
-        """It does its work now."""
-        return self.since is not None
-
-    @property
-    def up(self) -> bool:
-        """Alive, and all that it should be."""
-        return self.alive and self.ready
-
-    def available_at(self, now: float, min_ready: float) -> bool:
-        """Up, and for as long as its set asks for; one that is going away is not."""
-        if not self.up:
-            return False
-        return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
-
-
-O = TypeVar("O", bound=KubeObject)  # noqa: E741 the object of a member
-M = TypeVar("M", bound=Member)
 
 Reader = Callable[[Header, O | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""

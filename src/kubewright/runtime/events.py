@@ -22,7 +22,7 @@ import structlog
 
 from kubewright.api.core import EVENT, Event, EventSource, ObjectReference
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import KubeObject, ObjectMeta
+from kubewright.api.meta import Object, ObjectMeta
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
@@ -67,7 +67,7 @@ class Teller(Protocol):
     """What those who tell of something need."""
 
     def event(
-        self, about: KubeObject | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
+        self, about: Object | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
     ) -> None:
         """As ``Recorder.event``."""
 
@@ -80,7 +80,7 @@ class Voice:
     component: str
 
     def event(
-        self, about: KubeObject | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
+        self, about: Object | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
     ) -> None:
         """As ``Recorder.event``."""
         self.recorder.event(about, reason, message, warning=warning, component=self.component)
@@ -111,7 +111,7 @@ class Recorder:
 
     def event(
         self,
-        about: KubeObject | Mapping[str, Any],
+        about: Object | Mapping[str, Any],
         reason: str,
         message: str,
         *,
@@ -230,7 +230,7 @@ class Recorder:
             reporting_component=note.component or self._component,
         )
 
-    def _reference(self, about: KubeObject | Mapping[str, Any]) -> ObjectReference:
+    def _reference(self, about: Object | Mapping[str, Any]) -> ObjectReference:
         if isinstance(about, Mapping):
             metadata = about["metadata"]
             return ObjectReference(

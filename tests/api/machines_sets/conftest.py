@@ -37,8 +37,8 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.machines.deployment.reconciler import MachineDeployments
 from kubewright.machines.deployment.reconciler import controller_of as deployment_controller
 from kubewright.machines.machineset.member import members_of
-from kubewright.machines.machineset.reconciler import MachineSets
-from kubewright.machines.machineset.reconciler import controller_of as set_controller
+from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Manager
 from kubewright.testing.faults import Faulty, Script
@@ -226,9 +226,9 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
     index = members_of(informers.get(MACHINE), client.steady())
-    sets = MachineSets(client, informers, recorder, clock, index=index)
+    sets = Sets(MACHINE_SETS, client, informers, recorder, index=index)
     deployments = MachineDeployments(client, informers, recorder, clock, index=index)
-    found = [set_controller(sets, clock), deployment_controller(deployments, clock)]
+    found = [sets.controller(), deployment_controller(deployments, clock)]
     manager = Manager(clock, found, [informers])
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(manager.run(asyncio.Event())), group.create_task(recorder.run())]

@@ -1,12 +1,10 @@
 """How the plans of several phases become the plan of one pass."""
 
-from datetime import timedelta
-
 import pytest
 
 from kubewright.base.plan import AT_ONCE, Plan, first, in_order, soonest
 
-SECOND = timedelta(seconds=1)
+SECOND = 1.0
 QUIET: Plan[str] = Plan()
 WRITES: Plan[str] = Plan(("write",), None, "something differs")
 WAITS: Plan[str] = Plan((), SECOND, "time has to pass")

@@ -21,11 +21,16 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.clock import rfc3339
-from kubewright.machines.machineset.decide import AGAIN, DOUBT_PAUSE, decide
+from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.member import MachineMember, digest
-from kubewright.machines.machineset.observe import Memory, Pause, Seen, outdated
-from kubewright.machines.machineset.settings import MachineSetSettings
-from kubewright.machines.machineset.steps import (
+from kubewright.machines.machineset.preservation import MachineSetSeen
+from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.replicas.naming import letters, number_of, proven
+from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
+from kubewright.replicas.set.observe import Memory, outdated
+from kubewright.replicas.set.seen import Seen, Wait
+from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.steps import (
     Adopt,
     Ask,
     Configure,
@@ -37,13 +42,12 @@ from kubewright.machines.machineset.steps import (
     Remember,
     Step,
 )
-from kubewright.replicas.naming import letters, number_of, proven
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = T0.timestamp()
 SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), drain_timeout="1h")
-SETTINGS = MachineSetSettings(burst=4)
+SETTINGS = SetSettings(burst=4)
 
 
 def machine_set(replicas: int = 3, **meta: Any) -> MachineSet:
@@ -75,10 +79,11 @@ def seen(
     meta: dict[str, Any] | None = None,
     keeps: int = 0,
     **more: Any,
-) -> Seen:
+) -> MachineSetSeen:
     of = machine_set(replicas, **(meta or {}))
     of = structs.replace(of, spec=structs.replace(of.spec, auto_preserve_failed_machine_max=keeps))
-    return Seen(of, T0, T0.timestamp(), found, **more)
+    more = {"settings": SETTINGS, "blocked": MACHINE_SETS.blocked(of), **more}
+    return Seen(MACHINE_SETS, of, T0, T0.timestamp(), found, **more)
 
 
 def told(step: Step) -> str:
@@ -94,7 +99,7 @@ def told(step: Step) -> str:
             return f"remember {number}"
         case Delete(victims):
             return f"delete {' '.join(v.name for v in victims)}"
-        case Ask(found, value):
+        case Ask(found, names.PRESERVE_ANNOTATION, value):
             return f"{'keep' if value else 'unkeep'} {' '.join(m.name for m in found)}"
         case Adopt(found) | Release(found) | Configure(found):
             return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
@@ -103,7 +108,7 @@ def told(step: Step) -> str:
 @dataclass(frozen=True)
 class Case:
     name: str
-    seen: Seen
+    seen: MachineSetSeen
     expect: list[str]
     wake: float | None = None
     why: str = ""
@@ -111,11 +116,11 @@ class Case:
 
 FAILED, TERMINATING = Phase.FAILED, Phase.TERMINATING
 CHANGED = {names.LAST_SCALER_CHANGE_ANNOTATION: rfc3339(T0)}
-OUTDATED = Pause("the deployment wants 7", 3.0)
+OUTDATED = Wait("the deployment wants 7", 3.0)
 CASES = [
     # growing and shrinking
     Case("what is missing is made", seen(3, found=members("a")), ["create 2"], why="1 of 3"),
-    Case("no more than a burst at once, and the rest at once after it", seen(9), ["create 4"], AGAIN),
+    Case("no more than a burst at once, and the rest at once after it", seen(9), ["create 4"], AT_ONCE),
     Case("enough is enough", seen(2, found=members("a", "b")), []),
     Case("what is too many goes", seen(1, found=members("a", "b", "c")), ["delete a b"], why="2 too many"),
     Case("a set that is not held yet is held first", seen(1, meta={"finalizers": ()}), ["hold", "create 1"]),
@@ -181,7 +186,7 @@ CASES = [
          seen(0, found=(member("a", number=1),), meta={"annotations": {names.LAST_NUMBER_ANNOTATION: "1"}}),
          ["delete a"]),
     Case("also when another client deletes the machine, or has",
-         seen(0, found=(member("a", number=1, deleting=True),), counted=3), ["remember 3"],
+         seen(0, found=(member("a", number=1, deleting=True),), number=3), ["remember 3"],
          why="its number stays"),
     Case("a set that goes needs no numbers",
          seen(1, found=(member("a", number=1),), meta={"deletion_timestamp": T0}), ["delete a"]),
@@ -207,7 +212,7 @@ CASES = [
     Case("doubts do not matter when nothing is missing", seen(1, found=members("a"), doubts=("x",)), []),
     # whose machines
     Case("orphans that match are adopted, then everything is counted anew",
-         seen(3, orphans=members("o")), ["adopt o"], AGAIN),
+         seen(3, orphans=members("o")), ["adopt o"], AT_ONCE),
     Case("machines that match no more are let go, and replaced",
          seen(1, strays=members("s")), ["release s", "create 1"]),
     # settings flow down
@@ -235,14 +240,15 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
-    plan = decide(case.seen, SETTINGS)
+    plan = decide(case.seen)
     assert [told(step) for step in plan.steps] == case.expect
     assert plan.wake == case.wake
     assert case.why in plan.because
 
 
-def new_names(of: Seen) -> tuple[str, ...]:
-    return next(step.names for step in decide(of, MachineSetSettings()).steps if isinstance(step, Create))
+def new_names(of: MachineSetSeen) -> tuple[str, ...]:
+    plan = decide(replace(of, settings=SetSettings()))
+    return next(step.names for step in plan.steps if isinstance(step, Create))
 
 
 def numbered(number: int, phase: Phase = Phase.RUNNING, **facts: Any) -> MachineMember:
@@ -266,11 +272,11 @@ LAST = {"annotations": {names.LAST_NUMBER_ANNOTATION: "7"}}
             seen(6, found=TWO), seen(9, found=TWO, meta={"generation": 2}), id="one knows a newer size"
         ),
         pytest.param(
-            seen(6, found=TWO, counted=7), seen(6, found=TWO, meta=LAST), id="one has seen what was written"
+            seen(6, found=TWO, number=7), seen(6, found=TWO, meta=LAST), id="one has seen what was written"
         ),
     ],
 )
-def test_the_same_names_are_chosen_when(one: Seen, other: Seen) -> None:
+def test_the_same_names_are_chosen_when(one: MachineSetSeen, other: MachineSetSeen) -> None:
     first, second = new_names(one), new_names(other)
     assert set(first) <= set(second) or set(second) <= set(first)
 
@@ -278,17 +284,17 @@ def test_the_same_names_are_chosen_when(one: Seen, other: Seen) -> None:
 @pytest.mark.parametrize(
     ("after", "before"),
     [
-        pytest.param(seen(2, counted=2), seen(2), id="all machines of the set are gone"),
+        pytest.param(seen(2, number=2), seen(2), id="all machines of the set are gone"),
         pytest.param(seen(2, meta=LAST), seen(2), id="a process begins that has seen none of them"),
         pytest.param(
             seen(2, meta={**LAST, "generation": 3}), seen(2), id="a pool was scaled to nothing and back"
         ),
         pytest.param(
-            seen(2, found=TWO[:1], counted=2), seen(2, found=TWO[:1]), id="the newest of several is gone"
+            seen(2, found=TWO[:1], number=2), seen(2, found=TWO[:1]), id="the newest of several is gone"
         ),
     ],
 )
-def test_no_name_comes_again_when(after: Seen, before: Seen) -> None:
+def test_no_name_comes_again_when(after: MachineSetSeen, before: MachineSetSeen) -> None:
     assert not set(new_names(after)) & set(new_names(before))
 
 
@@ -300,7 +306,7 @@ def test_an_older_view_chooses_names_that_exist() -> None:
 
 def test_a_set_that_was_made_again_has_other_names() -> None:
     reborn = structs.replace(machine_set(6), metadata=structs.replace(machine_set(6).metadata, uid="reborn"))
-    assert not set(new_names(seen(6))) & set(new_names(replace(seen(6), machine_set=reborn)))
+    assert not set(new_names(seen(6))) & set(new_names(replace(seen(6), set=reborn)))
 
 
 def test_numbers_and_names_are_one_to_one() -> None:
@@ -356,8 +362,8 @@ def test_a_size_is_for_a_wish(goal: str, uid: str, deleting: bool, contradicts: 
     meta = ObjectMeta(name="md", namespace="ns", uid=uid, deletion_timestamp=gone)
     template = MachineTemplateSpec(spec=SPEC)
     deployment = MachineDeployment(metadata=meta, spec=MachineDeploymentSpec(replicas=3, template=template))
-    assert bool(outdated(found, deployment)) == contradicts
-    assert not outdated(found, None)
+    assert bool(outdated(MACHINE_SETS, found, deployment)) == contradicts
+    assert not outdated(MACHINE_SETS, found, None)
 
 
 def test_a_set_waits_for_a_new_size_but_not_for_ever() -> None:
@@ -366,4 +372,4 @@ def test_a_set_waits_for_a_new_size_but_not_for_ever() -> None:
         memory.pause(word, at, 5.0)
         for word, at in (("a", 0.0), ("a", 2.0), ("b", 4.0), ("b", 9.0), ("", 9.0))
     ]
-    assert pauses == [Pause("a", 5.0), Pause("a", 3.0), Pause("b", 5.0), None, None]
+    assert pauses == [Wait("a", 5.0), Wait("a", 3.0), Wait("b", 5.0), None, None]

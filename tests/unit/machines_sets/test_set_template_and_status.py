@@ -25,10 +25,15 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.machineset.member import MachineMember, digest, member_of
-from kubewright.machines.machineset.observe import Seen
-from kubewright.machines.machineset.status import INVALID, Failure, set_status, until_available
+from kubewright.machines.machineset.preservation import MachineSetSeen
+from kubewright.machines.machineset.status import set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
+from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.replicas.member import until_available
+from kubewright.replicas.objects import INVALID
 from kubewright.replicas.pace import Pace
+from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.world import Failure
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), creation_timeout="20m")
@@ -84,7 +89,7 @@ def test_an_effective_creation_timeout_goes_into_annotation_and_spec() -> None:
     made = new_machine(owner, "m")
     assert made.metadata.annotations[names.EFFECTIVE_CREATION_TIMEOUT_ANNOTATION] == "1h30m0s"
     assert made.spec.creation_timeout == "1h30m0s"
-    assert configuration_patch(made, owner.spec.template.spec) == {}
+    assert configuration_patch(owner, made) == {}
     assert member_of(made).configured == digest(owner.spec.template.spec, own_timeout=True)
 
 
@@ -96,7 +101,10 @@ def test_only_what_may_change_on_a_living_machine_is_pushed_down() -> None:
         creation_timeout=None,
         node_template=NodeTemplateSpec(metadata=ObjectMeta(labels={"role": "db"})),
     )
-    assert configuration_patch(machine(), wanted) == {
+    owner = machine_set()
+    template = structs.replace(owner.spec.template, spec=wanted)
+    owner = structs.replace(owner, spec=structs.replace(owner.spec, template=template))
+    assert configuration_patch(owner, machine()) == {
         "spec": {
             "class": {"kind": "Other"},
             "drainTimeout": "1h",
@@ -130,8 +138,11 @@ def test_availability(phase: Phase, patience: int, after: float, expect: bool) -
     assert member_of(machine(phase=phase)).available_at(now, patience) is expect
 
 
-def seen(*machines: Machine, min_ready: int = 0, status: MachineSetStatus | None = None, **more: Any) -> Seen:
-    return Seen(machine_set(min_ready, status), T0, T0.timestamp(), tuple(map(member_of, machines)), **more)
+def seen(
+    *machines: Machine, min_ready: int = 0, status: MachineSetStatus | None = None, **more: Any
+) -> MachineSetSeen:
+    found = machine_set(min_ready, status)
+    return Seen(MACHINE_SETS, found, T0, T0.timestamp(), tuple(map(member_of, machines)), **more)
 
 
 def test_counts() -> None:

@@ -25,7 +25,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.machines.deployment.observe import Seen
 from kubewright.machines.machineset.member import stamp
-from kubewright.machines.machineset.status import INVALID
+from kubewright.replicas.objects import INVALID
 from kubewright.rollout.progress import Counts, Progress, Report, is_complete, progress, seconds_left
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"

@@ -37,9 +37,9 @@ from kubewright.machines.deployment.settings import DeploymentSettings
 from kubewright.machines.deployment.status import deployment_status, next_look
 from kubewright.machines.deployment.steps import LetGo
 from kubewright.machines.machineset.member import MachineMember, MachineMembers, members_of
-from kubewright.machines.machineset.status import INVALID
 from kubewright.machines.parts import Parts
 from kubewright.replicas.claims import BY_UID, WITHOUT_OWNER, namespace_of_orphans, read_selector
+from kubewright.replicas.objects import INVALID
 from kubewright.replicas.pace import Pace
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller

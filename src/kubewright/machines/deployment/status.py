@@ -29,7 +29,8 @@ from kubewright.machines.deployment.progress import (
     until_late,
 )
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.status import FROZEN, until_available
+from kubewright.machines.machineset.status import FROZEN
+from kubewright.replicas.member import until_available
 from kubewright.rollout.progress import Counts
 
 Conditions = dict[str, MachineDeploymentCondition]

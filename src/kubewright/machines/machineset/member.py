@@ -22,7 +22,8 @@ from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, Mac
 from kubewright.base.clock import SteadyClock, parse_rfc3339
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
-from kubewright.replicas.members import Member, Members
+from kubewright.replicas.member import Member
+from kubewright.replicas.members import Members
 from kubewright.replicas.naming import proven
 from kubewright.wire.gvk import Key
 

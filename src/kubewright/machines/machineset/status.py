@@ -6,7 +6,6 @@ Invariants.  An unchanged world gives an equal status, so nothing is written. A 
 Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec import structs
@@ -16,27 +15,19 @@ from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.observe import Seen
+from kubewright.machines.machineset.preservation import MachineSetSeen
+from kubewright.replicas.objects import INVALID
+from kubewright.replicas.set.world import Failure
 
 FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
-INVALID = "InvalidSpec"
-"""Reason of an event and of the condition ReplicaFailure: the set is invalid and is not reconciled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why the pass could not create or delete machines."""
-
-    reason: str
-    message: str
-
-
-def set_status(seen: Seen, failure: Failure | None) -> MachineSetStatus:
+def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatus:
     """The status to write; ``failure``: what kept this pass from creating or deleting machines."""
-    before = seen.machine_set.status
+    before = seen.set.status
     if seen.problem and not seen.deleting:
         failure = Failure(INVALID, seen.problem)
-    members, wanted = seen.members, seen.machine_set.spec.template.metadata.labels.items()
+    members, wanted = seen.members, seen.set.spec.template.metadata.labels.items()
     return structs.replace(
         before,
         replicas=len(members),
@@ -45,7 +36,7 @@ def set_status(seen: Seen, failure: Failure | None) -> MachineSetStatus:
         available_replicas=available(seen),
         preserved_failed_replicas=sum(_preserved_failed(member) for member in members),
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
-        observed_generation=before.observed_generation if failure else seen.machine_set.metadata.generation,
+        observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
         machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.now),
         failed_machines=tuple(
             member.trouble for member in sorted(members, key=lambda m: m.name) if member.trouble is not None
@@ -53,22 +44,10 @@ def set_status(seen: Seen, failure: Failure | None) -> MachineSetStatus:
     )
 
 
-def available(seen: Seen) -> int:
+def available(seen: MachineSetSeen) -> int:
     """How many members are available."""
-    patience = seen.machine_set.spec.min_ready_seconds
+    patience = seen.set.spec.min_ready_seconds
     return sum(member.available_at(seen.time, patience) for member in seen.members)
-
-
-def until_available(members: tuple[MachineMember, ...], patience: float, now: float) -> float | None:
-    """Seconds until the next member has been ready for long enough; None when there is none to wait for."""
-    if patience <= 0:
-        return None
-    waits = [
-        member.since + patience - now
-        for member in members
-        if member.up and member.since is not None and member.since + patience > now
-    ]
-    return min(waits, default=None)
 
 
 def _preserved_failed(member: MachineMember) -> bool:
@@ -81,10 +60,10 @@ def is_frozen(status: MachineSetStatus) -> bool:
     return any(each.type == kind and each.status == "True" for each in status.machine_set_condition)
 
 
-def _frozen(before: tuple[MachineSetCondition, ...], seen: Seen) -> tuple[MachineSetCondition, ...]:
+def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tuple[MachineSetCondition, ...]:
     """The conditions with Frozen while the set has the label; one that MCM or another tool wrote is kept."""
     kind = ConditionType.FROZEN
-    if not names.frozen(seen.machine_set.metadata.labels):
+    if not names.frozen(seen.set.metadata.labels):
         return tuple(each for each in before if each.type != kind)
     if any(each.type == kind and each.status == "True" for each in before):
         return before

@@ -11,17 +11,12 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet, MachineSpec
-from kubewright.api.meta import ObjectMeta, OwnerReference, owner_of
+from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.durations import format_duration
 from kubewright.kube.patches import merge_patch
+from kubewright.replicas.claims import reference
 from kubewright.replicas.naming import number_of
-
-
-def owner(machine_set: MachineSet) -> OwnerReference:
-    """The reference by which a set controls a machine."""
-    resource = MACHINE_SET.resource
-    return owner_of(machine_set, resource.api_version, resource.kind)
 
 
 def new_machine(machine_set: MachineSet, name: str) -> Machine:
@@ -42,15 +37,15 @@ def new_machine(machine_set: MachineSet, name: str) -> Machine:
             labels=template.metadata.labels,
             annotations=annotations,
             finalizers=tuple(names.with_finalizer(template.metadata.finalizers, names.FINALIZER)),
-            owner_references=(owner(machine_set),),
+            owner_references=(reference(machine_set, MACHINE_SET),),
         ),
         spec=spec,
     )
 
 
-def configuration_patch(machine: Machine, wanted: MachineSpec) -> dict[str, Any]:
+def configuration_patch(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
     """What must change in a machine so that it has the template's node template and configuration."""
-    spec = machine.spec
+    spec, wanted = machine.spec, machine_set.spec.template.spec
     timeout = wanted.creation_timeout
     if names.creation_timeout_override(machine.metadata.annotations) is not None:
         timeout = spec.creation_timeout

@@ -1,29 +1,28 @@
-"""Make machines, each once.
+"""Create members, each once.
 
 Theory.      A name is in doubt from before its creation is sent until it is settled. An answer that
              proves that nothing happened settles it, unless an earlier attempt left it; and so does
-             the machine itself, once the cache shows it. Everything else (a broken connection, a
+             the member itself, once the cache shows it. Everything else (a broken connection, a
              deadline, a server error, our own cancellation) leaves the doubt, and the next pass asks
-             again with the same name, before it makes anything else.
-Invariants.  At most one machine exists per name; the answer ``AlreadyExists`` is looked into, since
-             the name may also belong to a stranger, and then another one is taken.
+             again with the same name, before it creates anything else. What a world creates before the member
+             is discarded when the member was refused and cannot exist.
+Invariants.  At most one member exists per name; the answer ``AlreadyExists`` is looked into, since
+             another owner may have the name, and then the set takes another one.
 Called by    ``act.Actor``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic
 
-from kubewright.api.machine.names import EventReason
-from kubewright.api.machine.v1alpha1 import MACHINE, MachineSet
-from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
-from kubewright.machines.machineset.observe import Memory
-from kubewright.machines.machineset.outcome import Outcome, tell_done, tell_failed
-from kubewright.machines.machineset.template import new_machine
 from kubewright.replicas.batches import slow_start
-from kubewright.runtime.events import Teller
+from kubewright.replicas.set.observe import Memory
+from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter
+from kubewright.replicas.set.seen import S
+from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
@@ -32,57 +31,67 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 
 @dataclass(slots=True)
-class Making:
+class Creation(Generic[S]):
     """The creations of one pass for one set."""
 
+    world: SetWorld[S, Any, Any]
     client: Client
-    clock: Clock
-    machine_set: MachineSet
+    owner: S
     memory: Memory
-    made: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
 
     async def one(self, name: str) -> KubewrightError | None:
-        """Make the machine ``name``; answers why it was not made."""
+        """Create the member ``name``; answers why it was not created."""
         asked_before = name in self.memory.doubts
-        self.memory.doubts[name] = self.clock.monotonic()
+        self.memory.doubts[name] = self.client.clock.monotonic()
         try:
-            await self.client.create(MACHINE, new_machine(self.machine_set, name))
+            await self.world.create(self.client, self.owner, name)
         except AlreadyExists as error:
             return await self._whose(name, error)
         except (ApiError, TransportError) as error:
             if not unanswered(error) and not asked_before:  # it says nothing about earlier attempts
-                self.memory.doubts.pop(name, None)
+                await self._settle(name)
             return error
         self.memory.doubts.pop(name, None)
-        self.made.append(name)
+        self.created.append(name)
         return None
+
+    async def _settle(self, name: str) -> None:
+        """No member of this name exists, and none will; what is left of the attempt keeps the doubt."""
+        if self.world.discard is not None:
+            try:
+                await self.world.discard(self.client, self.owner, name)
+            except KubewrightError:
+                return
+        self.memory.doubts.pop(name, None)
 
     async def _whose(self, name: str, error: AlreadyExists) -> KubewrightError:
         """The name is taken. By us: the cache lags, and the doubt stays until it does not."""
         try:
-            found = await self.client.get(MACHINE, Key(self.machine_set.metadata.namespace, name))
+            found = await self.client.get(self.world.member, Key(self.owner.metadata.namespace, name))
         except NotFound:
             self.memory.doubts.pop(name, None)
             return error
         except KubewrightError as unknown:
             return unknown
         controller = found.metadata.controller
-        if controller is None or controller.uid != self.machine_set.metadata.uid:
+        if controller is None or controller.uid != self.owner.metadata.uid:
             self.memory.belongs_to_another(name)
         return error
 
 
-async def make(making: Making, new: Sequence[str], at_once: int, recorder: Teller, outcome: Outcome) -> None:
-    """Make machines of these names by slow start, and tell of it.
+async def create(
+    creation: Creation[S], names: Sequence[str], at_once: int, reporter: Reporter, outcome: Outcome
+) -> None:
+    """Create members of these names by slow start, and tell of it.
 
     A name that is taken is no failure to tell of, but ends the pass: the next one sees more.
     """
-    errors = await slow_start(new, making.one, at_once)
-    about = making.machine_set
-    tell_done(recorder, about, EventReason.SUCCESSFUL_CREATE, making.made)
+    errors = await slow_start(names, creation.one, at_once)
+    reporter.created(creation.created)
     outcome.errors += (error for error in errors if isinstance(error, AlreadyExists))
     failures = [e for e in errors if not isinstance(e, AlreadyExists) and not _namespace_ends(e)]
-    tell_failed(recorder, about, EventReason.FAILED_CREATE, failures, outcome)
+    reporter.failed(FAILED_CREATE, failures, outcome)
 
 
 def _namespace_ends(error: KubewrightError) -> bool:

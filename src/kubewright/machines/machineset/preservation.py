@@ -1,0 +1,92 @@
+"""Decide which machines go although they are not too many, and which Failed ones a set preserves. Pure.
+
+Theory.      A Failed machine is deleted, so that it is replaced, unless it is preserved: because a user
+             asked for it, or because the set preserves up to ``autoPreserveFailedMachineMax`` of its Failed
+             machines, for users to look at. It asks for that as a user would, by an annotation on the
+             machine; the machine controller does the rest, the expiry included. One pass both chooses and
+             deletes those that are not chosen, from one picture. A machine that the autoscaler chose goes
+             in any case.
+Invariants.  The set annotates no machine beyond the maximum, and takes annotations back when the maximum
+             is lowered. A machine that a user has annotated, ``false`` included, on the machine or its
+             node, is left alone. A machine whose preservation has expired is not preserved again.
+Source       mcm.md §6.4, §6.6. Upstream counts by the status of its last pass; we count what is seen.
+Called by    ``replicas.set.decide``, by way of ``world``.
+"""
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.preserve import Preserve
+from kubewright.api.machine.v1alpha1 import MachineSet
+from kubewright.base.plan import Plan
+from kubewright.machines.machineset.member import BEGIN_SECONDS, MachineMember, moment
+from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.steps import Ask, Step
+from kubewright.replicas.set.world import Doomed
+
+MachineSetSeen = Seen[MachineSet, MachineMember]
+Machines = tuple[MachineMember, ...]
+
+
+def doomed(seen: MachineSetSeen) -> Doomed[MachineMember]:
+    """Failed machines, and those that the autoscaler chose (mcm.md §6.4)."""
+    chosen, kept = _chosen(seen), {member.uid for member in preserved(seen)}
+    failed = [
+        m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.wall) and m.uid not in kept
+    ]
+    counts = ((failed, "failed"), (chosen, "chosen by the autoscaler"))
+    because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
+    return Doomed((*chosen, *failed), because, _next_expiry(seen))
+
+
+def keep(seen: MachineSetSeen) -> Plan[Step]:
+    """Ask that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
+    more, fewer = preserved(seen), too_many(seen)[: seen.settings.burst]
+    steps = (
+        *((Ask(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),
+        *((Ask(fewer, names.PRESERVE_ANNOTATION, None),) if fewer else ()),
+    )
+    parts = ((len(more), "to be kept although they failed"), (len(fewer), "to be kept no longer"))
+    return Plan(steps, because=", ".join(f"{count} {what}" for count, what in parts if count))
+
+
+def preserved(seen: MachineSetSeen) -> Machines:
+    """Machines to preserve from this pass on, newest first: those failed for the reason that users ask about
+    now. None of those that the pass deletes for other reasons."""
+    going = {member.uid for member in (*seen.surplus, *_chosen(seen))}
+    failed = [member for member in seen.alive if member.phase is Phase.FAILED and member.uid not in going]
+    unasked = [member for member in failed if not member.asked and member.preserved_until is None]
+    newest = sorted(unasked, key=lambda member: (-member.created, member.name))
+    return tuple(newest[: min(max(0, _room(seen)), seen.settings.burst)])
+
+
+def too_many(seen: MachineSetSeen) -> Machines:
+    """Machines that the set preserves beyond its maximum, oldest first."""
+    ours = sorted(_ours(seen), key=lambda member: (member.created, member.name))
+    return tuple(ours[: max(0, -_room(seen))])
+
+
+def _room(seen: MachineSetSeen) -> int:
+    return max(0, seen.set.spec.auto_preserve_failed_machine_max) - len(_ours(seen))
+
+
+def _ours(seen: MachineSetSeen) -> list[MachineMember]:
+    return [member for member in seen.alive if member.auto_preserved]
+
+
+def _chosen(seen: MachineSetSeen) -> Machines:
+    """The machines that the autoscaler marked no later than it last changed the number of replicas."""
+    changed = moment(seen.set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
+    if changed is None:
+        return ()
+    marked = (member for member in seen.alive if member.priority == 1 and member.marked_at is not None)
+    return tuple(member for member in marked if (member.marked_at or 0.0) <= changed)
+
+
+def _next_expiry(seen: MachineSetSeen) -> float | None:
+    """Seconds until the first preservation of a Failed machine expires; None if there is none."""
+    kept = [member for member in seen.alive if member.phase is Phase.FAILED and member.kept_at(seen.wall)]
+    ends = (
+        member.preserved_until or (member.failed + BEGIN_SECONDS if member.failed else None)
+        for member in kept
+    )
+    return min((end - seen.wall for end in ends if end is not None), default=None)

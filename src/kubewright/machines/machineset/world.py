@@ -1,0 +1,101 @@
+"""The world of MachineSets: what ``replicas.set`` has to know to keep as many machines as a set says.
+
+Called by    the composition root, which calls ``wire``.
+Source       mcm.md §1.4, §6.
+"""
+
+from collections.abc import Iterable
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason, Phase
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    Machine,
+    MachineSet,
+    MachineSetStatus,
+)
+from kubewright.api.machine.validate import summary, validate_set
+from kubewright.kube.client import Client
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, digest
+from kubewright.machines.machineset.preservation import MachineSetSeen, doomed, keep
+from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
+from kubewright.machines.machineset.template import configuration_patch, new_machine
+from kubewright.machines.parts import Parts
+from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.seen import Wait
+from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
+from kubewright.rollout.order import mcm_ranking
+from kubewright.runtime.controller import Controller
+
+
+async def _create(client: Client, machine_set: MachineSet, name: str) -> None:
+    await client.create(MACHINE, new_machine(machine_set, name))
+
+
+def _problem(machine_set: MachineSet) -> str:
+    errors = validate_set(machine_set)
+    return summary(errors) if errors else ""
+
+
+def _blocked(machine_set: MachineSet) -> Wait | None:
+    """Why no machine may be created (mcm.md §6.4)."""
+    labels = machine_set.metadata.labels
+    if names.frozen(labels):
+        return Wait("frozen by the safety controller")
+    return Wait("scale-up is disabled") if names.SCALE_UP_DISABLED_LABEL in labels else None
+
+
+def _stale(seen: MachineSetSeen) -> list[MachineMember]:
+    """Living machines without the template's node template and configuration (mcm.md §6.7)."""
+    spec = seen.set.spec.template.spec
+    wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
+    return [
+        member
+        for member in seen.alive
+        if member.configured
+        and member.configured != wanted[member.own_timeout]
+        and member.phase is not Phase.FAILED
+    ]
+
+
+def _frost(before: MachineSet, status: MachineSetStatus) -> Iterable[Announcement]:
+    """An event when the set begins to be frozen, or ends to: once, since the status says it too."""
+    component = names.DEPLOYMENT_COMPONENT
+    if is_frozen(status) and not is_frozen(before.status):
+        told = f"Froze MachineSet {before.name}: {FROZEN}"
+        yield Announcement(EventReason.FROZE_MACHINE_SET, told, component)
+    elif is_frozen(before.status) and not is_frozen(status):
+        told = f"Unfroze MachineSet {before.name}"
+        yield Announcement(EventReason.UNFROZE_MACHINE_SET, told, component)
+
+
+MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
+    name="machineset",
+    component=names.MACHINE_SET_COMPONENT,
+    words=Words("machine", "machines", created="Created Machine: {}", deleted="Deleted machine: {}"),
+    kind=MACHINE_SET,
+    member=MACHINE,
+    validate=_problem,
+    status=set_status,
+    ranking=lambda seen: mcm_ranking(seen.wall),
+    create=_create,
+    doomed=doomed,
+    announced=_frost,
+    finalizer=names.FINALIZER,
+    number_annotation=names.LAST_NUMBER_ANNOTATION,
+    blocked=_blocked,
+    owner=MACHINE_DEPLOYMENT,
+    desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
+    propagation=Propagation(_stale, configuration_patch),
+    phases=(keep,),
+)
+
+
+def wire(parts: Parts, index: MachineMembers, settings: SetSettings | None = None) -> Controller:
+    """The controller of MachineSets, on an index that it shares with the one of deployments."""
+    client, caches = parts.control, parts.control_caches
+    sets = Sets(MACHINE_SETS, client, caches, parts.recorder, index=index, settings=settings)
+    return sets.controller(parts.metrics)

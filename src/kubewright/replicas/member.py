@@ -1,0 +1,73 @@
+"""A member: what sets and deployments know about one child of theirs. Pure.
+
+Theory.      Most of what happens to a child (an address, a heartbeat, a description) means nothing to its
+             set. The facts here are those that every world has; a world adds its own by inheritance.
+Called by    every decision about replicas; ``members`` reads each version of a child once.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kubewright.api.meta import KubeObject
+from kubewright.wire.gvk import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One child, as far as replicas are concerned. A world's own facts are added by inheritance.
+
+    ``since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its index
+    among the members that its set has ever had; 0 if the set did not count it (``naming``).
+    """
+
+    key: Key
+    uid: str
+    owner_uid: str
+    labels: Mapping[str, str]
+    deleting: bool
+    created: float = 0.0
+    since: float | None = None
+    number: int = 0
+    version: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def alive(self) -> bool:
+        """Not on its way out."""
+        return not self.deleting
+
+    @property
+    def ready(self) -> bool:
+        """It does its work now."""
+        return self.since is not None
+
+    @property
+    def up(self) -> bool:
+        """Alive, and all that it should be."""
+        return self.alive and self.ready
+
+    def available_at(self, now: float, min_ready: float) -> bool:
+        """Up, and for as long as its set asks for; one that is going away is not."""
+        if not self.up:
+            return False
+        return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
+
+
+O = TypeVar("O", bound=KubeObject)  # noqa: E741 the object of a member
+M = TypeVar("M", bound=Member)
+
+
+def until_available(members: Iterable[Member], min_ready: float, now: float) -> float | None:
+    """Seconds until the next member has been ready for long enough; None when there is none to wait for."""
+    if min_ready <= 0:
+        return None
+    waits = [
+        member.since + min_ready - now
+        for member in members
+        if member.up and member.since is not None and member.since + min_ready > now
+    ]
+    return min(waits, default=None)

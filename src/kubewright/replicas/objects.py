@@ -1,0 +1,56 @@
+"""What the objects of every world have in common, by which generic code reads them. Pure.
+
+Theory.      A set in machine.sapcloud.io, Cluster API and apps/v1 has the same fields for the same things:
+             ``spec.replicas``, ``spec.selector``, ``spec.template.metadata``, ``spec.minReadySeconds``. They
+             are read as they stand; only what differs is asked of a world (``set.world``).
+Called by    ``set`` and ``deployment``, as bounds of their type variables.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from kubewright.api.meta import LabelSelector, Object, ObjectMeta
+
+INVALID = "InvalidSpec"
+"""Reason of an event and of a condition: the spec is invalid, and the object is not reconciled."""
+
+
+class Template(Protocol):
+    """What new members look like, as far as every world says it alike."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+class SetSpec(Protocol):
+    """What a set should be."""
+
+    @property
+    def replicas(self) -> int: ...
+
+    @property
+    def selector(self) -> LabelSelector | None: ...
+
+    @property
+    def template(self) -> Template: ...
+
+    @property
+    def min_ready_seconds(self) -> int: ...
+
+
+class SetObject(Object, Protocol):
+    """A set. Its status is a Struct of its world's own."""
+
+    @property
+    def spec(self) -> SetSpec: ...
+
+    @property
+    def status(self) -> Any: ...
+
+
+def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
+    """An annotation that holds an integer; ``default`` when it is absent or holds something else."""
+    try:
+        return int(annotations[key])
+    except (KeyError, ValueError):
+        return default

@@ -1,0 +1,22 @@
+"""A set: keep as many members as it says, of the template that it has, in whatever API.
+
+Life of a set  finalizer -> adopt and disown -> push down settings -> create and delete members -> status;
+               once deleted: delete all members -> remove the finalizer.
+Theory.        What creates members must never create one twice. Three things see to that. The cache shows
+               our own writes at once, so a pass never works on less than it did itself; therefore no
+               expectations are kept. A member's name is a function of the set and of the members that were
+               seen, so a controller that looks at the same world, after a crash or from another process,
+               meets ``AlreadyExists``. And a creation without an answer keeps its name, and holds up all
+               others, until the server has said what became of it.
+Map            world.py       what differs between the APIs: the policy of one, as a value
+               seen.py        one set and its members, as a picture
+               observe.py     takes it; Memory: what a process remembers
+               decide.py      which members to create, adopt, change and delete
+               steps.py       the closed set of effects
+               act.py         performs them: slow start, preconditions, doubt
+               creation.py    creations and their doubts
+               outcome.py     how a pass went, in events and for the status
+               reconciler.py  one pass; what enqueues a set
+               settings.py    what an operator may set
+Source         mcm.md §1.4, §6; capi.md §7.
+"""

@@ -1,0 +1,163 @@
+"""Perform a set's plan: the only door through which a set's pass writes.
+
+Theory.      Each write names the uid of what was seen, and the version where the decision rests on
+             what was read: a list that is replaced as a whole, a member that was chosen to go for
+             what it was (Failed, not ready, ours) and may be another by now. What has changed or gone
+             meanwhile is no failure to tell of, but it ends the pass with the key's backoff: the
+             cache is behind, and only time helps.
+Invariants.  One member's failure does not stop the others, but for creations (``batches``).
+Called by    ``reconciler.Sets``. Continues in ``creation``.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Generic, assert_never
+
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.kube.patches import Patch, exactly, with_uid
+from kubewright.replicas.batches import spread
+from kubewright.replicas.claims import adopted, disowned, key_of, reference
+from kubewright.replicas.member import M, Member, O
+from kubewright.replicas.set.creation import Creation, create
+from kubewright.replicas.set.observe import Memory
+from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
+from kubewright.replicas.set.seen import S, Seen
+from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.steps import (
+    Adopt,
+    Ask,
+    Configure,
+    Create,
+    Delete,
+    Hold,
+    LetGo,
+    Release,
+    Remember,
+    Step,
+)
+from kubewright.replicas.set.world import SetWorld
+from kubewright.runtime.events import Teller
+from kubewright.wire.errors import Conflict, NotFound
+
+_STALE = (NotFound, Conflict)
+"""What the server says when an object is gone or no longer the one that was seen."""
+
+
+class Actor(Generic[S, M, O]):
+    """Performs plans of sets."""
+
+    def __init__(
+        self,
+        world: SetWorld[S, M, O],
+        client: Client,
+        objects: Informer[O],
+        teller: Teller,
+        settings: SetSettings,
+    ) -> None:
+        self._world = world
+        self._client = client
+        self._objects = objects
+        self._teller = teller
+        self._at_once = settings.concurrency
+
+    async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
+        """All steps in order. A member's failure stands in the outcome; the set's own is raised."""
+        outcome = Outcome()
+        for step in plan.steps:
+            await self._step(seen.set, memory, step, outcome)
+        return outcome
+
+    async def _step(self, about: S, memory: Memory, step: Step, outcome: Outcome) -> None:
+        world, reporter = self._world, Reporter(self._teller, self._world.words, about)
+        finalizers = [each for each in about.metadata.finalizers if each != world.finalizer]
+        match step:
+            case Hold():
+                await self._patch(about, {"finalizers": [*finalizers, world.finalizer]})
+            case LetGo():
+                outcome.gone = True
+                await self._patch(about, {"finalizers": finalizers or None})
+            case Remember(number):
+                await self._patch(about, {"annotations": {world.number_annotation: str(number)}})
+            case Adopt(members):
+                if await self._lives(about):
+                    outcome.errors += await self._patch_each(members, partial(self._rewritten, about, step))
+            case Release(members) | Configure(members) | Ask(members):
+                outcome.errors += await self._patch_each(members, partial(self._rewritten, about, step))
+            case Create(names):
+                creation = Creation(world, self._client, about, memory)
+                await create(creation, names, self._at_once, reporter, outcome)
+            case Delete(members):
+                await self._delete(members, reporter, outcome)
+            case _:
+                assert_never(step)
+
+    async def _patch(self, about: S, metadata: Patch) -> None:
+        """Exactly onto what was read: a late request of a dead leader must not write what was right once."""
+        body = {"metadata": {**metadata, **exactly(about.metadata)}}
+        try:
+            await self._client.patch(self._world.kind, key_of(about), body)
+        except NotFound:
+            return
+
+    async def _lives(self, about: S) -> bool:
+        """A look at the server before members are adopted: a set that is going adopts nothing."""
+        try:
+            live = await self._client.get(self._world.kind, key_of(about))
+        except NotFound:
+            return False
+        return live.metadata.uid == about.metadata.uid and not live.metadata.deleting
+
+    async def _patch_each(
+        self, members: Sequence[Member], patch_of: Callable[[O], Patch]
+    ) -> list[KubewrightError]:
+        """Patch members by what the cache has; what has changed meanwhile is not overwritten."""
+
+        async def patch(member: Member) -> KubewrightError | None:
+            found = self._objects.get(member.key)
+            if found is None or found.metadata.uid != member.uid or not (body := patch_of(found)):
+                return None
+            return await _error_of(self._client.patch(self._world.member, member.key, body))
+
+        return await spread(members, patch, self._at_once)
+
+    def _rewritten(self, about: S, step: Adopt | Release | Configure | Ask, found: O) -> Patch:
+        """What a step makes of one member."""
+        match step:
+            case Adopt():
+                return adopted(found, reference(about, self._world.kind))
+            case Release():
+                return disowned(found, about)
+            case Configure():
+                propagation = self._world.propagation
+                return with_uid(propagation.patch(about, found), found.metadata.uid) if propagation else {}
+            case Ask(_, annotation, value):
+                return {"metadata": {"annotations": {annotation: value}, **exactly(found.metadata)}}
+
+    async def _delete(self, members: Sequence[Member], reporter: Reporter, outcome: Outcome) -> None:
+        deleted: list[str] = []
+
+        async def delete(member: Member) -> KubewrightError | None:
+            uid, version = member.uid, member.version
+            call = self._client.delete(self._world.member, member.key, uid=uid, resource_version=version)
+            error = await _error_of(call)
+            if error is None:
+                deleted.append(member.name)
+            return error
+
+        errors = await spread(members, delete, self._at_once)
+        reporter.deleted(deleted)
+        outcome.errors += (error for error in errors if isinstance(error, _STALE))
+        failed = [error for error in errors if not isinstance(error, _STALE)]
+        reporter.failed(FAILED_DELETE, failed, outcome)
+
+
+async def _error_of(call: Awaitable[Any]) -> KubewrightError | None:
+    """The error that a call ends with; None when it worked."""
+    try:
+        await call
+    except KubewrightError as error:
+        return error
+    return None

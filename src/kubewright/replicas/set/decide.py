@@ -1,0 +1,149 @@
+"""Decide what a set does next. Pure.
+
+Theory.      The order of the phases is the list in ``phases``; their steps are performed in that order. A
+             phase with the wake-up ``AT_ONCE`` ends the pass, because its steps change what the later
+             phases count.
+Invariants.  No new name is tried while a creation is in doubt. No member is created while the set is
+             blocked, or before it carries our finalizer. A member that is being deleted is never deleted
+             again. Of surplus members the world's ranking says which go first; each is deleted only in the
+             version that was seen, so a member that has changed since stays until the next pass has looked
+             at it.
+Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.replicas.claims import ORPHAN_FINALIZER
+from kubewright.replicas.member import M, Member
+from kubewright.replicas.naming import new_names
+from kubewright.replicas.set.seen import S, Seen, Wait
+from kubewright.replicas.set.steps import (
+    Adopt,
+    Configure,
+    Create,
+    Delete,
+    Hold,
+    LetGo,
+    Release,
+    Remember,
+    Step,
+)
+from kubewright.replicas.set.world import Phase, SetWorld
+
+DOUBT_PAUSE = 0.25
+"""Seconds between two attempts of a creation that the server has not answered."""
+
+
+def decide(seen: Seen[S, M]) -> Plan[Step]:
+    """The plan for one pass."""
+    if seen.deleting:
+        return _retire(seen)
+    if seen.problem:
+        return Plan(because=f"the set is not valid: {seen.problem}")
+    return in_order(phases(seen.world), seen)
+
+
+def phases(world: SetWorld[S, M, Any]) -> tuple[Phase[S, M], ...]:
+    """What a pass does, in this order."""
+    return (hold, claim, release, configure, grow, *world.phases, shrink)
+
+
+def hold(seen: Seen[S, M]) -> Plan[Step]:
+    """Put our finalizer on first, so that the members are deleted before the set."""
+    if seen.held or not seen.world.finalizer:
+        return Plan()
+    return Plan((Hold(),), because="it has no finalizer of ours yet")
+
+
+def claim(seen: Seen[S, M]) -> Plan[Step]:
+    """Adopt members that match the selector and have no controller, then count anew (mcm.md §6.3)."""
+    if not seen.orphans:
+        return Plan()
+    many = seen.world.words.many
+    return Plan((Adopt(seen.orphans),), AT_ONCE, f"{many} that match and are nobody's: {len(seen.orphans)}")
+
+
+def release(seen: Seen[S, M]) -> Plan[Step]:
+    """Disown members whose labels no longer match the selector."""
+    if not seen.strays:
+        return Plan()
+    many = seen.world.words.many
+    return Plan((Release(seen.strays),), because=f"{many} that match no more: {len(seen.strays)}")
+
+
+def configure(seen: Seen[S, M]) -> Plan[Step]:
+    """Push down to living members what the template changes on them (mcm.md §6.7)."""
+    propagation, burst = seen.world.propagation, seen.settings.burst
+    stale = propagation.stale(seen) if propagation is not None else ()
+    if not stale:
+        return Plan()
+    wake = AT_ONCE if len(stale) > burst else None
+    because = f"{seen.world.words.many} with an older configuration: {len(stale)}"
+    return Plan((Configure(tuple(stale[:burst])),), wake, because)
+
+
+def grow(seen: Seen[S, M]) -> Plan[Step]:
+    """Create the missing members; creations in doubt are repeated under their own names first."""
+    many = seen.world.words.many
+    if seen.missing <= 0:
+        return Plan()
+    if (wait := seen.pause or seen.blocked) is not None:
+        return _waiting(wait, f"{many} missing: {seen.missing}")
+    if seen.doubts:
+        ask = seen.doubts[: seen.missing]
+        return Plan((Create(ask),), DOUBT_PAUSE, f"creations in doubt: {len(seen.doubts)}")
+    number = min(seen.missing, seen.settings.burst)
+    taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
+    step = Create(new_names(seen.set.metadata, seen.last, taken, number))
+    because = f"{len(seen.replicas)} of {seen.set.spec.replicas} {many}"
+    return Plan((step,), AT_ONCE if seen.missing > number else None, because)
+
+
+def shrink(seen: Seen[S, M]) -> Plan[Step]:
+    """Delete surplus members, and those that the world dooms besides (mcm.md §6.4)."""
+    doomed, burst = seen.world.doomed(seen), seen.settings.burst
+    going = {member.uid: member for member in (*seen.surplus, *doomed.members)}
+    victims = tuple(going.values())[:burst]
+    remember = _remember(seen, victims)
+    if not victims and seen.pause and seen.missing < 0:
+        waiting = _waiting(seen.pause, f"{seen.world.words.many} too many: {-seen.missing}")
+        return replace(waiting, steps=remember)
+    if not victims:
+        kept = f"the last {seen.world.words.one} goes: its number stays"
+        return Plan(remember, doomed.wake, kept if remember else "")
+    surplus = f"{len(seen.surplus)} too many" if seen.surplus else ""
+    because = ", ".join(filter(None, (surplus, doomed.because)))
+    return Plan((*remember, Delete(victims)), AT_ONCE if len(going) > burst else doomed.wake, because)
+
+
+def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]:
+    """Write the highest number on the set before the member that carries it goes, or it is used again."""
+    if not seen.world.number_annotation:
+        return ()
+    going = {member.uid for member in victims}
+    shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
+    return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
+
+
+def _retire(seen: Seen[S, M]) -> Plan[Step]:
+    """Delete the members of a set that is being deleted, unless its deletion orphans them."""
+    many = seen.world.words.many
+    if not seen.held:
+        return Plan()
+    if ORPHAN_FINALIZER in seen.set.metadata.finalizers:
+        return Plan(because=f"the {many} are being orphaned")
+    ours = (*seen.members, *seen.strays)
+    if ours:
+        victims = tuple(member for member in ours if not member.deleting)
+        steps = (Delete(victims),) if victims else ()
+        return Plan(steps, because=f"{many} left: {len(ours)}")
+    if seen.doubts:
+        return Plan((), seen.settings.doubt_seconds, "a creation that nobody answered may still happen")
+    return Plan((LetGo(),), because=f"no {seen.world.words.one} is left")
+
+
+def _waiting(wait: Wait, what: str) -> Plan[Step]:
+    return Plan(wake=wait.seconds, because=f"{what}, but {wait.because}")

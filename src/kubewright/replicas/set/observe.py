@@ -1,0 +1,137 @@
+"""Look at one set and all its members, and remember what cannot be seen.
+
+Theory.      Everything is read from caches that already show our own writes.
+Invariants.  Nothing here writes. Between looking and deciding nothing awaits.
+Called by    ``reconciler.Sets``.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from kubewright.base.clock import Clock
+from kubewright.kube.informer import Informer
+from kubewright.replicas.claims import read_selector
+from kubewright.replicas.member import M
+from kubewright.replicas.members import Members
+from kubewright.replicas.naming import SPACE
+from kubewright.replicas.objects import SetObject, integer
+from kubewright.replicas.pace import Pace
+from kubewright.replicas.set.seen import S, Seen, Wait
+from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.world import SetWorld
+from kubewright.wire.gvk import Key
+from kubewright.wire.selectors import Selector
+
+TAKEN = 1000
+"""Names of others' objects that are remembered per set; more are forgotten, which costs one request."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a process remembers of one set between passes; losing it costs a request, never safety.
+
+    ``doubts`` holds the names of creations that nobody answered, with the monotonic time of the
+    last attempt. ``taken`` holds names that others have; ``told``, the problem of the last event.
+    ``outdated`` says how the set's size contradicts its owner, ``since`` when that was noticed.
+    """
+
+    doubts: dict[str, float] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    told: str = ""
+    outdated: str = ""
+    since: float = 0.0
+    pace: Pace = field(default_factory=lambda: Pace(0.0))
+
+    def pause(self, outdated: str, now: float, seconds: float) -> Wait | None:
+        """Give the owner ``seconds`` to write the size anew; None when there is nothing to wait for."""
+        if outdated != self.outdated:
+            self.outdated, self.since = outdated, now
+        left = self.since + seconds - now
+        return Wait(outdated, left) if outdated and left > 0 else None
+
+    def belongs_to_another(self, name: str) -> None:
+        """Never try this name again."""
+        self.doubts.pop(name, None)
+        if len(self.taken) >= TAKEN:
+            self.taken.clear()
+        self.taken.add(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Observer(Generic[S, M]):
+    """Looks at sets. ``owners`` is the cache of their owners, where the world has such."""
+
+    world: SetWorld[S, M, Any]
+    index: Members[Any, M]
+    owners: Informer[Any] | None
+    clock: Clock
+    settings: SetSettings
+
+    def look(self, found: S, memory: Memory, pause: Wait | None = None) -> Seen[S, M]:
+        """The picture of one set; names that have turned up since are no longer in doubt."""
+        meta, index = found.metadata, self.index
+        selector, problem = read_selector(found.spec.selector)
+        for name in index.seen(meta.uid, memory.doubts):
+            del memory.doubts[name]
+        members: list[M] = []
+        strays: list[M] = []
+        for member in index.owned_by(meta.uid):
+            (members if selector.matches(member.labels) else strays).append(member)
+        return Seen(
+            self.world,
+            found,
+            self.clock.now(),
+            index.time(),
+            members=tuple(members),
+            strays=tuple(strays),
+            orphans=tuple(
+                m for m in index.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
+            ),
+            problem=problem or self._problem(found, selector),
+            doubts=tuple(memory.doubts),
+            taken=frozenset(memory.taken),
+            pause=pause,
+            blocked=self.world.blocked(found),
+            number=self._number(meta.uid),
+            settings=self.settings,
+        )
+
+    def pause(self, found: S, memory: Memory) -> Wait | None:
+        """Why the set neither grows nor shrinks for the moment: its size is not its owner's last word."""
+        contradiction = outdated(self.world, found, self._owner(found))
+        return memory.pause(contradiction, self.clock.monotonic(), self.settings.resize_seconds)
+
+    def _owner(self, found: S) -> SetObject | None:
+        reference = found.metadata.controller
+        if self.owners is None or reference is None or reference.kind != self.owners.kind.resource.kind:
+            return None
+        return self.owners.get(Key(found.metadata.namespace, reference.name))
+
+    def _number(self, uid: str) -> int:
+        if self.world.number_annotation:
+            return self.index.last_number(uid)
+        return self.clock.random.randrange(SPACE)
+
+    def _problem(self, found: S, selector: Selector) -> str:
+        """Why the set cannot be worked on. Members it could not claim would be created for ever."""
+        if problem := self.world.validate(found):
+            return problem
+        if not selector.matches(found.spec.template.metadata.labels):
+            return "spec.selector: does not match the labels of spec.template"
+        return ""
+
+
+def outdated(world: SetWorld[S, M, Any], found: S, owner: SetObject | None) -> str:
+    """How the set's size contradicts what its owner wants by now; empty when it does not.
+
+    Sizes carry the owner's desired size that they are for. One that was written for another, by a process
+    that is dead or by a request that took its time, would cost members that the owner still wants.
+    """
+    reference = found.metadata.controller
+    if reference is None or owner is None or owner.metadata.uid != reference.uid:
+        return ""
+    wanted = owner.spec.replicas
+    goal = integer(found.metadata.annotations, world.desired_annotation, -1)
+    if goal in (-1, wanted) or owner.metadata.deleting:
+        return ""
+    return f"its size is for a deployment of {goal} {world.words.many}, which are to be {wanted} by now"

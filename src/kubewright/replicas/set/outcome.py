@@ -1,0 +1,62 @@
+"""How a pass went, told in events and kept for the status.
+
+A crowd costs one event: five hundred members created in one pass are one sentence, five are five.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kubewright.base.errors import KubewrightError
+from kubewright.replicas.objects import SetObject
+from kubewright.replicas.set.world import Failure, Words
+from kubewright.runtime.events import Teller
+
+SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"
+SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
+"""Reasons of events, the same in every world; the failures are reasons of conditions too."""
+
+ONE_BY_ONE = 5
+"""Members (or errors) of one pass that are told of one by one."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """``failure`` is what the status will say; ``errors`` end the pass; ``gone``: our finalizer is off."""
+
+    errors: list[KubewrightError] = field(default_factory=list)
+    failure: Failure | None = None
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Tells of one set."""
+
+    teller: Teller
+    words: Words
+    about: SetObject
+
+    def created(self, names: Sequence[str]) -> None:
+        """``Created Machine: a``, or how many at once."""
+        self._done(SUCCESSFUL_CREATE, names, "Created", self.words.created)
+
+    def deleted(self, names: Sequence[str]) -> None:
+        """``Deleted machine: a``, or how many at once."""
+        self._done(SUCCESSFUL_DELETE, names, "Deleted", self.words.deleted)
+
+    def _done(self, reason: str, names: Sequence[str], verb: str, one: str) -> None:
+        if len(names) > ONE_BY_ONE:
+            self.teller.event(self.about, reason, f"{verb} {len(names)} {self.words.many}")
+            return
+        for name in names:
+            self.teller.event(self.about, reason, one.format(name))
+
+    def failed(self, reason: str, errors: Sequence[KubewrightError], outcome: Outcome) -> None:
+        """An event for each different error, and the first one as the pass' failure."""
+        if not errors:
+            return
+        outcome.errors += errors
+        outcome.failure = Failure(reason, str(errors[0]))
+        what = "Error creating" if reason == FAILED_CREATE else "Error deleting"
+        for text in dict.fromkeys(str(error) for error in errors[:ONE_BY_ONE]):
+            self.teller.event(self.about, reason, f"{what}: {text}", warning=True)

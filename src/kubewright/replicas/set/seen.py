@@ -1,0 +1,104 @@
+"""One set and all its members, as one frozen picture: what decisions and statuses are computed from. Pure.
+
+Theory.      A member is one that the set controls and that its selector matches.
+Called by    ``observe``, which makes it; ``decide``, and the functions of a ``world``.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kubewright.replicas.member import M
+from kubewright.replicas.objects import SetObject, integer
+from kubewright.replicas.set.settings import SetSettings
+from kubewright.rollout.order import in_line
+
+if TYPE_CHECKING:
+    from kubewright.replicas.set.world import SetWorld
+
+S = TypeVar("S", bound=SetObject)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a set does not do something for the moment, and for how many seconds; None: until an event."""
+
+    because: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Seen(Generic[S, M]):
+    """A set and its members. ``strays`` it controls and does not select, ``orphans`` the other way round.
+
+    ``now`` is for dates. ``time`` is for ages, on the index's clock, which does not step: seconds since the
+    epoch. ``number`` is the highest number of any member of the set that this process has seen; in a world
+    that does not count its members, a random one.
+    """
+
+    world: "SetWorld[S, M, Any]"
+    set: S
+    now: datetime
+    time: float
+    members: tuple[M, ...] = ()
+    strays: tuple[M, ...] = ()
+    orphans: tuple[M, ...] = ()
+    problem: str = ""
+    doubts: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()
+    pause: Wait | None = None
+    """Why the set neither grows nor shrinks."""
+    blocked: Wait | None = None
+    """Why the set does not grow."""
+    number: int = 0
+    settings: SetSettings = field(default_factory=SetSettings)
+
+    @property
+    def wall(self) -> float:
+        """``now`` in seconds since the epoch, to compare with dates that people or others wrote."""
+        return self.now.timestamp()
+
+    @cached_property
+    def alive(self) -> tuple[M, ...]:
+        return tuple(member for member in self.members if member.alive)
+
+    @property
+    def replicas(self) -> tuple[M, ...]:
+        """The members that count: all, or all but those that are being deleted."""
+        return self.members if self.world.counts_deleting else self.alive
+
+    @property
+    def missing(self) -> int:
+        """How many members are to be created; negative when there are too many."""
+        return self.set.spec.replicas - len(self.replicas)
+
+    @cached_property
+    def surplus(self) -> tuple[M, ...]:
+        """The members that are too many, in the order in which they are deleted."""
+        too_many = len(self.alive) - self.set.spec.replicas
+        if self.pause or too_many <= 0:
+            return ()
+        return tuple(in_line(self.alive, self.world.ranking(self))[:too_many])
+
+    @property
+    def deleting(self) -> bool:
+        return self.set.metadata.deleting
+
+    @property
+    def held(self) -> bool:
+        """Whether our finalizer is on the set."""
+        return self.world.finalizer in self.set.metadata.finalizers
+
+    @property
+    def written_number(self) -> int:
+        """How many members the set has had, as it is written on it."""
+        return max(0, integer(self.set.metadata.annotations, self.world.number_annotation))
+
+    @property
+    def last(self) -> int:
+        """The highest number that a member of the set ever had."""
+        if not self.world.number_annotation:
+            return self.number
+        seen = (member.number for member in (*self.members, *self.strays))
+        return max(self.written_number, self.number, *seen)

@@ -1,0 +1,128 @@
+"""What differs between the APIs that have sets, as one value for each: the policy of a world.
+
+Theory.      A set keeps as many members as its spec says, in every API. Which objects these are, how one is
+             created, which are deleted first and what is written where and in which words is passed in.
+             Generic code never asks which API it is; it asks the world, and where all worlds have the same
+             field it reads the field (``objects``).
+Invariants.  Functions of a world are pure, but for ``create`` and ``discard``, which are the only ones that
+             get a client.
+Called by    ``machines.machineset`` and each other context with sets; read by every module here.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+from kubewright.api.kinds import Kind
+from kubewright.base.plan import Plan
+from kubewright.replicas.member import M, O
+from kubewright.replicas.set.seen import S, Seen, Wait
+from kubewright.replicas.set.steps import Step
+from kubewright.rollout.order import Rank
+
+if TYPE_CHECKING:
+    from kubewright.kube.client import Client
+
+Phase = Callable[[Seen[S, M]], Plan[Step]]
+"""One part of a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What members are called, in reasons and events."""
+
+    one: str
+    many: str
+    created: str
+    """The event about one member that was created; ``{}`` stands for its name."""
+    deleted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed(Generic[M]):
+    """Members that are deleted though they are not too many, why, and seconds until there may be more."""
+
+    members: tuple[M, ...] = ()
+    because: str = ""
+    wake: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pass could not create or delete members."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An event about a set; ``component``: who tells it, if not the controller of sets."""
+
+    reason: str
+    message: str
+    component: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Propagation(Generic[S, M, O]):
+    """What a set changes on living members when its template changes."""
+
+    stale: Callable[[Seen[S, M]], Sequence[M]]
+    """The members that lack something of it."""
+    patch: Callable[[S, O], dict[str, Any]]
+    """What a member lacks, as a merge patch; empty for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetWorld(Generic[S, M, O]):
+    """The policy of one world's sets."""
+
+    # ---------------------------------------------------------------- the objects
+    name: str
+    """The controller's, in logs and metrics."""
+    component: str
+    """What the events on sets come from."""
+    words: Words
+    kind: Kind[S]
+    member: Kind[O]
+    validate: Callable[[S], str]
+    """What is wrong with a set's spec; empty for nothing. That the selector selects the template is checked
+    for all worlds."""
+
+    # ---------------------------------------------------------------- the status
+    status: Callable[[Seen[S, M], Failure | None], Any]
+    """The status to write, from what was seen and what kept the pass from creating or deleting."""
+
+    # ---------------------------------------------------------------- which members are deleted
+    ranking: Callable[[Seen[S, M]], Callable[[M], Rank]]
+    """The order in which members are deleted that are too many: the smallest rank goes first."""
+
+    # ---------------------------------------------------------------- how one is created
+    create: "Callable[[Client, S, str], Awaitable[object]]"
+    """Create the member of this name, and before it what it needs. It is repeated under the same name after
+    an answer was lost or the process has died, so what exists already and is the set's own is no error; only
+    the member itself raises ``AlreadyExists``."""
+    discard: "Callable[[Client, S, str], Awaitable[object]] | None" = None
+    """Delete what ``create`` has created before the member, which was refused for good and does not exist."""
+
+    # ---------------------------------------------------------------- what is not the same everywhere
+    doomed: Callable[[Seen[S, M]], Doomed[M]] = lambda _seen: Doomed()
+    """The members that are deleted besides those that are too many (``Seen.surplus``)."""
+    announced: Callable[[S, Any], Iterable[Announcement]] = lambda _before, _status: ()
+    """Events about a status that was just written, by what the set was before."""
+    finalizer: str = ""
+    """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
+    number_annotation: str = ""
+    """Where a set says how many members it has had (``naming``); empty: their names are random."""
+    counts_deleting: bool = False
+    """Whether a member that is being deleted still is a replica, so that no other is created for it yet."""
+    blocked: Callable[[S], Wait | None] = lambda _set: None
+    """Why a set may not grow, as far as its own object, or a cache, tells."""
+    owner: Kind[Any] | None = None
+    """The kind that sizes sets: they follow its ``spec.replicas``."""
+    desired_annotation: str = ""
+    """Where a set says for how many replicas of its owner its size is."""
+    propagation: Propagation[S, M, O] | None = None
+    phases: tuple[Phase[S, M], ...] = ()
+    """What the world does besides, after members were created and before any is deleted."""

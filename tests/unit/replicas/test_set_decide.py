@@ -1,0 +1,191 @@
+"""What a set decides in whatever world, as tables of sentences: whole steps are compared, not their types.
+
+The world here is the smallest one: things that are ready or not. What the world of machines adds has tables of
+its own (``machines_sets``).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
+from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.replicas.member import Member
+from kubewright.replicas.naming import new_names
+from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
+from kubewright.replicas.set.seen import Seen, Wait
+from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.steps import (
+    Adopt,
+    Ask,
+    Configure,
+    Create,
+    Delete,
+    Hold,
+    LetGo,
+    Release,
+    Remember,
+    Step,
+)
+from kubewright.replicas.set.world import Doomed, Propagation, SetWorld, Words
+from kubewright.wire.gvk import Key, Resource
+
+
+class Template(Value, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta(labels={"app": "a"})
+
+
+class Spec(Value, frozen=True, kw_only=True):
+    replicas: int = 0
+    selector: LabelSelector | None = LabelSelector(match_labels={"app": "a"})
+    template: Template = Template()
+    min_ready_seconds: int = 0
+
+
+class ThingSet(KubeObject, frozen=True, kw_only=True):
+    spec: Spec = Spec()
+    status: dict[str, int] = {}  # noqa: RUF012  a Struct's default
+
+
+class Thing(KubeObject, frozen=True, kw_only=True):
+    pass
+
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+SETS = Kind(Resource("toys.example.com", "v1", "thingsets", "ThingSet"), ThingSet)
+THINGS = Kind(Resource("toys.example.com", "v1", "things", "Thing"), Thing)
+FINALIZER, NUMBER = "toys.example.com/things", "toys.example.com/last-number"
+WORLD: SetWorld[ThingSet, Member, Thing] = SetWorld(
+    name="thingset",
+    component="things",
+    words=Words("thing", "things", created="Created {}", deleted="Deleted {}"),
+    kind=SETS,
+    member=THINGS,
+    validate=lambda _set: "",
+    status=lambda _seen, _failure: {},
+    ranking=lambda _seen: lambda member: (member.name,),
+    create=lambda client, owner, name: client.create(THINGS, Thing(metadata=ObjectMeta(name=name))),
+    finalizer=FINALIZER,
+    number_annotation=NUMBER,
+)
+PLAIN = replace(WORLD, finalizer="", number_annotation="")
+COUNTS_DELETING = replace(WORLD, counts_deleting=True)
+
+
+def member(name: str, **facts: Any) -> Member:
+    facts = {"since": 0.0, "deleting": False, **facts}
+    return Member(Key("ns", name), f"{name}-uid", "ts-uid", {"app": "a"}, **facts)
+
+
+A, B, C, D = (member(name) for name in "abcd")
+GOING = member("g", deleting=True)
+META = ObjectMeta(name="ts", namespace="ns", uid="ts-uid", finalizers=(FINALIZER,))
+DELETED = {"deletion_timestamp": T0}
+
+
+def seen(
+    replicas: int,
+    *members: Member,
+    world: SetWorld[ThingSet, Member, Thing] = WORLD,
+    meta: dict[str, Any] | None = None,
+    **more: Any,
+) -> Seen[ThingSet, Member]:
+    facts = {"name": "ts", "namespace": "ns", "uid": "ts-uid", "finalizers": (FINALIZER,), **(meta or {})}
+    found = ThingSet(metadata=ObjectMeta(**facts), spec=Spec(replicas=replicas))
+    return Seen(world, found, T0, T0.timestamp(), members, settings=SetSettings(burst=2), **more)
+
+
+def created(*numbers: int) -> Create:
+    return Create(tuple(new_names(META, number - 1, (), 1)[0] for number in numbers))
+
+
+def dooming(*members: Member, because: str = "", wake: float | None = None) -> Any:
+    return replace(WORLD, doomed=lambda _seen: Doomed(members, because, wake))
+
+
+def pushing(*stale: Member) -> Any:
+    return replace(WORLD, propagation=Propagation(lambda _seen: stale, lambda _set, _found: {}))
+
+
+ASK = Ask((A,), "toys.example.com/keep", "true")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    seen: Seen[ThingSet, Member]
+    expect: tuple[Step, ...]
+    wake: float | None = None
+    because: str = ""
+
+
+CASES = [
+    Case("what is missing is created, and no more than a burst at once",
+         seen(4, A), (created(1, 2),), AT_ONCE, "1 of 4 things"),
+    Case("the last ones of it need no further look", seen(2, A), (created(1),), None, "1 of 2 things"),
+    Case("new members are numbered after the highest that was ever seen",
+         seen(1, number=7), (created(8), Remember(7)), None,
+         "0 of 1 things; the last thing goes: its number stays"),
+    Case("a name that another owner has is left out",
+         seen(1, taken=frozenset(created(1).names)), (created(2),), None, "0 of 1 things"),
+    Case("surplus members go in the order of the world's ranking",
+         seen(1, C, A, B), (Delete((A, B)),), None, "2 too many"),
+    Case("no more than a burst of them at once", seen(0, A, B, C), (Delete((A, B)),), AT_ONCE, "3 too many"),
+    Case("a member that is being deleted is replaced at once",
+         seen(2, A, GOING), (created(1),), None, "1 of 2 things"),
+    Case("or when it is gone, where it still counts", seen(2, A, GOING, world=COUNTS_DELETING), ()),
+    Case("where it still counts, it is the first of the surplus",
+         seen(1, A, B, GOING, world=COUNTS_DELETING), (Delete((A,)),), None, "1 too many"),
+    Case("the finalizer stands before the first member",
+         seen(1, meta={"finalizers": ("other",)}), (Hold(), created(1)), None,
+         "it has no finalizer of ours yet; 0 of 1 things"),
+    Case("a world without a finalizer writes none", seen(0, world=PLAIN, meta={"finalizers": ()}), ()),
+    Case("a candidate is adopted, and everything counted anew",
+         seen(2, A, orphans=(B,)), (Adopt((B,)),), AT_ONCE, "things that match and are nobody's: 1"),
+    Case("a member that is not selected any more is disowned and replaced",
+         seen(1, strays=(A,)), (Release((A,)), created(1)), None,
+         "things that match no more: 1; 0 of 1 things"),
+    Case("what the template changes on living members is pushed down, no more than a burst at once",
+         seen(3, A, B, C, world=pushing(A, B, C)), (Configure((A, B)),), AT_ONCE,
+         "things with an older configuration: 3"),
+    Case("doomed members go after those that are too many",
+         seen(1, A, B, world=dooming(B, because="1 failed")), (Delete((A, B)),), None, "1 too many, 1 failed"),
+    Case("each of them once", seen(1, A, B, world=dooming(A, because="1 failed")), (Delete((A,)),), None,
+         "1 too many, 1 failed"),
+    Case("the world says when there may be more of them", seen(1, A, world=dooming(wake=9.0)), (), 9.0),
+    Case("the world's own phases come before members are deleted",
+         seen(1, A, B, world=replace(WORLD, phases=(lambda _seen: Plan((ASK,), because="asked"),))),
+         (ASK, Delete((A,))), None, "asked; 1 too many"),
+    Case("a blocked set creates nothing", seen(1, blocked=Wait("the control plane is upgraded", 15.0)), (), 15.0,
+         "things missing: 1, but the control plane is upgraded"),
+    Case("and still deletes", seen(0, A, blocked=Wait("no")), (Delete((A,)),), None, "1 too many"),
+    Case("a paused set neither creates", seen(1, pause=Wait("wait", 3.0)), (), 3.0, "things missing: 1, but wait"),
+    Case("nor deletes what is too many", seen(0, A, pause=Wait("wait", 3.0)), (), 3.0,
+         "things too many: 1, but wait"),
+    Case("an unanswered creation is asked for again, by its name and before any other",
+         seen(3, A, doubts=("x",)), (Create(("x",)),), DOUBT_PAUSE, "creations in doubt: 1"),
+    Case("the highest number is written before its member goes",
+         seen(0, member("a", number=4)), (Remember(4), Delete((member("a", number=4),))), None, "1 too many"),
+    Case("not in a world whose names are random",
+         seen(0, member("a", number=4), world=PLAIN), (Delete((member("a", number=4),)),), None, "1 too many"),
+    Case("an invalid set is left alone", seen(1, problem="bad"), (), None, "the set is not valid: bad"),
+    Case("a set that goes deletes all that it controls",
+         seen(1, A, GOING, strays=(B,), meta=DELETED), (Delete((A, B)),), None, "things left: 3"),
+    Case("then removes its finalizer", seen(1, meta=DELETED), (LetGo(),), None, "no thing is left"),
+    Case("not while a creation may still happen", seen(1, doubts=("x",), meta=DELETED), (), 60.0,
+         "a creation that nobody answered may still happen"),
+    Case("members that are being orphaned stay",
+         seen(1, A, meta={**DELETED, "finalizers": (FINALIZER, "orphan")}), (), None,
+         "the things are being orphaned"),
+    Case("without our finalizer the garbage collector deletes them",
+         seen(1, A, meta={**DELETED, "finalizers": ()}), ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    assert decide(case.seen) == Plan(case.expect, case.wake, case.because)
