@@ -15,7 +15,6 @@ from bench.requests import AUDIT_POLICY, Asked, from_audit, from_metrics
 from kubewright.base.clock import Clock
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.kube.sockets import Settings
 from kubewright.testing.judge import Judge, Keeper, Options, find
 
 START_SECONDS = 60.0
@@ -95,7 +94,7 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
 
 def _connect(kubeconfig: Path, clock: Clock) -> Client:
     """A light connection under the bench's own name, so that it costs little and is not counted as ours."""
-    transport = config.load(kubeconfig, clock=clock, settings=Settings(client="plain"))
+    transport = config.load(kubeconfig, clock=clock)
     return Client(transport, clock, name="bench", user_agent="bench")
 
 

@@ -23,7 +23,6 @@ PURE_FILES = ("decide.py", "status.py")
 EFFECTS = {
     "asyncio",
     "aiohttp",
-    "kubernetes",
     "sqlite3",
     "socket",
     "subprocess",

@@ -27,7 +27,6 @@ from kubewright.compose.address import Address, recall
 from kubewright.compose.folder import SERVER_FOLDER
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.kube.sockets import Settings
 
 ANSWER_SECONDS = 5.0
 """How long a server on this machine may take to say that it is well."""
@@ -140,7 +139,7 @@ async def _trouble(address: Address | None, clock: Clock) -> str:
     if address is None:
         return "it is still starting"
     try:
-        transport = config.load(address.kubeconfig, NAME, clock=clock, settings=Settings(client="plain"))
+        transport = config.load(address.kubeconfig, NAME, clock=clock)
     except InvalidInput as error:
         return str(error)
     client = Client(transport, clock, name="status")

@@ -3,7 +3,7 @@
 Theory.      Two kinds of kubeconfig come to us. One that the user points at is his own: it may name
              files and programs. One that lies in a Secret was written by whoever may write that
              Secret: running its programs or reading our files for it would hand our identity over.
-             So ``inline_only`` refuses everything that is not data (python-libs.md §6.1 rule 3).
+             So ``inline_only`` refuses everything that is not data (docs/decisions/0018-one-transport.md).
 Invariants.  Whatever is wrong becomes one sentence (``InvalidInput``) without a secret in it.
              Relative paths count from the file that holds them.
 Called by    ``config``.

@@ -17,7 +17,7 @@ from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.kube import tls
 from kubewright.kube.access import Access, TokenFile, access, merged, rooted
-from kubewright.kube.sockets import Settings, Sockets
+from kubewright.kube.sockets import Sockets
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token, its namespace and the cluster's certificate authority."""
@@ -26,20 +26,13 @@ KUBECONFIG_BYTES = 4 * 1024 * 1024
 """Largest kubeconfig that we read."""
 
 
-def load(
-    path: str | Path | None = None,
-    context: str = "",
-    *,
-    settings: Settings | None = None,
-    clock: Clock | None = None,
-) -> Sockets:
+def load(path: str | Path | None = None, context: str = "", *, clock: Clock | None = None) -> Sockets:
     """The cluster of a kubeconfig.
 
     Args:
         path: the file. None looks at ``$KUBECONFIG`` (several files, merged), then at the pod we run
             in, then at ``~/.kube/config``.
         context: which; empty means the current one.
-        settings: connection settings.
         clock: for the age of credentials.
 
     Raises:
@@ -47,14 +40,14 @@ def load(
     """
     listed = os.environ.get("KUBECONFIG", "")
     if path is None and not listed and runs_in_cluster():
-        return in_cluster(settings=settings, clock=clock)
+        return in_cluster(clock=clock)
     paths = [Path(path)] if path is not None else [Path(each) for each in listed.split(os.pathsep) if each]
     paths = [each.expanduser() for each in paths or [Path("~/.kube/config")]]
     found = [each for each in paths if each.is_file()]
     if not found:
         raise InvalidInput(f"there is no kubeconfig at {' or '.join(map(str, paths))}")
     source = ":".join(map(str, found))
-    return connect(access(_merged(found), context, source=source), settings=settings, clock=clock)
+    return connect(access(_merged(found), context, source=source), clock=clock)
 
 
 def runs_in_cluster() -> bool:
@@ -67,7 +60,7 @@ def in_pod() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
-def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) -> Sockets:
+def in_cluster(*, clock: Clock | None = None) -> Sockets:
     """The cluster that this pod runs in, as its service account.
 
     Raises:
@@ -84,22 +77,20 @@ def in_cluster(*, settings: Settings | None = None, clock: Clock | None = None) 
         raise InvalidInput(f"cannot read {SERVICE_ACCOUNT / 'ca.crt'}: {error.strerror}") from None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     found = Access(server, TokenFile(SERVICE_ACCOUNT / "token"), ca)
-    return connect(found, settings=settings, clock=clock)
+    return connect(found, clock=clock)
 
 
-def from_secret(
-    data: bytes, context: str = "", *, settings: Settings | None = None, clock: Clock | None = None
-) -> Sockets:
+def from_secret(data: bytes, context: str = "", *, clock: Clock | None = None) -> Sockets:
     """The cluster of a kubeconfig that came out of a Secret: inline data only.
 
     Raises:
         InvalidInput: it holds a program, an auth provider or a path, or is otherwise wrong.
     """
     found = access(_parsed(data, "kubeconfig"), context, inline_only=True, source="kubeconfig in the Secret")
-    return connect(found, settings=settings, clock=clock)
+    return connect(found, clock=clock)
 
 
-def connect(found: Access, *, settings: Settings | None = None, clock: Clock | None = None) -> Sockets:
+def connect(found: Access, *, clock: Clock | None = None) -> Sockets:
     """A transport with this access.
 
     Raises:
@@ -107,14 +98,7 @@ def connect(found: Access, *, settings: Settings | None = None, clock: Clock | N
     """
     if found.ca or found.certificate:
         tls.context(found, found.certificate, found.key)
-    settings, clock = settings or Settings(), clock or SystemClock()
-    if settings.client == "plain":
-        from kubewright.kube.plain import Plain
-
-        return Plain(found, settings, clock)
-    from kubewright.kube.official import Official
-
-    return Official(found, settings, clock)
+    return Sockets(found, clock or SystemClock())
 
 
 def _merged(paths: list[Path]) -> Mapping[str, Any]:

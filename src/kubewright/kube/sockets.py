@@ -1,25 +1,27 @@
-"""What every transport over real sockets does the same: logins, deadlines, errors, streams.
+"""The transport over real sockets, on aiohttp: logins, deadlines, errors, streams.
 
-Theory.      ``official`` and ``plain`` differ only in how one request is sent (``_send``), and both end
-             up with aiohttp's answer. All promises of ``Transport`` are kept here, once.
+Theory.      aiohttp holds the connections and speaks TLS and HTTP; ``access`` and ``login`` know who we
+             are. Bodies go out as the bytes they are (docs/decisions/0018-one-transport.md).
 Invariants.  Every failure of aiohttp becomes one of ``kube.errors``. A 401 is repeated once, if new
-             credentials can be had: the server did nothing. Proxies come from the kubeconfig or the
-             settings, never from the environment. Closing waits a moment for requests under way.
+             credentials can be had: the server did nothing. Proxies come from the kubeconfig, never from
+             the environment. Closing waits a moment for requests under way.
+Called by    ``config``.
 """
 
 import asyncio
 import os
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import Literal
+from io import BytesIO
+from urllib.parse import quote, urlencode
 
 import aiohttp
+from yarl import URL
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import REQUEST_SECONDS
+from kubewright.kube import tls
 from kubewright.kube.access import Access
 from kubewright.kube.answers import failure
 from kubewright.kube.errors import (
@@ -34,6 +36,14 @@ from kubewright.kube.errors import (
 )
 from kubewright.kube.login import Credentials, Logins
 from kubewright.wire.http import JSON, Request, Response
+
+CONNECTIONS = 64
+"""Most requests at one time, and so the connections they hold: each costs a TLS handshake and some
+100 KiB; an API server is busy with fewer. Watches are not counted, since one that waited for another
+to end would wait for ever, and so would the requests behind it."""
+
+CONNECT_SECONDS = 10.0
+"""Deadline for making a connection."""
 
 CHUNK_BYTES = 2**21
 """Read buffer of a connection: what aiohttp takes from the kernel before it makes the server wait."""
@@ -51,45 +61,21 @@ FAILURES = (TimeoutError, aiohttp.ClientError, OSError, ValueError, InvalidInput
 """What sending a request may raise beside our own errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How to hold connections. ``client``: which library sends (``official`` or ``plain``).
-
-    ``connections`` bounds the requests at one time, and so the connections they hold: each costs a TLS
-    handshake and some 100 KiB; an API server is busy with fewer. Watches are not counted, since one
-    that waited for another to end would wait for ever, and so would the requests behind it.
-    ``connect_seconds`` is the deadline for making one.
-    """
-
-    client: Literal["official", "plain"] = "official"
-    connections: int = 64
-    connect_seconds: float = 10.0
-    proxy: str = ""
-
-
-class Sockets(ABC):
+class Sockets:
     """A transport over HTTP connections; see ``Transport``."""
 
-    def __init__(self, access: Access, settings: Settings, clock: Clock) -> None:
+    def __init__(self, access: Access, clock: Clock) -> None:
         self.access = access
-        self.settings = settings
         self._logins = Logins(access, clock)
         self._clock = clock
-        self._slots = asyncio.Semaphore(settings.connections)
+        self._slots = asyncio.Semaphore(CONNECTIONS)
         self._closed = False
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
-
-    @abstractmethod
-    async def _send(
-        self, request: Request, credentials: Credentials, timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse | Response:
-        """Send, and answer once the head of the answer is here. A ``Response`` is a whole answer."""
-
-    @abstractmethod
-    async def _close(self) -> None:
-        """Close all connections."""
+        self._session: aiohttp.ClientSession | None = None
+        self._retired: aiohttp.ClientSession | None = None
+        self._pair: tuple[bytes, bytes] | None = None
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``."""
@@ -114,7 +100,9 @@ class Sockets(ABC):
                 await self._idle.wait()
         except TimeoutError:
             pass
-        await self._close()
+        for session in (self._session, self._retired):
+            if session is not None:
+                await session.close()
         for _ in range(FAREWELL_TURNS):
             await self._clock.sleep(0)
 
@@ -125,7 +113,7 @@ class Sockets(ABC):
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 answer = await self._logged_in(request)
-                if isinstance(answer, Response) or answer.status >= 400:
+                if answer.status >= 400:
                     raise failure(await _read(answer))
         except FAILURES as error:
             raise _translated(error, request, REQUEST_SECONDS) from error
@@ -134,15 +122,52 @@ class Sockets(ABC):
         finally:
             _cut(answer)
 
-    async def _logged_in(self, request: Request) -> aiohttp.ClientResponse | Response:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_seconds)
+    async def _logged_in(self, request: Request) -> aiohttp.ClientResponse:
         credentials = await self._logins.current()
-        answer = await self._send(request, credentials, timeout)
+        answer = await self._send(request, credentials)
         if answer.status != 401 or not self._logins.refused(credentials):
             return answer
-        if isinstance(answer, aiohttp.ClientResponse):
-            answer.release()
-        return await self._send(request, await self._logins.current(), timeout)
+        answer.release()
+        return await self._send(request, await self._logins.current())
+
+    async def _send(self, request: Request, credentials: Credentials) -> aiohttp.ClientResponse:
+        """Send, and answer once the head of the answer is here."""
+        headers = dict(request.headers)
+        if credentials.authorization:
+            headers["authorization"] = credentials.authorization
+        session = await self._ready(credentials)
+        return await session.request(
+            request.method,
+            self._url(request),
+            data=BytesIO(request.body) if request.body else None,  # aiohttp minds large bytes
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            proxy=self.access.proxy or None,
+            server_hostname=self.access.tls_server_name or None,
+            allow_redirects=False,
+        )
+
+    def _url(self, request: Request) -> URL:
+        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
+        return URL(f"{self.access.server}{quote(request.path, safe=PATH_CHARACTERS)}{query}", encoded=True)
+
+    async def _ready(self, credentials: Credentials) -> aiohttp.ClientSession:
+        """The session, made anew when the client certificate is another one.
+
+        The last one stays open until the next change: its watches end by themselves.
+        """
+        pair = (credentials.certificate, credentials.key)
+        if self._session is None or pair != self._pair:
+            oldest, self._retired = self._retired, self._session
+            self._session, self._pair = self._make(*pair), pair
+            if oldest is not None:
+                await oldest.close()
+        return self._session
+
+    def _make(self, certificate: bytes, key: bytes) -> aiohttp.ClientSession:
+        context = tls.context(self.access, certificate, key)
+        connector = aiohttp.TCPConnector(limit=0, ssl=context or True)
+        return aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=CHUNK_BYTES)
 
     def _begin(self) -> None:
         if self._closed:
@@ -156,9 +181,7 @@ class Sockets(ABC):
             self._idle.set()
 
 
-async def _read(answer: aiohttp.ClientResponse | Response) -> Response:
-    if isinstance(answer, Response):
-        return answer
+async def _read(answer: aiohttp.ClientResponse) -> Response:
     body = await answer.read()
     headers = {name.lower(): value for name, value in answer.headers.items()}
     return Response(answer.status, body, headers.get("content-type", JSON), headers)

@@ -17,7 +17,7 @@ from kubewright.kube.access import Access
 
 
 @contextmanager
-def key_files(certificate: bytes, key: bytes) -> Iterator[tuple[str | None, str | None]]:
+def _key_files(certificate: bytes, key: bytes) -> Iterator[tuple[str | None, str | None]]:
     """Paths of the certificate and the key while the block runs; None, None when there are none."""
     if not certificate:
         yield None, None
@@ -33,7 +33,7 @@ def key_files(certificate: bytes, key: bytes) -> Iterator[tuple[str | None, str 
 
 
 @contextmanager
-def explained(access: Access) -> Iterator[None]:
+def _explained(access: Access) -> Iterator[None]:
     """Turn what ``ssl`` says about certificates into a sentence for people.
 
     Raises:
@@ -54,14 +54,14 @@ def context(access: Access, certificate: bytes, key: bytes) -> ssl.SSLContext | 
     """
     if not access.server.startswith("https://"):
         return None
-    with explained(access):
+    with _explained(access):
         made = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
         with contextlib.suppress(AttributeError):
             made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many private CAs predate its rules
         if access.insecure:
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
-        with key_files(certificate, key) as (certificate_path, key_path):
+        with _key_files(certificate, key) as (certificate_path, key_path):
             if certificate_path:
                 made.load_cert_chain(certificate_path, key_path)
     return made

@@ -6,9 +6,8 @@ Theory.      A transport moves one ``wire.http.Request`` to a server and brings 
 Invariants.  ``request`` answers whatever status the server gave; only the lack of an answer is an
              error (``kube.errors``). ``stream`` answers only when the server said 2xx. Cancelling
              either leaves no request behind on our side.
-Implemented  by ``inprocess.InProcess`` (a handler in this process), ``official.Official`` (the
-             Kubernetes project's client) and ``plain.Plain`` (aiohttp alone); wrapped by
-             ``testing.faults.Faulty``.
+Implemented  by ``inprocess.InProcess`` (a handler in this process) and ``sockets.Sockets`` (HTTP
+             connections); wrapped by ``testing.faults.Faulty``.
 """
 
 from collections.abc import AsyncIterator

@@ -4,7 +4,7 @@ Theory.      Any server handler (the embedded API server, or a small fake) is pu
              ``faults.Faulty`` raises, this server makes happen: a request is dropped by closing the
              connection, a watch goes silent while the connection stays open. On a looptime loop
              the sockets are real and the waits are virtual.
-Called by    tests of ``kube.official`` and ``kube.plain``.
+Called by    tests of ``kube.sockets``.
 """
 
 import contextlib

@@ -25,7 +25,6 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.kube.sockets import Settings
 from kubewright.runtime.manager import Manager
 from kubewright.testing.api import Api
 from kubewright.testing.judge import Judge
@@ -43,8 +42,8 @@ async def embedded_api(*, seed: int = 0) -> AsyncIterator[Api]:
 
 @asynccontextmanager
 async def real_api(judge: Judge) -> AsyncIterator[Api]:
-    """A real kube-apiserver as its admin. The plain transport also sends bytes that are no JSON."""
-    transport = load(judge.kubeconfig, settings=Settings(client="plain"))
+    """A real kube-apiserver as its admin."""
+    transport = load(judge.kubeconfig)
     try:
         yield Api(transport, SystemClock(), "real")
     finally:

@@ -1,4 +1,4 @@
-"""Both transports over real sockets, on virtual time: every fault of the matrix, TLS, logins."""
+"""The transport over real sockets, on virtual time: every fault of the matrix, TLS, logins."""
 
 import asyncio
 import json
@@ -25,7 +25,6 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.errors import ConnectFailed, Disconnected, LoginFailed, TimedOut
 from kubewright.kube.informers import Informers
-from kubewright.kube.sockets import Settings
 from kubewright.testing import faults
 from kubewright.testing.fault_server import FaultServer, fault_server
 from kubewright.testing.faults import Cut, Delay, Lose, LoseAnswer, Say, Script, Silence
@@ -42,11 +41,6 @@ def thing(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "n"}, "spec": spec}
 
 
-@pytest.fixture(params=["official", "plain"])
-def settings(request) -> Settings:
-    return Settings(client=request.param)
-
-
 @pytest.fixture
 def script() -> Script:
     return Script()
@@ -59,8 +53,8 @@ async def server(toy, clock, script) -> AsyncIterator[FaultServer]:
 
 
 @asynccontextmanager
-async def client_of(server: FaultServer, settings: Settings, clock: Any) -> AsyncIterator[Client]:
-    client = Client(connect(Access(server.url), settings=settings, clock=clock), clock)
+async def client_of(server: FaultServer, clock: Any) -> AsyncIterator[Client]:
+    client = Client(connect(Access(server.url), clock=clock), clock)
     try:
         yield client
     finally:
@@ -68,8 +62,8 @@ async def client_of(server: FaultServer, settings: Settings, clock: Any) -> Asyn
 
 
 @pytest.fixture
-async def client(server, settings, clock) -> AsyncIterator[Client]:
-    async with client_of(server, settings, clock) as made:
+async def client(server, clock) -> AsyncIterator[Client]:
+    async with client_of(server, clock) as made:
         yield made
 
 
@@ -136,9 +130,9 @@ async def test_an_informer_survives_and_misses_nothing(toy, clock, script, serve
     await asyncio.wait([running])
 
 
-async def test_a_refused_connection_fails_soon_and_proves_that_nothing_was_sent(clock, settings) -> None:
+async def test_a_refused_connection_fails_soon_and_proves_that_nothing_was_sent(clock) -> None:
     nowhere = FaultServer("http://127.0.0.1:1")
-    async with client_of(nowhere, settings, clock) as client:
+    async with client_of(nowhere, clock) as client:
         began = clock.monotonic()
         with pytest.raises(ConnectFailed):
             await client.create(THING, thing("a"))
@@ -220,9 +214,9 @@ class Door:
 
 
 @asynccontextmanager
-async def knocking(door: Door, login: Any, settings: Settings, clock: Any) -> AsyncIterator[Client]:
+async def knocking(door: Door, login: Any, clock: Any) -> AsyncIterator[Client]:
     async with fault_server(door.handle, clock, Script()) as server:
-        client = Client(connect(Access(server.url, login), settings=settings, clock=clock), clock)
+        client = Client(connect(Access(server.url, login), clock=clock), clock)
         async with aclosing_client(client):
             yield client
 
@@ -235,23 +229,23 @@ async def aclosing_client(client: Client) -> AsyncIterator[None]:
         await client.close()
 
 
-async def test_a_token_is_shown(settings, clock) -> None:
-    async with knocking(Door("t1"), Token("t1"), settings, clock) as client:
+async def test_a_token_is_shown(clock) -> None:
+    async with knocking(Door("t1"), Token("t1"), clock) as client:
         await client.get(THING, A)
 
 
-async def test_a_wrong_token_is_not_tried_twice(settings, clock) -> None:
+async def test_a_wrong_token_is_not_tried_twice(clock) -> None:
     door = Door("t1")
-    async with knocking(door, Token("t2"), settings, clock) as client:
+    async with knocking(door, Token("t2"), clock) as client:
         with pytest.raises(Unauthorized):
             await client.get(THING, A)
     assert len(door.seen) == 1
 
 
-async def test_a_token_file_is_read_again_after_a_minute_and_after_a_401(settings, clock, tmp_path) -> None:
+async def test_a_token_file_is_read_again_after_a_minute_and_after_a_401(clock, tmp_path) -> None:
     path, door = tmp_path / "token", Door("t1")
     path.write_text("t1\n")
-    async with knocking(door, TokenFile(path), settings, clock) as client:
+    async with knocking(door, TokenFile(path), clock) as client:
         await client.get(THING, A)
         path.write_text("t2")
         await client.get(THING, A)
@@ -288,11 +282,11 @@ class Hands(SystemClock):
 
 
 @pytest.mark.looptime(False)
-async def test_a_plugin_is_run_once_and_again_before_its_token_expires(settings, tmp_path) -> None:
+async def test_a_plugin_is_run_once_and_again_before_its_token_expires(tmp_path) -> None:
     log, clock = tmp_path / "log", Hands()
     good = credential(token="t1", expirationTimestamp="2030-01-01T00:10:00Z")
     login = plugin(tmp_path, f"echo $WHO >> {log}\n{good}")
-    async with knocking(Door("t1"), login, settings, clock) as client:
+    async with knocking(Door("t1"), login, clock) as client:
         await client.get(THING, A)
         clock.time += timedelta(minutes=9)
         await client.get(THING, A)
@@ -314,15 +308,15 @@ async def test_a_plugin_is_run_once_and_again_before_its_token_expires(settings,
 )
 async def test_a_failing_plugin_is_an_error_and_nothing_is_sent(tmp_path, script, said) -> None:
     door = Door("t1")
-    async with knocking(door, plugin(tmp_path, script), Settings(client="plain"), Hands()) as client:
+    async with knocking(door, plugin(tmp_path, script), Hands()) as client:
         with pytest.raises(LoginFailed, match=said):
             await client.get(THING, A)
     assert door.seen == []
 
 
-async def test_a_missing_plugin_is_named(settings, clock) -> None:
+async def test_a_missing_plugin_is_named(clock) -> None:
     missing = Plugin("no-such-program", (), (), "client.authentication.k8s.io/v1", "get it from example.com")
-    async with knocking(Door("t1"), missing, settings, clock) as client:
+    async with knocking(Door("t1"), missing, clock) as client:
         with pytest.raises(LoginFailed, match=r"no-such-program: .* \(get it from example.com\)"):
             await client.get(THING, A)
 
@@ -356,7 +350,7 @@ def pem(pair: tuple[x509.Certificate, Any]) -> tuple[bytes, bytes]:
 
 
 async def test_both_sides_prove_who_they_are_and_no_key_stays_on_disk(
-    toy, clock, settings, tmp_path, monkeypatch
+    toy, clock, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "keys"))
     (tmp_path / "keys").mkdir()
@@ -376,7 +370,7 @@ async def test_both_sides_prove_who_they_are_and_no_key_stays_on_disk(
             (replace(good, ca=b""), False),
             (replace(good, ca=b"", tls_server_name="", insecure=True), True),
         ]:
-            client = Client(connect(access, settings=settings, clock=clock), clock)
+            client = Client(connect(access, clock=clock), clock)
             async with aclosing_client(client):
                 if fine:
                     assert (await client.get(THING, A))["metadata"]["name"] == "a"
@@ -386,6 +380,6 @@ async def test_both_sides_prove_who_they_are_and_no_key_stays_on_disk(
     assert list((tmp_path / "keys").iterdir()) == []
 
 
-def test_certificates_that_are_none_are_refused_at_once(settings) -> None:
+def test_certificates_that_are_none_are_refused_at_once() -> None:
     with pytest.raises(InvalidInput, match="not valid PEM"):
-        connect(Access("https://example.com", certificate=b"x", key=b"y"), settings=settings)
+        connect(Access("https://example.com", certificate=b"x", key=b"y"))

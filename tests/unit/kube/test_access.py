@@ -10,7 +10,7 @@ import yaml
 from kubewright.base.errors import InvalidInput
 from kubewright.kube import config
 from kubewright.kube.access import Access, Anonymous, Basic, Plugin, Token, TokenFile, access, merged, rooted
-from kubewright.kube.sockets import Settings, Sockets
+from kubewright.kube.sockets import Sockets
 
 
 def kubeconfig(user: Any = None, cluster: Any = None, name: str = "x") -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_a_kubeconfig_from_a_secret_may_hold_only_inline_data(name) -> None:
 
 
 async def test_an_inline_kubeconfig_from_a_secret_is_good() -> None:
-    transport = config.from_secret(yaml.safe_dump(kubeconfig()).encode(), settings=Settings(client="plain"))
+    transport = config.from_secret(yaml.safe_dump(kubeconfig()).encode())
     assert isinstance(transport, Sockets)
     assert transport.access.login == Token("t")
     await transport.close()
@@ -153,18 +153,17 @@ def test_the_first_kubeconfig_to_say_something_wins() -> None:
 
 
 async def test_files_are_found_where_kubectl_finds_them(tmp_path, monkeypatch) -> None:
-    plain = Settings(client="plain")
     for name in ("a", "b"):
         (tmp_path / name).write_text(yaml.safe_dump(kubeconfig({"token": name}, name=name)))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none:{tmp_path}/a:{tmp_path}/b")
-    assert config.load(settings=plain).access.login == Token("a")
-    assert config.load(context="b", settings=plain).access.login == Token("b")
-    assert config.load(tmp_path / "b", settings=plain).access.login == Token("b")
+    assert config.load().access.login == Token("a")
+    assert config.load(context="b").access.login == Token("b")
+    assert config.load(tmp_path / "b").access.login == Token("b")
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(InvalidInput, match="there is no kubeconfig at"):
-        config.load(settings=plain)
+        config.load()
 
 
 async def test_a_pod_uses_its_service_account(tmp_path, monkeypatch) -> None:
@@ -179,5 +178,5 @@ async def test_a_pod_uses_its_service_account(tmp_path, monkeypatch) -> None:
     (tmp_path / "ca.crt").write_text("")
     (tmp_path / "token").write_text("t")
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    found = config.load(settings=Settings(client="plain")).access
+    found = config.load().access
     assert (found.server, found.login) == ("https://[fd00::1]:443", TokenFile(tmp_path / "token"))
