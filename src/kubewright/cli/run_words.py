@@ -21,11 +21,14 @@ class RunCommand(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         from kubewright.compose.options import Options
-        from kubewright.compose.worlds import listed
+        from kubewright.compose.worlds import shown
 
-        rows = [(each.name, f"{each.does} ({each.kind}; {each.lease})") for each in listed(Options())]
-        with formatter.section("Controllers, with the kind of their objects and their Lease"):
-            formatter.write_dl(rows)
+        for world in shown(Options()):
+            rows = [(each.name, f"{each.does} ({each.kind}; {each.lease})") for each in world.controllers]
+            with formatter.section(
+                f"Controllers of {world.name} (with the kind of their objects; their Lease)"
+            ):
+                formatter.write_dl(rows)
 
 
 Kubeconfig = Annotated[

@@ -22,7 +22,7 @@ from kubewright.compose.halves import elected, together
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Intent, Place, Preflight
-from kubewright.compose.worlds import chosen, leases
+from kubewright.compose.worlds import chosen, kinds, leases
 from kubewright.driver import registry
 from kubewright.driver.absent import Absent
 from kubewright.driver.contract import Driver
@@ -92,6 +92,7 @@ def intent(options: Options, election: Election) -> Intent:
     """What ``preflight`` must know of the options."""
     machines = _makes_machines(options)
     return Intent(
+        kinds(options),
         namespace=options.namespace,
         machines=machines,
         simulated=machines and options.driver == SIMULATED,

@@ -14,7 +14,7 @@ Called by    ``cluster``.
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from kubewright.api.core import NODE
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.program import program
 from kubewright.kube.answers import failure
@@ -36,8 +36,6 @@ ANSWER_SECONDS = 10.0
 
 AGAIN_SECONDS = 5.0
 """From one check to the next, while the program waits."""
-
-OURS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS)
 
 _QUESTION = re.compile(r"^[A-Z]+ /\S*: ")
 """The request in front of an error message (``GET /version: ``), which is cut off."""
@@ -66,12 +64,14 @@ class Trouble:
 class Intent:
     """What the controllers are about to do in the clusters.
 
+    ``kinds``      the kinds that the control cluster must serve; we must be able to read the first of them
     ``namespace``  where the machines are; empty for everywhere
     ``machines``   whether the controllers of machines run, which alone need the target cluster
     ``simulated``  whether the VMs are simulated; ``allowed``: even on a server that is not ``kubewright up``
     ``elects``     whether a leader is elected
     """
 
+    kinds: Sequence[Kind[Any]]
     namespace: str = ""
     machines: bool = True
     simulated: bool = False
@@ -125,8 +125,8 @@ class Preflight:
         ours = release.is_ours(await _version(place.client))
         intent = self._intent
         if place is self._places[0]:
-            await _serves(place.client)
-            await _answer(place.client, MACHINE.resource.path(intent.namespace), limit="1")
+            await _serves(place.client, intent.kinds)
+            await _answer(place.client, intent.kinds[0].resource.path(intent.namespace), limit="1")
         if intent.machines and place is self._places[-1]:
             await _answer(place.client, NODE.resource.path(), limit="1")
         return ours
@@ -196,9 +196,8 @@ KNOWN: tuple[tuple[type[KubewrightError], Say, bool], ...] = (
     ),
     (
         NotFound,
-        lambda url, _why, _switch: (
-            f"{url} does not serve {MACHINE.resource.group}; install its CRDs: "
-            f"{program()} crds | kubectl apply -f -"
+        lambda url, why, _switch: (
+            f"{url} does not serve {why}; install its CRDs: {program()} crds | kubectl apply -f -"
         ),
         True,
     ),
@@ -223,12 +222,16 @@ async def _answer(client: Client, path: str, **query: str) -> bytes:
     return response.body
 
 
-async def _serves(client: Client) -> None:
-    """Raise NotFound unless the server serves all of our kinds."""
-    listed = _decoded(await _answer(client, f"/apis/{MACHINE.resource.api_version}"))
-    served = {each.get("name") for each in listed.get("resources") or () if isinstance(each, dict)}
-    if missing := sorted({kind.resource.plural for kind in OURS} - served):
-        raise NotFound(", ".join(missing))
+async def _serves(client: Client, kinds: Sequence[Kind[Any]]) -> None:
+    """Raise NotFound, with the name of the group, unless the server serves all of these kinds."""
+    for version, group in dict.fromkeys((kind.resource.api_version, kind.resource.group) for kind in kinds):
+        try:
+            listed = _decoded(await _answer(client, f"/apis/{version}"))
+        except NotFound:
+            raise NotFound(group) from None
+        served = {each.get("name") for each in listed.get("resources") or () if isinstance(each, dict)}
+        if {kind.resource.plural for kind in kinds if kind.resource.api_version == version} - served:
+            raise NotFound(group)
 
 
 async def _version(client: Client) -> str:

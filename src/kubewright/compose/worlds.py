@@ -8,7 +8,9 @@ Called by    ``kit``, ``halves``, ``cluster`` and ``cli``.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.driver.absent import Absent
@@ -23,10 +25,14 @@ def worlds(options: Options, driver: Driver, on_call: Listener) -> tuple[World, 
     return (machines.world(driver, on_call, options.machine, options.orphans),)
 
 
+def shown(options: Options) -> tuple[World, ...]:
+    """The same worlds for what reads their lists and wires nothing."""
+    return worlds(options, Absent(), lambda _ended: None)
+
+
 def listed(options: Options) -> list[Listed]:
     """Every controller that can be chosen."""
-    made = worlds(options, Absent(), lambda _ended: None)
-    return [each for world in made for each in world.controllers]
+    return [each for world in shown(options) for each in world.controllers]
 
 
 def chosen(options: Options) -> list[Listed]:
@@ -40,13 +46,27 @@ def chosen(options: Options) -> list[Listed]:
     return [each for each in everything if each.name in names]
 
 
+def kinds(options: Options) -> list[Kind[Any]]:
+    """The kinds of the worlds of which a controller is chosen; they must be served.
+
+    Raises:
+        InvalidInput: as ``chosen``.
+    """
+    running = chosen(options)
+    ours = [world for world in shown(options) if any(each in running for each in world.controllers)]
+    return [kind for world in ours for kind in world.kinds]
+
+
 def leases(controllers: Iterable[Listed]) -> list[str]:
     """The Leases that these controllers work under; the empty one is that of controllers without."""
     return list(dict.fromkeys(each.lease for each in controllers))
 
 
 def select(known: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
-    """The controllers to run, in the order of ``known``.
+    """The controllers to run, in the order of ``known``. Pure.
+
+    ``asked`` has the syntax of kube-controller-manager: ``*`` means every controller, ``name`` switches one
+    on, ``-name`` one off. One that is named both ways is an error, since one of the two was a mistake.
 
     Raises:
         InvalidInput: an unknown name, or one both on and off; the message lists what exists.

@@ -69,6 +69,7 @@ class Wired:
 class World:
     """One API and its controllers.
 
+    ``name``         as help shows it
     ``kinds``        the kinds of its own API
     ``told``         other kinds that its events may be about
     ``controllers``  all of them, in the order in which they are shown and started

@@ -26,6 +26,7 @@ from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.cluster import connect, run_with
 from kubewright.compose.options import Election
 from kubewright.compose.preflight import Intent, Place, Preflight
+from kubewright.compose.worlds import kinds
 from kubewright.kube import config
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
@@ -132,7 +133,7 @@ class Site:
                     task.cancel()
 
         here, there = (Place(each.account, name, "") for name, each in self.clusters.items())
-        assert await Preflight(here, there, Intent(options.namespace)).passed(asyncio.Event())
+        assert await Preflight(here, there, Intent(kinds(options), options.namespace)).passed(asyncio.Event())
         async with running(join), running(serve):
             yield
 

@@ -121,7 +121,7 @@ def test_up_in_a_folder_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest
 
 def test_help_of_run_lists_every_controller(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("run", "--help") == 0
-    _, _, shown = capsys.readouterr().out.partition("Controllers, ")
+    _, _, shown = capsys.readouterr().out.partition("Controllers of machines ")
     for each in listed(Options()):
         assert each.name in shown
         assert each.lease in shown

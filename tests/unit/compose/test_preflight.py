@@ -11,19 +11,27 @@ from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
+from kubewright.compose.options import Options
 from kubewright.compose.preflight import Intent, Place, Preflight, trouble_of
+from kubewright.compose.worlds import kinds
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, ConnectFailed, LoginFailed, TimedOut, Unresolved, Untrusted
 from kubewright.kube.inprocess import InProcess
 from kubewright.wire.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from kubewright.wire.http import Response
 
+KINDS = kinds(Options())
+
 URL = "https://here:6443"
 CASES = [
     pytest.param(Unauthorized("no"), "does not accept our credentials (401", "--kubeconfig", False, id="401"),
     pytest.param(Forbidden("x may not list y"), "x may not list y", "apply -f deploy/rbac", True, id="403"),
     pytest.param(
-        NotFound("machines"), "does not serve machine.sapcloud.io", "kubewright crds |", True, id="CRDs"
+        NotFound("machine.sapcloud.io"),
+        "does not serve machine.sapcloud.io",
+        "kubewright crds |",
+        True,
+        id="CRDs",
     ),
     pytest.param(
         ConnectFailed("GET /version: Connection refused"),
@@ -101,7 +109,7 @@ async def look(handle, intent, *, seconds=1.0, meanwhile=None):
 
 async def test_a_cluster_where_all_is_well_is_passed_without_a_word(server):
     await install(server)
-    assert await look(disguised(server), Intent()) == (True, [])
+    assert await look(disguised(server), Intent(KINDS)) == (True, [])
 
 
 async def test_missing_crds_are_told_once_and_waited_for(server):
@@ -109,7 +117,7 @@ async def test_missing_crds_are_told_once_and_waited_for(server):
         await asyncio.sleep(30)
         await install(server)
 
-    passed, said = await look(disguised(server), Intent(), seconds=100, meanwhile=apply)
+    passed, said = await look(disguised(server), Intent(KINDS), seconds=100, meanwhile=apply)
     assert passed
     assert [line.partition(";")[0] for line in said] == [
         f"{URL} does not serve machine.sapcloud.io",
@@ -118,7 +126,7 @@ async def test_missing_crds_are_told_once_and_waited_for(server):
 
 
 async def test_a_wait_ends_when_we_are_asked_to_stop(server):
-    passed, said = await look(disguised(server), Intent(), seconds=3)
+    passed, said = await look(disguised(server), Intent(KINDS), seconds=3)
     assert not passed
     assert len(said) == 1
 
@@ -128,7 +136,7 @@ async def test_wrong_credentials_end_it_at_once():
         return Response(401, b'{"kind": "Status", "reason": "Unauthorized", "code": 401}')
 
     with pytest.raises(InvalidInput, match="does not accept our credentials"):
-        await look(handle, Intent())
+        await look(handle, Intent(KINDS))
 
 
 async def test_a_server_of_another_kind_ends_it_at_once():
@@ -136,10 +144,10 @@ async def test_a_server_of_another_kind_ends_it_at_once():
         return Response(404, b"<html>", "text/html")
 
     with pytest.raises(InvalidInput, match="does not answer as a Kubernetes API server does"):
-        await look(handle, Intent())
+        await look(handle, Intent(KINDS))
 
 
-SIMULATED = Intent(simulated=True)
+SIMULATED = Intent(KINDS, simulated=True)
 
 
 async def test_simulated_nodes_do_not_join_a_cluster_that_is_not_ours(server):
@@ -148,7 +156,7 @@ async def test_simulated_nodes_do_not_join_a_cluster_that_is_not_ours(server):
         await look(disguised(server), SIMULATED)
 
 
-@pytest.mark.parametrize("intent", [replace(SIMULATED, allowed=True), Intent(simulated=False)])
+@pytest.mark.parametrize("intent", [replace(SIMULATED, allowed=True), Intent(KINDS, simulated=False)])
 async def test_unless_that_was_meant(server, intent):
     await install(server)
     assert (await look(disguised(server), intent))[0]
