@@ -5,9 +5,8 @@ Theory.      A command turns words into ``compose.options`` values and hands ove
              means a bug of Kubewright.
 Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
 Files        ``app``         the commands
-             ``up``          with ``up_words``; ``merging``, ``kubeconfig_text``: the user's own kubeconfig
-             ``down``, ``standing`` (`status`), ``run`` with ``run_words``, ``demo/``, ``completion``
-             ``words``, ``signals``, ``states``   what several commands share
+             ``up/``, ``run/``, ``demo/``, ``down``, ``standing`` (`status`), ``completion``
+             ``words``, ``signals``   what several commands share
 """
 
 from kubewright.cli.app import main

@@ -9,7 +9,8 @@ import typer
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
-from kubewright.cli import run_words, up_words
+from kubewright.cli.run import words as run_words
+from kubewright.cli.up import words as up_words
 from kubewright.cli.words import DATA_DIR, DataDir, duration
 
 INTERRUPTED = 130
@@ -61,8 +62,8 @@ def up(
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
-    from kubewright.cli.merging import Merge
-    from kubewright.cli.up import up as command
+    from kubewright.cli.up.command import up as command
+    from kubewright.cli.up.merging import Merge
     from kubewright.compose.options import Place
 
     _logging(log_level)
@@ -134,7 +135,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
-    from kubewright.cli.run import run as command
+    from kubewright.cli.run.command import run as command
 
     _logging(log_level)
     typed = {name: word for name, word in context.params.items() if name != "log_level"}

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from kubewright.api.core import Node
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.apiserver.registry.builtin.ages import human
 from kubewright.base.clock import SystemClock, rfc3339
-from kubewright.cli.states import ready, state
 from kubewright.compose.standing import Standing, standing
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3
@@ -45,6 +47,18 @@ def page(found: Standing, now: datetime) -> str:
     facts["nodes"] = counted("Ready" if ready(node) else "NotReady" for node in found.nodes)
     lines = [f"  {name + ':':<13}{fact}" for name, fact in facts.items()]
     return "\n".join([_sentence(found, now), *lines])
+
+
+def state(machine: Machine) -> str:
+    """A machine's phase. Terminating and Pending are told even before a controller has written them."""
+    if machine.metadata.deleting:
+        return Phase.TERMINATING.value
+    return machine.status.current_status.phase or Phase.PENDING.value
+
+
+def ready(node: Node) -> bool:
+    """Whether the node's condition Ready is True."""
+    return any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
 
 
 def counted(words: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Self
 from kubewright import builtin
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
-from kubewright.api.machine import people
+from kubewright.api.machine.access import roles_of_users
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
@@ -181,7 +181,7 @@ class Embedded:
         """Make the CRDs, the ClusterRoles about them and the first classes. What exists stays as it is."""
         for crd in kit.definitions():
             await self._ensure(CRD, crd)
-        for role in people.roles():
+        for role in roles_of_users():
             await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)

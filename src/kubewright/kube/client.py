@@ -23,8 +23,7 @@ from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
 from kubewright.kube.answers import failure, read_page, read_status
 from kubewright.kube.errors import Silent, TransportError
-from kubewright.kube.health import Health
-from kubewright.kube.outage import Outage
+from kubewright.kube.health import Health, Outage
 from kubewright.kube.retries import pause
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport

@@ -1,4 +1,4 @@
-"""Whether a server answers at all, so that one that does not holds nobody up for long. Pure.
+"""Whether a server answers at all, and who says so when it does not. Pure.
 
 Theory.      A request to a host that swallows packets costs its whole deadline. After ``PATIENCE`` such
              silences in a row we stop waiting: requests fail at once, but for one short probe every
@@ -51,3 +51,31 @@ class Health:
         if self._probing or took >= SLOW:
             self._probing = False
             self._probe_at = now + min(SHORTEST * 2.0 ** max(self.silences - PATIENCE, 0), LONGEST)
+
+
+class Outage:
+    """The watches of one server that have trouble now, and the kind of trouble that was logged.
+
+    A server that is away ends a dozen watches in the same moment, and each of them would log it, and
+    again when it is back. So only the first watch to notice logs it, and the last one to recover logs
+    the end. A new kind of trouble is logged again. Trouble with one resource alone (not served, may
+    not be read) does not pass through here.
+    """
+
+    def __init__(self) -> None:
+        self._troubled: dict[str, str] = {}
+        self._said = ""
+
+    def begins(self, who: str, trouble: str) -> bool:
+        """The watch ``who`` cannot reach the server, for ``trouble``; whether to log that."""
+        self._troubled[who] = trouble
+        news, self._said = trouble != self._said, trouble
+        return news
+
+    def ends(self, who: str) -> bool:
+        """The watch ``who`` reaches the server again, or has ended; whether to log the end of the outage."""
+        self._troubled.pop(who, None)
+        if self._troubled or not self._said:
+            return False
+        self._said = ""
+        return True

@@ -19,7 +19,6 @@ import structlog
 
 from kubewright.api.kinds import Kind, Undecodable
 from kubewright.kube.header import Header
-from kubewright.kube.indexes import Index
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import EVERYTHING, Selector
 
@@ -38,7 +37,7 @@ class Store(Generic[T]):
         self.kind = kind
         self.bytes = 0
         self._headers: dict[Key, Header] = {}
-        self._owners, self._namespaces = Index(), Index()
+        self._owners, self._namespaces = _Index(), _Index()
         self._declared: dict[str, _Declared] = {}
         self._decoded: OrderedDict[Key, tuple[Header, T]] = OrderedDict()
         self._keeps = _frozen(kind)
@@ -143,7 +142,7 @@ class _Declared:
     """An index on what stands in the object; remembers the values, as decoding costs more."""
 
     def __init__(self, name: str, of: Callable[[Header], Iterable[str]]) -> None:
-        self.index = Index()
+        self.index = _Index()
         self._name = name
         self._of = of
         self._values: dict[Key, frozenset[str]] = {}
@@ -181,3 +180,31 @@ def _namespace(header: Header | None) -> tuple[str, ...]:
 def _frozen(kind: Kind[T]) -> bool:
     """Whether readers can share one decoded object."""
     return getattr(getattr(kind.type, "__struct_config__", None), "frozen", False)
+
+
+class _Index:
+    """From a value to the keys of the objects that have it. Callers say what a key's values were and are.
+
+    A change touches only the values that came or went, so its cost does not depend on how many objects
+    share a value. Keys stand in the order in which they came: the same history gives the same order,
+    which sets would not (their order changes with each run).
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, dict[Key, None]] = {}
+
+    def keys(self, value: str) -> Collection[Key]:
+        """Who has this value, in order of arrival."""
+        return self._keys.get(value, {}).keys()
+
+    def move(self, key: Key, before: Collection[str], after: Collection[str]) -> None:
+        """The values of ``key`` were ``before`` (as said in the last call) and are ``after``."""
+        for value in before:
+            if value not in after:
+                keys = self._keys[value]
+                del keys[key]
+                if not keys:
+                    del self._keys[value]
+        for value in after:
+            if value not in before:
+                self._keys.setdefault(value, {})[key] = None

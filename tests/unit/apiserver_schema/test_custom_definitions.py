@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.registry import custom, custom_definition, custom_status
+from kubewright.apiserver.registry import custom
+from kubewright.apiserver.registry.custom import definition as crds
+from kubewright.apiserver.registry.custom import status
 from kubewright.apiserver.registry.kind import Object
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -32,7 +34,7 @@ def crd(plural: str = "widgets", kind: str = "Widget", *, versions: Any = None, 
 
 
 def complete(definition: Object) -> Object:
-    return custom_definition.prepare(definition, None)
+    return crds.prepare(definition, None)
 
 
 def test_names_that_follow_from_the_kind() -> None:
@@ -95,15 +97,15 @@ def conditions(definition: Object) -> dict[str, str]:
 
 
 def test_a_definition_with_free_names_is_established() -> None:
-    made = custom_status.established(complete(crd(shortNames=["w"])), [], NOW)
+    made = status.established(complete(crd(shortNames=["w"])), [], NOW)
     assert conditions(made) == {
         "NamesAccepted": "True NoConflicts",
         "Established": "True InitialNamesAccepted",
     }
     assert made["status"]["acceptedNames"]["shortNames"] == ["w"]
     assert made["status"]["storedVersions"] == ["v1"]
-    assert custom_status.is_established(made)
-    assert custom_status.established(made, [made], LATER) is made, "nothing changed, so nothing is written"
+    assert status.is_established(made)
+    assert status.established(made, [made], LATER) is made, "nothing changed, so nothing is written"
 
 
 CLASHES = [
@@ -115,18 +117,18 @@ CLASHES = [
 
 @pytest.mark.parametrize(("names", "reason"), [c[1:] for c in CLASHES], ids=[c[0] for c in CLASHES])
 def test_a_definition_whose_names_are_taken_waits(names: dict[str, Any], reason: str) -> None:
-    first = custom_status.established(complete(crd()), [], NOW)
+    first = status.established(complete(crd()), [], NOW)
     second = complete(crd("gadgets", **{"kind": "Gadget", **names}))
-    waiting = custom_status.established(second, [first, second], NOW)
+    waiting = status.established(second, [first, second], NOW)
     assert conditions(waiting) == {"NamesAccepted": f"False {reason}", "Established": "False NotAccepted"}
-    assert not custom_status.is_established(waiting)
+    assert not status.is_established(waiting)
 
 
 def test_an_established_definition_stays_established_when_its_new_names_clash() -> None:
-    taken = custom_status.established(complete(crd("gadgets", "Gadget", shortNames=["g"])), [], NOW)
-    first = custom_status.established(complete(crd()), [taken], NOW)
+    taken = status.established(complete(crd("gadgets", "Gadget", shortNames=["g"])), [], NOW)
+    first = status.established(complete(crd()), [taken], NOW)
     greedy = {**first, "spec": {**first["spec"], "names": {**first["spec"]["names"], "shortNames": ["g"]}}}
-    after = custom_status.established(greedy, [taken, greedy], LATER)
+    after = status.established(greedy, [taken, greedy], LATER)
     assert conditions(after) == {
         "NamesAccepted": "False ShortNamesConflict",
         "Established": "True InitialNamesAccepted",
@@ -135,16 +137,16 @@ def test_an_established_definition_stays_established_when_its_new_names_clash() 
 
 
 def test_versions_that_were_stored_are_remembered() -> None:
-    first = custom_status.established(complete(crd()), [], NOW)
+    first = status.established(complete(crd()), [], NOW)
     versions = [version("v1", storage=False), version("v2")]
     moved = {**first, "spec": {**first["spec"], "versions": versions}}
-    assert custom_status.established(moved, [first], LATER)["status"]["storedVersions"] == ["v1", "v2"]
+    assert status.established(moved, [first], LATER)["status"]["storedVersions"] == ["v1", "v2"]
 
 
 def test_identity_cannot_change() -> None:
     old, new = complete(crd()), complete(crd(kind="Gadget"))
     new["spec"]["scope"] = "Cluster"
-    fields = [cause.field for cause in custom_definition.rule(new, old)]
+    fields = [cause.field for cause in crds.rule(new, old)]
     assert fields == ["spec.scope", "spec.names.kind"]
 
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from kubewright.apiserver.http import discovery, openapi
-from kubewright.apiserver.http.discovery_versions import by_preference
+from kubewright.apiserver.http.discovery import by_preference
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Catalog, Object

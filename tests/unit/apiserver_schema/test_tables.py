@@ -7,9 +7,10 @@ import pytest
 
 from kubewright.apiserver.http import tables
 from kubewright.apiserver.registry import custom
-from kubewright.apiserver.registry.builtin import builtin_catalog, pod_cells
+from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.builtin.ages import human, since
-from kubewright.apiserver.registry.custom_jsonpath import follow, parse
+from kubewright.apiserver.registry.builtin.cells import pods
+from kubewright.apiserver.registry.custom.jsonpath import follow, parse
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.base.errors import InvalidInput
 
@@ -167,19 +168,19 @@ STATUSES: list[tuple[str, Object, str]] = [
 
 @pytest.mark.parametrize(("given", "word"), [c[1:] for c in STATUSES], ids=[c[0] for c in STATUSES])
 def test_pod_status(given: Object, word: str) -> None:
-    assert pod_cells.status(given, NOW) == word
+    assert pods.status(given, NOW) == word
 
 
 def test_restarts_tell_when_the_last_one_was() -> None:
     ended = {"terminated": {"finishedAt": "2030-01-01T23:00:00Z"}}
     restarted = pod(container({"running": {}}, restartCount=2, lastState=ended))
-    assert pod_cells.restarts(restarted, NOW) == "2 (60m ago)"
+    assert pods.restarts(restarted, NOW) == "2 (60m ago)"
 
 
 def test_sidecars_count_among_the_containers() -> None:
     given = pod(RUNNING, init=[container({"running": {}}, started=True, ready=True)])
     given["spec"]["initContainers"] = [{"name": "c", "restartPolicy": "Always"}]
-    assert pod_cells.ready(given, NOW) == "2/2"
+    assert pods.ready(given, NOW) == "2/2"
 
 
 @pytest.mark.parametrize("shown", list(builtin_catalog()), ids=lambda shown: str(shown.resource))

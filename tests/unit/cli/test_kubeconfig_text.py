@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.kubeconfig_text import Ours, merged
+from kubewright.cli.up.kubeconfig_text import Ours, merged
 
 OURS = Ours(
     "kubewright",

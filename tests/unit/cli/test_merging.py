@@ -10,7 +10,7 @@ import pytest
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.merging import Merge, merge, persons_file
+from kubewright.cli.up.merging import Merge, merge, persons_file
 from kubewright.testing.kubectl import NoKubectl, find_kubectl
 
 WORK = "# mine\ncurrent-context: work\ncontexts:\n- {name: work, context: {cluster: work, user: ann}}\n"

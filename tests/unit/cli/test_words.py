@@ -10,8 +10,8 @@ import pytest
 
 from kubewright import __version__
 from kubewright.cli import main
-from kubewright.cli.run import leases, listening_on, pairs
-from kubewright.cli.up import greeting, standing_by
+from kubewright.cli.run.command import leases, listening_on, pairs
+from kubewright.cli.up.command import greeting, standing_by
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import listed
 from kubewright.machines.world import Half

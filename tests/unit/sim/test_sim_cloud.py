@@ -14,7 +14,7 @@ from kubewright.driver.errors import Code, DriverError, NotFound, Uninitialized
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.volumes import Volume
+from kubewright.providers.sim.vm import Volume
 
 
 @pytest.fixture

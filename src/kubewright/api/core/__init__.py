@@ -4,11 +4,9 @@ Theory.      A slice holds the fields that some decision of ours looks at, and n
              not here is skipped when reading, which keeps decoding in microseconds. Nothing is
              lost by it, because these objects are only ever patched (design decision D3). Only
              what we create ourselves (Leases, Events, token Secrets) is written as a whole.
-Map.         ``nodes`` ``pods`` ``basics`` ``volumes`` ``records`` ``definitions`` ``access``; import
-             from here.
+Map.         ``nodes`` ``pods`` ``basics`` ``volumes`` ``records`` ``definitions``; import from here.
 """
 
-from kubewright.api.core.access import CLUSTER_ROLE
 from kubewright.api.core.basics import (
     CONFIG_MAP,
     NAMESPACE,
@@ -21,6 +19,7 @@ from kubewright.api.core.basics import (
     ServiceAccount,
 )
 from kubewright.api.core.definitions import (
+    CLUSTER_ROLE,
     CRD,
     CrdNames,
     CrdSpec,

@@ -1,8 +1,10 @@
-"""CustomResourceDefinition, as far as a client asks: is the kind there, and is it served?"""
+"""What a server serves and allows: CustomResourceDefinitions, as far as a client asks (is the kind there,
+and is it served?), and ClusterRoles, as plain JSON because their rules are passed on as they stand.
+"""
 
 from msgspec import field
 
-from kubewright.api.kinds import Kind
+from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import (
     Condition,
     KubeObject,
@@ -61,4 +63,9 @@ CRD = Kind(
         short_names=("crd", "crds"),
     ),
     CustomResourceDefinition,
+)
+
+
+CLUSTER_ROLE = dynamic(
+    Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 )

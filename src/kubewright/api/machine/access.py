@@ -1,4 +1,4 @@
-"""What our controllers may do on the clusters they work on: the least that they need.
+"""What our controllers may do on the clusters they work on: the least that they need; and what users may.
 
 Theory.      Two tables of rules, one for the control cluster (the machine objects) and one for
              the target cluster (the nodes); on one cluster both are bound to the same account.
@@ -8,7 +8,7 @@ Theory.      Two tables of rules, one for the control cluster (the machine objec
 Invariants.  A verb stands here when a life of machines needs it, and only then: a test runs that life
              under these very roles, and fails for what is refused and for what was never asked.
 Source       mcm.md §10.6, less what only upstream needs.
-Called by    ``make gen``, which writes ``deploy/rbac``.
+Called by    ``make gen``, which writes ``deploy/rbac``; ``compose.embedded`` (the roles of users).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,9 @@ from kubewright.api.machine.v1alpha1 import GROUP
 
 ACCOUNT, NAMESPACE = "kubewright", "kubewright-system"
 
+RBAC = "rbac.authorization.k8s.io"
 READ = ("get", "list", "watch")
+WRITE = ("create", "delete", "deletecollection", "patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ class Rule:
 
 
 KINDS = ("machineclasses", "machines", "machinesets", "machinedeployments")
+
+CLASSES, *FLEET = KINDS
+SCALES = [f"{kind}/scale" for kind in FLEET[1:]]
 
 CONTROL = (
     Rule(GROUP, KINDS, ("list", "watch", "patch"), "what is wanted; finalizers, sizes, what a VM is called"),
@@ -94,9 +99,8 @@ def manifests() -> dict[str, list[dict[str, Any]]]:
 def _granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") -> list[dict[str, Any]]:
     """A role and its binding to our account."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    group = "rbac.authorization.k8s.io"
     role = {
-        "apiVersion": f"{group}/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": kind,
         "metadata": metadata,
         "rules": [
@@ -105,10 +109,31 @@ def _granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") -
         ],
     }
     binding = {
-        "apiVersion": f"{group}/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": f"{kind}Binding",
         "metadata": dict(metadata),
-        "roleRef": {"apiGroup": group, "kind": kind, "name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
     }
     return [role, binding]
+
+
+def roles_of_users() -> list[dict[str, Any]]:
+    """What users may do with machine objects: parts of the roles ``view``, ``edit`` and ``admin``.
+
+    Kubernetes' roles for users gather the rules of labelled ClusterRoles, and ``admin`` gathers ``edit``,
+    which gathers ``view``. Who may see what is in a namespace may see its machines; who may change its
+    workloads may change machines, sets and deployments. A MachineClass is different: it names Secrets of
+    any namespace and decides what is bought with them, so to write one is left to cluster admins.
+    """
+    seen = [CLASSES, *FLEET, *(f"{kind}/status" for kind in FLEET), *SCALES]
+    return [_aggregated("view", seen, READ), _aggregated("edit", [*FLEET, *SCALES], WRITE)]
+
+
+def _aggregated(of: str, resources: list[str], verbs: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"kubewright-machines-{of}", "labels": {f"{RBAC}/aggregate-to-{of}": "true"}},
+        "rules": [{"apiGroups": [GROUP], "resources": resources, "verbs": list(verbs)}],
+    }

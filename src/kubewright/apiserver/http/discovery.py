@@ -8,12 +8,12 @@ Invariants.  Pure: the same catalog revision gives the same bytes. Groups and ki
 Called by    ``http.app``: ``respond`` answers None for paths that are none of its business.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
-from kubewright.apiserver.http.discovery_versions import by_preference
 from kubewright.apiserver.registry.kind import Catalog, ServedKind
 from kubewright.wire.http import Response
 
@@ -21,6 +21,10 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryLi
 _OWN = ("get", "patch", "update")
 _CREATE = ("create",)
 
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STAGE = {None: 0, "beta": 1, "alpha": 2}
+
+Rank = tuple[int, int, int, str]
 Subresource = tuple[str, str, str, tuple[str, ...]]
 _SUBRESOURCES: Mapping[str, Subresource] = {
     "scale": ("autoscaling", "v1", "Scale", _OWN),
@@ -189,3 +193,20 @@ def _discovered_part(kind: ServedKind, name: str) -> dict[str, Any]:
 
 def _kind_of(group: str, version: str, kind: str) -> dict[str, str]:
     return {"group": group, "version": version, "kind": kind}
+
+
+def rank(version: str) -> Rank:
+    """A sort key: the best version has the least.
+
+    ``v1`` before ``v1beta2`` before ``v1alpha1``, higher numbers first; whatever looks different
+    comes last, in alphabetical order: Kubernetes' rule.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (3, 0, 0, version)
+    return (_STAGE[match[2]], -int(match[1]), -int(match[3] or 0), "")
+
+
+def by_preference(versions: Iterable[str]) -> list[str]:
+    """The versions, the preferred one first."""
+    return sorted(versions, key=rank)

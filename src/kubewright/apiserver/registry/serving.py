@@ -8,7 +8,8 @@ Called by    ``writing`` at each write, ``server`` at start.
 
 import orjson
 
-from kubewright.apiserver.registry import custom, custom_status, refusals
+from kubewright.apiserver.registry import custom, refusals
+from kubewright.apiserver.registry.custom import status
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Store
@@ -74,7 +75,7 @@ class Serving:
         if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
             return crd
         others = [orjson.loads(record.data) for record in self._store.scan(str(CRDS))]
-        return custom_status.established(crd, others, self._clock.now())
+        return status.established(crd, others, self._clock.now())
 
     def written(self, kind: ServedKind, obj: Object) -> None:
         """Serve what a definition now says, and nothing that it no longer says."""
@@ -82,7 +83,7 @@ class Serving:
             self.serve(obj)
 
     def serve(self, crd: Object) -> None:
-        wanted = custom.kinds(crd) if custom_status.is_established(crd) else []
+        wanted = custom.kinds(crd) if status.is_established(crd) else []
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         versions = {kind.resource.version for kind in wanted}
         self._drop(group, plural, keeping=versions)

@@ -3,7 +3,7 @@
 Theory.      Structural means: every field's type is said once, outside of ``anyOf`` and its like, so
              that pruning and defaulting know what they look at. ``allOf``, ``anyOf``, ``oneOf`` and
              ``not`` may only narrow values. The sentences are kube-apiserver's.
-Called by    ``registry.custom_definition``.
+Called by    ``registry.custom.definition``.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.volumes import Volume
+from kubewright.providers.sim.vm import Volume
 
 
 class Disks:

@@ -16,8 +16,7 @@ from kubewright.providers.sim.estate import Ask
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import parse_spec
-from kubewright.providers.sim.vm import SCHEME, Vm
-from kubewright.providers.sim.volumes import volume_ids
+from kubewright.providers.sim.vm import SCHEME, Vm, volume_ids
 
 
 class SimDriver:

@@ -8,6 +8,7 @@ Called by    ``cloud``.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,10 +17,12 @@ from msgspec.structs import replace
 
 from kubewright.base.clock import Clock
 from kubewright.providers.sim.disks import Disks
-from kubewright.providers.sim.past import Past
 from kubewright.providers.sim.spec import SimSpec, write_spec
 from kubewright.providers.sim.store import Store
 from kubewright.providers.sim.vm import Vm, carries
+
+REMEMBERED = 10_000
+"""Graves kept; older ones are beyond any list's lag that is worth simulating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +171,23 @@ class Estate:
     def _tell(self, vm_id: str) -> None:
         if self.guests is not None:
             self.guests.changed(vm_id)
+
+
+class Past:
+    """VMs that are gone: only for lists that lag, as those of real clouds do."""
+
+    def __init__(self) -> None:
+        self._graves: deque[tuple[float, Vm]] = deque(maxlen=REMEMBERED)
+
+    def add(self, gone_at: float, vm: Vm) -> None:
+        """Remember a VM that ended at that moment (epoch seconds)."""
+        self._graves.append((gone_at, vm))
+
+    def alive_at(self, then: float, account: str, tags: Mapping[str, str]) -> list[Vm]:
+        """VMs that are gone by now and were there ``then``, of the same class or tags."""
+        return [
+            vm
+            for gone_at, vm in self._graves
+            if vm.created_at <= then < gone_at
+            and (carries(vm, account, tags) if tags else vm.account == account)
+        ]

@@ -23,8 +23,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.locks import FileLock, Held
 from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.sim.spec import SimSpec, read_spec, write_spec
-from kubewright.providers.sim.vm import Vm
-from kubewright.providers.sim.volumes import Volume
+from kubewright.providers.sim.vm import Vm, Volume
 
 FORMAT = 1
 """Version of the file's layout; a file of another version is refused."""

@@ -1,4 +1,4 @@
-"""A simulated VM as a value, and what it does at a given moment.
+"""A simulated VM as a value, and what it does at a given moment; and a volume.
 
 Theory.      A VM's life follows from a few numbers and the time: when its boot ends, what its fate
              is, what a person ordered. So nothing has to tick for a VM to die: whoever looks asks
@@ -7,11 +7,12 @@ Theory.      A VM's life follows from a few numbers and the time: when its boot 
 Called by    ``cloud`` (keeps them), ``kubelets`` (acts on what ``outlook`` says).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from kubewright.driver.contract import VolumeSpec
 from kubewright.providers.sim.spec import SimSpec
 
 SCHEME = "sim"
@@ -140,3 +141,26 @@ def running(vm: Vm, now: float) -> bool:
     """Whether the VM has power: not killed, not dead of its fate, not deleted."""
     dies_after = vm.spec.fate.dies_after_seconds
     return vm.powered and vm.gone_at is None and (dies_after is None or now < vm.up_at + dies_after)
+
+
+CSI_DRIVER = "sim.kubewright.dev"
+"""The CSI driver name by which PersistentVolumes refer to this cloud; the volume handle is a disk's id."""
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A disk that VMs can have attached, one at a time. ``vm_id`` is the VM that has it, empty for none."""
+
+    id: str
+    gib: int = 1
+    tags: Mapping[str, str] = {}
+    vm_id: str = ""
+
+
+def volume_ids(volumes: Sequence[VolumeSpec]) -> list[str]:
+    """The ids of those volumes that are ours, in order; all others are left out."""
+    handles = []
+    for volume in volumes:
+        csi = volume.spec.get("csi")
+        if isinstance(csi, Mapping) and csi.get("driver") == CSI_DRIVER and csi.get("volumeHandle"):
+            handles.append(str(csi["volumeHandle"]))
+    return handles

@@ -9,15 +9,20 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.ends import LATE, TIER, has_failed, is_held, says
+from kubewright.testing.simulation.ends import LATE, TIER, has_failed, is_held, is_refused, says
 from kubewright.testing.simulation.journal import (
     NODES,
 )
+from kubewright.testing.simulation.network import READS
 from kubewright.testing.simulation.person import Person
+from kubewright.wire.http import Request
 
 Part = Callable[[Person], Awaitable[None]]
 
 RECREATE = {"type": "Recreate"}
+FORBIDDEN_SECONDS = 30.0
+"""How long a role is wrong: shorter than a refused write rests."""
+
 CAREFUL = {
     "minReadySeconds": 5,
     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -307,3 +312,23 @@ async def secret_comes_late(person: Person) -> None:
     await person.deploy("pool", 1, "locked")
     await person.wait(3.0)
     await person.make_secret("late")
+
+
+async def name_too_long(person: Person) -> None:
+    """The name of its node is no label value, so its VM can never be recorded: it says so, and can go."""
+    name = "m" + 74 * "x"
+    await person.make_machine(name, "lonely")
+    await person.until(lambda: any(map(is_refused, person.machines)), "the machine says what is refused")
+    await person.delete_machine(name)
+
+
+async def delete_while_nodes_are_forbidden(person: Person) -> None:
+    """A role is wrong for a while: nodes can be read, and not written to."""
+    person.world.weather.blow("forbid", FORBIDDEN_SECONDS, share=1.0, aim=_writes_to_nodes)
+    await person.delete("pool")
+    await person.until(lambda: any(map(is_refused, person.machines)), "a machine says what is refused")
+
+
+def _writes_to_nodes(_client: str, request: Request) -> bool:
+    """Whether a request would change a Node."""
+    return request.method not in READS and request.path.startswith("/api/v1/nodes/")

@@ -125,3 +125,10 @@ def nodes_relabelled(person: Person) -> bool:
 def both_pools(person: Person) -> bool:
     classes = sorted(map(of_class, person.machines))
     return person.settled(4) and classes == ["huge", "huge", "large", "large"]
+
+
+def is_refused(machine: Object) -> bool:
+    """Whether it says that a write is refused."""
+    return "The API server refused to " in machine.get("status", {}).get("lastOperation", {}).get(
+        "description", ""
+    )

@@ -21,8 +21,7 @@ from kubewright.apiserver.store import Change
 from kubewright.apiserver.store.log import Row
 from kubewright.machines.world import Half
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import Vm
-from kubewright.providers.sim.volumes import Volume
+from kubewright.providers.sim.vm import Vm, Volume
 
 Object = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 
 from dataclasses import dataclass
 
-from kubewright.testing.simulation import acts, ends, refused
+from kubewright.testing.simulation import acts, ends
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, settled, told
 
@@ -77,8 +77,8 @@ STORIES: tuple[Story, ...] = (
     Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
     Story("class-comes-too-late", acts.class_comes_too_late, settled(1, "late")),
     Story("class-goes-first", acts.class_goes_first, ends.no_class_left, before=pool(1)),
-    Story("name-too-long", refused.name_too_long, ends.nothing_left),
-    Story("nodes-forbidden", refused.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
+    Story("name-too-long", acts.name_too_long, ends.nothing_left),
+    Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
 )
 

@@ -9,7 +9,9 @@ Continues    in ``machine.defaults`` (what an unset field means), ``validate`` a
 """
 
 from kubewright.api.machine.v1alpha1.classes import (
+    GROUP,
     MACHINE_CLASS,
+    VERSION,
     ClassNodeTemplate,
     MachineClass,
     SecretReference,
@@ -24,10 +26,6 @@ from kubewright.api.machine.v1alpha1.deployments import (
     MachineDeploymentStrategy,
     RollbackConfig,
     RollingUpdate,
-)
-from kubewright.api.machine.v1alpha1.group import (
-    GROUP,
-    VERSION,
 )
 from kubewright.api.machine.v1alpha1.machines import (
     MACHINE,

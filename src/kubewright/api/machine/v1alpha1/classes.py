@@ -1,4 +1,7 @@
-"""MachineClass: how machines of one sort are made. It has no spec and no status."""
+"""The group of the four kinds, and MachineClass: how machines of one sort are made.
+
+A MachineClass has no spec and no status.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -6,7 +9,6 @@ from typing import Annotated
 from msgspec import field
 
 from kubewright.api.kinds import Kind
-from kubewright.api.machine.v1alpha1.group import resource
 from kubewright.api.meta import (
     ATOMIC_MAP,
     PRESERVE,
@@ -16,6 +18,15 @@ from kubewright.api.meta import (
     Value,
     doc,
 )
+from kubewright.wire.gvk import Resource
+
+GROUP = "machine.sapcloud.io"
+VERSION = "v1alpha1"
+
+
+def resource(plural: str, kind: str, short_name: str) -> Resource:
+    """One of the four, as the API server serves it."""
+    return Resource(GROUP, VERSION, plural, kind, short_names=(short_name,))
 
 
 class SecretReference(Value, frozen=True, kw_only=True):

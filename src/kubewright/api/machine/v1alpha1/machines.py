@@ -10,7 +10,7 @@ from msgspec import field
 
 from kubewright.api.core import NodeAddress, NodeCondition, NodeSpec
 from kubewright.api.kinds import Kind
-from kubewright.api.machine.v1alpha1.group import resource
+from kubewright.api.machine.v1alpha1.classes import resource
 from kubewright.api.meta import (
     PRESERVE,
     Duration,

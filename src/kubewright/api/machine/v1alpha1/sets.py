@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import field
 
 from kubewright.api.kinds import Kind
-from kubewright.api.machine.v1alpha1.group import resource
+from kubewright.api.machine.v1alpha1.classes import resource
 from kubewright.api.machine.v1alpha1.machines import ClassSpec, LastOperation, MachineSpec
 from kubewright.api.meta import (
     ATOMIC_MAP,

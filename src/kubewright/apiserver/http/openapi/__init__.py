@@ -3,7 +3,7 @@
 Theory.      Version 3 is one document per group version and an index of them. Each address in the
              index carries a hash of the document, so a client may keep what it has for ever.
              Version 2 is all kinds in one document. kubectl needs version 3; of version 2
-             it asks for the protobuf form in one case, see ``gnostic``.
+             it asks for the protobuf form in one case, see ``document``.
 Invariants.  Pure: the same kinds give the same bytes and the same hash.
 Called by    ``http.app``; ``respond`` answers None for other paths.
 Continues    in ``document`` (a whole document), ``paths`` (its operations), ``shapes`` (its schemas).
@@ -15,8 +15,7 @@ from functools import lru_cache
 import orjson
 
 from kubewright.apiserver.http.discovery import groups_of, kinds_of
-from kubewright.apiserver.http.openapi import gnostic
-from kubewright.apiserver.http.openapi.document import swagger, version_three
+from kubewright.apiserver.http.openapi.document import EMPTY, PROTOBUF, PROTOBUF_ASKED, swagger, version_three
 from kubewright.apiserver.registry.kind import Catalog, ServedKind
 from kubewright.wire.errors import NotAcceptable, to_status
 from kubewright.wire.http import Response
@@ -35,8 +34,8 @@ def respond(
     """
     if path == "/openapi/v3":
         return _acceptable(accept) or Response(200, orjson.dumps(_index(catalog)))
-    if path == "/openapi/v2" and accept.startswith(gnostic.ASKED):
-        return Response(200, gnostic.DOCUMENT, gnostic.MEDIA_TYPE)
+    if path == "/openapi/v2" and accept.startswith(PROTOBUF_ASKED):
+        return Response(200, EMPTY, PROTOBUF)
     if path == "/openapi/v2":
         return _acceptable(accept) or _document(swagger_bytes(tuple(catalog)), if_none_match, "", path)
     kinds = _kinds_at(catalog, path.removeprefix("/openapi/v3/")) if path.startswith("/openapi/v3/") else ()

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry.builtin.ages import since
-from kubewright.apiserver.registry.custom_jsonpath import Path, first, parse
+from kubewright.apiserver.registry.custom.jsonpath import Path, first, parse
 from kubewright.apiserver.registry.kind import Column, Object
 from kubewright.base.errors import InvalidInput
 

@@ -1,7 +1,7 @@
 """The kinds that are always there.
 
 Map.    kinds       the table: names, scope, subresources
-        columns     what ``kubectl get`` prints; ``cells`` and ``pod_cells`` compute it
+        columns     what ``kubectl get`` prints; ``cells/`` computes it
         prepare     what the server fills in on create and update
         check       rules beyond the schema: immutable fields, cross-field rules
         advice      what a person should hear about an object that is accepted all the same

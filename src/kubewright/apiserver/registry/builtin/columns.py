@@ -8,7 +8,6 @@ Theory.      The columns of priority 0 are always shown, those of priority 1 wit
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kubewright.apiserver.registry.builtin import node_cells, other_cells, pod_cells
 from kubewright.apiserver.registry.builtin.cells import (
     NONE,
     Cell,
@@ -18,7 +17,10 @@ from kubewright.apiserver.registry.builtin.cells import (
     field,
     labels,
     names,
+    nodes,
     number,
+    others,
+    pods,
     ratio,
     selector,
     text,
@@ -59,15 +61,15 @@ def _template(path: str = "spec.template", chosen: str = "spec.selector") -> tup
 
 
 _EVENT = (
-    _column("Last Seen", other_cells.last_seen),
+    _column("Last Seen", others.last_seen),
     _column("Type", field("type")),
     _column("Reason", field("reason")),
-    _column("Object", other_cells.involved),
+    _column("Object", others.involved),
     _wide("Subobject", field("involvedObject.fieldPath")),
-    _wide("Source", other_cells.event_source),
-    _column("Message", other_cells.event_message),
-    _wide("First Seen", other_cells.first_seen),
-    _wide("Count", other_cells.times_seen),
+    _wide("Source", others.event_source),
+    _column("Message", others.event_message),
+    _wide("First Seen", others.first_seen),
+    _wide("Count", others.times_seen),
     _column("Name", field("metadata.name"), format="name", priority=1),
 )
 
@@ -78,31 +80,31 @@ def _in_core_shape(column: Column) -> Column:
 
 
 _POD = (
-    _column("Ready", pod_cells.ready),
-    _column("Status", pod_cells.status),
-    _column("Restarts", pod_cells.restarts),
+    _column("Ready", pods.ready),
+    _column("Status", pods.status),
+    _column("Restarts", pods.restarts),
     AGE,
-    _wide("IP", pod_cells.ip),
+    _wide("IP", pods.ip),
     _wide("Node", text("spec.nodeName")),
     _wide("Nominated Node", text("status.nominatedNodeName")),
-    _wide("Readiness Gates", pod_cells.readiness_gates),
+    _wide("Readiness Gates", pods.readiness_gates),
 )
 _NODE = (
-    _column("Status", node_cells.status),
-    _column("Roles", node_cells.roles),
+    _column("Status", nodes.status),
+    _column("Roles", nodes.roles),
     AGE,
     _column("Version", field("status.nodeInfo.kubeletVersion")),
-    _wide("Internal-IP", node_cells.address("InternalIP")),
-    _wide("External-IP", node_cells.address("ExternalIP")),
+    _wide("Internal-IP", nodes.address("InternalIP")),
+    _wide("External-IP", nodes.address("ExternalIP")),
     _wide("OS-Image", text("status.nodeInfo.osImage", "<unknown>")),
-    _wide("Kernel-Version", node_cells.kernel),
+    _wide("Kernel-Version", nodes.kernel),
     _wide("Container-Runtime", text("status.nodeInfo.containerRuntimeVersion", "<unknown>")),
 )
 _SERVICE = (
     _column("Type", field("spec.type")),
-    _column("Cluster-IP", node_cells.cluster_ip),
-    _column("External-IP", node_cells.external_ip),
-    _column("Port(s)", node_cells.ports),
+    _column("Cluster-IP", nodes.cluster_ip),
+    _column("External-IP", nodes.external_ip),
+    _column("Port(s)", nodes.ports),
     AGE,
     _wide("Selector", labels("spec.selector")),
 )
@@ -131,9 +133,9 @@ _DEPLOYMENT = (
     *_template(),
 )
 _JOB = (
-    _column("Status", other_cells.job_status),
-    _column("Completions", other_cells.job_completions),
-    _column("Duration", other_cells.job_duration),
+    _column("Status", others.job_status),
+    _column("Completions", others.job_completions),
+    _column("Duration", others.job_duration),
     AGE,
     *_template(),
 )
@@ -151,9 +153,9 @@ _CRON_JOB = (
 _CLAIM = (
     _column("Status", unless_deleting("status.phase")),
     _column("Volume", field("spec.volumeName")),
-    _column("Capacity", other_cells.if_bound(field("status.capacity.storage", "0"))),
-    _column("Access Modes", other_cells.if_bound(access_modes("status.accessModes"))),
-    _column("StorageClass", other_cells.storage_class),
+    _column("Capacity", others.if_bound(field("status.capacity.storage", "0"))),
+    _column("Access Modes", others.if_bound(access_modes("status.accessModes"))),
+    _column("StorageClass", others.storage_class),
     _column("VolumeAttributesClass", field("spec.volumeAttributesClassName", "<unset>")),
     AGE,
     _wide("VolumeMode", field("spec.volumeMode", "<unset>")),
@@ -163,19 +165,19 @@ _VOLUME = (
     _column("Access Modes", access_modes("spec.accessModes")),
     _column("Reclaim Policy", field("spec.persistentVolumeReclaimPolicy")),
     _column("Status", unless_deleting("status.phase")),
-    _column("Claim", other_cells.claim),
-    _column("StorageClass", other_cells.storage_class),
+    _column("Claim", others.claim),
+    _column("StorageClass", others.storage_class),
     _column("VolumeAttributesClass", field("spec.volumeAttributesClassName", "<unset>")),
     _column("Reason", field("status.reason")),
     AGE,
     _wide("VolumeMode", field("spec.volumeMode", "<unset>")),
 )
 _BINDING = (
-    _column("Role", other_cells.role),
+    _column("Role", others.role),
     AGE,
-    _wide("Users", other_cells.subjects("User")),
-    _wide("Groups", other_cells.subjects("Group")),
-    _wide("ServiceAccounts", other_cells.subjects("ServiceAccount")),
+    _wide("Users", others.subjects("User")),
+    _wide("Groups", others.subjects("Group")),
+    _wide("ServiceAccounts", others.subjects("ServiceAccount")),
 )
 _CSI_DRIVER = (
     _bool("AttachRequired", field("spec.attachRequired", True)),
@@ -189,7 +191,7 @@ _CSI_DRIVER = (
 
 _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "core.v1.ConfigMap": (_column("Data", count("data", "binaryData")), AGE),
-    "core.v1.Endpoints": (_column("Endpoints", other_cells.endpoints), AGE),
+    "core.v1.Endpoints": (_column("Endpoints", others.endpoints), AGE),
     "core.v1.Event": _EVENT,
     "events.v1.Event": tuple(_in_core_shape(column) for column in _EVENT),
     "core.v1.Namespace": (_column("Status", field("status.phase")), AGE),
@@ -201,7 +203,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "core.v1.ServiceAccount": (AGE,),
     "core.v1.Service": _SERVICE,
     "apps.v1.ControllerRevision": (
-        _column("Controller", other_cells.controller),
+        _column("Controller", others.controller),
         _column("Revision", number("revision")),
         AGE,
     ),
@@ -218,8 +220,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "coordination.v1.Lease": (_column("Holder", field("spec.holderIdentity")), AGE),
     "discovery.v1.EndpointSlice": (
         _column("AddressType", field("addressType")),
-        _column("Ports", other_cells.slice_ports),
-        _column("Endpoints", other_cells.slice_endpoints),
+        _column("Ports", others.slice_ports),
+        _column("Endpoints", others.slice_endpoints),
         AGE,
     ),
     "policy.v1.PodDisruptionBudget": (
@@ -241,7 +243,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "storage.v1.CSIDriver": _CSI_DRIVER,
     "storage.v1.CSINode": (_int("Drivers", count("spec.drivers")), AGE),
     "storage.v1.StorageClass": (
-        _column("Name", other_cells.class_name, format="name"),
+        _column("Name", others.class_name, format="name"),
         _column("Provisioner", field("provisioner")),
         _column("ReclaimPolicy", field("reclaimPolicy", "Delete")),
         _column("VolumeBindingMode", field("volumeBindingMode", "Immediate")),

@@ -7,7 +7,6 @@ Theory.      An invariant hears each step right after it happened and answers wh
 Where        ``vms``       machines and their VMs: one each, none forgotten, none taken away undrained
              ``replicas``  numbers: neither too many nor too few, and no word about what is not there
              ``rollouts``  what a deployment says about its rollout
-             ``lives``     one machine's life: one way, and nobody who is well is given up
              ``past``, ``history``, ``facts``   what they know
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
              product on purpose (``tests/sim/test_sim_mutations.py``) and see that it is caught: a test
@@ -17,7 +16,6 @@ Called by    ``run``.
 
 from collections.abc import Callable, Iterable
 
-from kubewright.testing.simulation.invariants.lives import a_well_machine_is_not_given_up, no_way_back
 from kubewright.testing.simulation.invariants.past import Past as Past
 from kubewright.testing.simulation.invariants.replicas import (
     a_deployment_outlives_its_sets,
@@ -38,7 +36,9 @@ from kubewright.testing.simulation.invariants.vms import (
     a_living_machine_keeps_its_vm,
     a_node_goes_after_its_vm,
     a_vm_on_record_stays,
+    a_well_machine_is_not_given_up,
     no_vm_without_a_machine,
+    no_way_back,
     one_vm_for_a_machine,
     the_finalizer_goes_last,
 )

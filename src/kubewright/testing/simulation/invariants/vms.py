@@ -1,4 +1,4 @@
-"""What must be true of machines and their VMs: one each, none forgotten, none taken away.
+"""What must be true of machines and their VMs: one each, none forgotten, none taken away, none well given up.
 
 Called by    ``invariants``, whose table these rules stand in.
 """
@@ -8,7 +8,15 @@ from datetime import timedelta
 from kubewright.api.machine import names
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.settings import SICK
-from kubewright.testing.simulation.invariants.facts import claims_of, deleting, is_ended, lets_go, provider_id
+from kubewright.testing.simulation.invariants.facts import (
+    claims_of,
+    deleting,
+    is_ended,
+    lets_go,
+    node_name,
+    phase,
+    provider_id,
+)
 from kubewright.testing.simulation.invariants.past import NODE_DELETED, Past
 from kubewright.testing.simulation.journal import MACHINES, NODES, ApiStep, Object, Step, VmStep
 
@@ -114,3 +122,31 @@ def _given_up(uid: str, node: str, past: Past) -> bool:
     late = past.now() - past.leaving.get(uid, past.now()) >= timeout / timedelta(seconds=1)
     silent = past.now() - past.unwell.get(node, past.now()) > SICK / timedelta(seconds=1)
     return late or silent
+
+
+YOUNG = ("", "Pending", "CrashLoopBackOff")
+"""Phases of a machine that has not been up yet."""
+GROWN = ("Running", "Unknown")
+"""Phases of one that has."""
+
+
+def no_way_back(step: Step, _past: Past) -> str:
+    """A machine that was up is never young again, and one that is leaving does nothing else."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None or step.new is None:
+        return ""
+    before, after = phase(step.old), phase(step.new)
+    if not (before in GROWN and after in YOUNG) and not before == "Terminating" != after:
+        return ""
+    return f"machine {step.key} was {before} and is {after or 'new'}"
+
+
+def a_well_machine_is_not_given_up(step: Step, past: Past) -> str:
+    """No machine is called Failed while its node is Ready, and has been for as long as anybody must know."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
+        return ""
+    if phase(step.new) != "Failed" or (step.old is not None and phase(step.old) == "Failed"):
+        return ""
+    ready = past.ready.get(node_name(step.new))
+    if ready is None or ready >= past.since():
+        return ""
+    return f"machine {step.key} is Failed, and its node has been Ready for {past.now() - ready:.0f} s"

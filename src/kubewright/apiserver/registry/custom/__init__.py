@@ -4,21 +4,24 @@ Theory.      A definition is an ordinary object in the store; this module reads 
              catalog. All versions share a place in the store, and converting between them means
              changing ``apiVersion``: there are no conversion webhooks.
 Called by    the registry, whenever a definition was created, changed or read at start-up.
-Continues    in ``custom_definition`` (is a definition sound?) and ``custom_status`` (its conditions).
+Continues    in ``definition`` (is a definition sound?) and ``status`` (its conditions).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry import custom_scale
-from kubewright.apiserver.registry.custom_jsonpath import first, parse
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.custom.jsonpath import first, parse
 from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
+from kubewright.apiserver.schema.causes import quoted
 from kubewright.apiserver.schema.formats import KNOWN
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.gvk import Resource
 
 Version = Mapping[str, Any]
 _RULES = "x-kubernetes-validations"
+_LARGEST = 2**31 - 1
+_GO = {bool: "bool", float: "float64", str: "string", list: "[]interface {}"}
 
 
 def kinds(crd: Object) -> list[ServedKind]:
@@ -46,7 +49,7 @@ def _kind(crd: Object, version: Version) -> ServedKind:
         has_status="status" in subresources,
         scale=scale,
         custom=True,
-        check=custom_scale.check(scale) if scale else _no_causes,
+        check=_counts(scale) if scale else _no_causes,
         fields=_selectable(version.get("selectableFields") or ()),
     )
 
@@ -76,6 +79,33 @@ def _scale(given: Mapping[str, Any] | None) -> Scale | None:
         return None
     paths = (given["specReplicasPath"], given["statusReplicasPath"], given.get("labelSelectorPath") or "")
     return Scale(*(path.removeprefix(".") for path in paths))
+
+
+def _counts(scale: Scale) -> Callable[[Object, Object | None], list[Cause]]:
+    """The rule for the counts at both paths of ``scale``: whole, not negative.
+
+    The schema alone would let ``-1`` or ``3.0`` through, and then ``kubectl scale`` and autoscalers fail
+    on the object. kube-apiserver checks the two paths; so do we, in its words.
+    """
+    paths = (scale.spec_path, scale.status_path)
+    return lambda new, _old: [cause for path in paths for cause in _count(path, at(new, path))]
+
+
+def _count(path: str, value: Any) -> Iterator[Cause]:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        found = quoted(value).removesuffix(".0").strip('"')
+        kind = _GO.get(type(value), "map[string]interface {}")
+        words = f".{path} accessor error: {found} is of the type {kind}, expected int64"
+        yield Cause("FieldValueInvalid", f".{path}", f"Invalid value: 0: {words}")
+    elif value < 0:
+        yield Cause(
+            "FieldValueInvalid", f".{path}", f"Invalid value: {value}: should be a non-negative integer"
+        )
+    elif value > _LARGEST:
+        words = f"should be less than or equal to {_LARGEST}"
+        yield Cause("FieldValueInvalid", f".{path}", f"Invalid value: {value}: {words}")
 
 
 def _selectable(given: Any) -> Callable[[Object], Mapping[str, str]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.merging import Merge, merge
 from kubewright.cli.signals import run_until_signal
+from kubewright.cli.up.merging import Merge, merge
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, Place
 

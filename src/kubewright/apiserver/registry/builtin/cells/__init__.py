@@ -1,7 +1,7 @@
 """Cells of ``kubectl get``: small functions from an object and the time to what is printed.
 
 Theory.      Most cells are a field, a number of things, or an age, so this file holds ways to say
-             that; ``columns`` puts them together. Pods have their own file, ``pod_cells``.
+             that; ``columns`` puts them together. Single kinds: ``nodes``, ``pods``, ``others``.
 Invariants.  A cell never fails: objects may be half filled in, and a list must print anyway.
 """
 

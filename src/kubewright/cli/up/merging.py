@@ -17,7 +17,7 @@ import yaml
 from kubewright.apiserver.http.kubeconfig import LARGEST
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.kubeconfig_text import Ours, merged
+from kubewright.cli.up.kubeconfig_text import Ours, merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.run_words import RunWords
+from kubewright.cli.run.words import RunWords
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.words import duration as typed_duration
 from kubewright.compose import worlds
