@@ -6,9 +6,6 @@ Theory.      A suffix is a function of what its author saw. Two controllers (or 
              Kubernetes uses for generated names: no vowels, no look-alikes.
 """
 
-import hashlib
-from collections.abc import Iterable
-
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 NAME_LIMIT = 63
 
@@ -24,16 +21,6 @@ def fnv32a(data: bytes) -> int:
 def safe_encode(text: str) -> str:
     """Each character of ``text`` mapped into the alphabet (mcm.md §7.3)."""
     return "".join(ALPHABET[ord(char) % len(ALPHABET)] for char in text)
-
-
-def suffix(parts: Iterable[str], length: int = 5) -> str:
-    """A stable suffix for ``parts``; equal parts in equal order give equal suffixes."""
-    digest = hashlib.sha256("\0".join(parts).encode()).digest()
-    number, letters = int.from_bytes(digest, "big"), []
-    for _ in range(length):
-        number, index = divmod(number, len(ALPHABET))
-        letters.append(ALPHABET[index])
-    return "".join(letters)
 
 
 def child_name(parent: str, tail: str) -> str:

@@ -59,12 +59,6 @@ def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     return _with_metadata(patch, "uid", uid)
 
 
-def split_status(patch: Mapping[str, Any]) -> tuple[Patch, Patch]:
-    """The patch for the object and the patch for its ``status`` subresource; either may be empty."""
-    rest = {key: value for key, value in patch.items() if key != "status"}
-    return rest, {"status": patch["status"]} if "status" in patch else {}
-
-
 def guarded(body: Any) -> bool:
     """Whether a patch carries a condition on version or uid, so that sending it twice does no harm."""
     if isinstance(body, Mapping):

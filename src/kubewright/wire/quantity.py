@@ -1,10 +1,10 @@
-"""Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``): read, compared and written, without loss.
+"""Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``): read without loss.
 
 Theory.      A quantity is a decimal number with a suffix that is a power of ten, a power of 1024,
              or an exponent. Two texts may mean the same amount; comparing them needs their value,
              so reading gives a ``Decimal``. Like Kubernetes, anything finer than a billionth is
              rounded away from zero.
-Invariants.  Pure; never a float. ``parse(canonical(q)) == parse(q)``.
+Invariants.  Pure; never a float.
 Source       k8s.io/apimachinery resource.Quantity, as documented.
 """
 
@@ -38,36 +38,3 @@ def parse(quantity: str | int) -> Decimal:
         else:
             value = number.scaleb(_TENS[suffix] if suffix in _TENS else int(suffix[1:]))
         return value.quantize(_NANO).normalize()
-
-
-def compare(one: str | int, other: str | int) -> int:
-    """Negative, zero or positive, as ``one`` is less than, the same as or more than ``other``.
-
-    Raises:
-        ValueError: either is no quantity.
-    """
-    left, right = parse(one), parse(other)
-    return (left > right) - (left < right)
-
-
-def canonical(quantity: str | int) -> str:
-    """The shortest decimal form: an integer with the largest suffix that leaves it one (``1500m``, ``2k``).
-
-    A binary suffix stays binary (``2048Mi`` is ``2Gi``).
-
-    Raises:
-        ValueError: the text is no quantity.
-    """
-    value = parse(quantity)
-    if value == 0:
-        return "0"
-    if str(quantity).endswith("i") and value == value.to_integral_value():
-        fitting = [suffix for suffix, size in _TWOS.items() if value % size == 0]
-        return f"{value / _TWOS[fitting[-1]]:f}" + fitting[-1] if fitting else f"{value:f}"
-    with localcontext(_EXACT):
-        suffix = next(name for name in reversed(_TENS) if _is_whole(value.scaleb(-_TENS[name])))
-        return f"{value.scaleb(-_TENS[suffix]):f}{suffix}"
-
-
-def _is_whole(value: Decimal) -> bool:
-    return value == value.to_integral_value()

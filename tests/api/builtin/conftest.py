@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from kubewright.api.core import CONFIG_MAP
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import LoopClock
@@ -20,10 +19,10 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.manager import Manager
 from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Response
 
-CONFIG_MAPS = dynamic(CONFIG_MAP.resource)
+CONFIG_MAPS = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 
 
 class Wire:

@@ -6,12 +6,16 @@ from contextlib import suppress
 
 import pytest
 
-from kubewright.api.core import CONFIG_MAP, CRD, NODE
+from kubewright.api.core import CRD, NODE
 from kubewright.api.kinds import dynamic
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Resource
 
-CONFIG_MAPS, CRDS, NODES = dynamic(CONFIG_MAP.resource), dynamic(CRD.resource), dynamic(NODE.resource)
+CONFIG_MAPS, CRDS, NODES = (
+    dynamic(Resource("", "v1", "configmaps", "ConfigMap")),
+    dynamic(CRD.resource),
+    dynamic(NODE.resource),
+)
 WIDGETS = dynamic(Resource("example.org", "v1", "widgets", "Widget"))
 SETTLED = 12.0
 """Virtual seconds after which everything that is going to happen has happened."""

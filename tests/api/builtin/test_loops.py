@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from kubewright.api.core import CLUSTER_ROLE, CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import rfc3339, rfc3339_micro
 from kubewright.wire.errors import TooManyRequests
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 
+CONFIG_MAP = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 KINDS = (CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD)
 CONFIG_MAPS, LEASES, NAMESPACES, NODES, BUDGETS, PODS = (dynamic(kind.resource) for kind in KINDS)
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from kubewright.api.core import CONFIG_MAP, NAMESPACE, NODE, PDB, POD, SERVICE_ACCOUNT
+from kubewright.api.core import NAMESPACE, NODE, PDB, POD
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.builtin import Settings, controllers
@@ -21,10 +21,12 @@ from kubewright.runtime.leader import Elector, Timings
 from kubewright.runtime.manager import Manager
 from kubewright.testing.judge import Judge, Options, find
 from kubewright.wire.errors import AlreadyExists, TooManyRequests
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
 
+CONFIG_MAP = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
+SERVICE_ACCOUNT = dynamic(Resource("", "v1", "serviceaccounts", "ServiceAccount"))
 KINDS = (CONFIG_MAP, NAMESPACE, NODE, PDB, POD, SERVICE_ACCOUNT)
 CONFIG_MAPS, NAMESPACES, NODES, BUDGETS, PODS, ACCOUNTS = (dynamic(kind.resource) for kind in KINDS)
 QUICK = Settings(nodes=NodeSettings(grace=3, startup=3, taints=True), pod_quarantine=1)

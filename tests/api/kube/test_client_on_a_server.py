@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import CONFIG_MAP, CRD, NAMESPACE, POD
+from kubewright.api.core import CRD, NAMESPACE, POD
 from kubewright.api.kinds import dynamic
 from kubewright.kube import patches
 from kubewright.kube.client import Client
@@ -18,7 +18,7 @@ from kubewright.testing.faults import Faulty, Lag, Script
 from kubewright.wire.errors import AlreadyExists, Conflict, Invalid, NotFound
 from kubewright.wire.gvk import Key, Resource
 
-MAPS = dynamic(CONFIG_MAP.resource)
+MAPS = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 
 
 @pytest.fixture

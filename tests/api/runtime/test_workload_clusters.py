@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import CONFIG_MAP
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
@@ -20,9 +19,9 @@ from kubewright.runtime.sessions.session import Lookup
 from kubewright.testing.api import Api
 from kubewright.testing.faults import Fault, Faulty, Lose
 from kubewright.testing.servers import embedded_api
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 
-MAPS = dynamic(CONFIG_MAP.resource)
+MAPS = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 EAST, WEST = Key("fleet", "east"), Key("fleet", "west")
 
 

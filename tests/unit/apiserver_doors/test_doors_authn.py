@@ -10,7 +10,6 @@ from kubewright.apiserver.http import authn, pki
 from kubewright.apiserver.http.authn import ANONYMOUS, AUTHENTICATED, Authenticator
 from kubewright.apiserver.http.certificates import Identity
 from kubewright.base.clock import LoopClock
-from kubewright.base.errors import InvalidInput
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import User
 
@@ -133,26 +132,3 @@ def test_what_everybody_may_see(method: str, path: str, public: bool) -> None:
 def test_a_user_called_anonymous_is_still_somebody_unknown() -> None:
     with pytest.raises(Unauthorized):
         authn.admit(User(), "GET", "/api/v1/secrets")
-
-
-def test_a_table_of_tokens_is_read() -> None:
-    text = '# who, with what\nabc,ann,1,"devs,ops"\n\ndef, bob \nghi,eve,2,one\n'
-    assert authn.read_tokens(text) == {
-        "abc": User("ann", ("devs", "ops")),
-        "def": User("bob", ()),
-        "ghi": User("eve", ("one",)),
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("ok,ann\nsecret\n", id="no user"),
-        pytest.param("ok,ann\n,ann\n", id="no token"),
-        pytest.param("secret,ann\nsecret,bob\n", id="a token twice"),
-    ],
-)
-def test_a_bad_table_of_tokens_is_refused_without_showing_it(text: str) -> None:
-    with pytest.raises(InvalidInput, match="line 2") as refusal:
-        authn.read_tokens(text)
-    assert "secret" not in str(refusal.value)

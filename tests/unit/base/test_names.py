@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.base.names import ALPHABET, NAME_LIMIT, child_name, fnv32a, safe_encode, suffix
+from kubewright.base.names import NAME_LIMIT, child_name, fnv32a, safe_encode
 
 # The published test vectors of FNV-1a, 32 bit.
 VECTORS = [(b"", 0x811C9DC5), (b"a", 0xE40C292C), (b"foobar", 0xBF9CF968)]
@@ -17,21 +17,6 @@ def test_the_hash_is_fnv_1a(data: bytes, value: int) -> None:
 
 def test_digits_are_encoded_as_kubernetes_encodes_them() -> None:
     assert safe_encode("0123456789") == "456789bcdf"
-
-
-def test_one_world_gives_one_suffix() -> None:
-    assert suffix(["set-1", "uid", "3"]) == suffix(["set-1", "uid", "3"])
-
-
-def test_the_parts_of_a_suffix_do_not_run_into_each_other() -> None:
-    assert suffix(["ab", "c"]) != suffix(["a", "bc"])
-
-
-@given(st.lists(st.text(max_size=5), max_size=3), st.integers(min_value=1, max_value=20))
-def test_a_suffix_has_its_length_and_only_safe_letters(parts: list[str], length: int) -> None:
-    made = suffix(parts, length)
-    assert len(made) == length
-    assert set(made) <= set(ALPHABET)
 
 
 @given(st.from_regex(r"\A[a-z0-9]([-a-z0-9.]{0,80}[a-z0-9])?\Z"))

@@ -103,11 +103,6 @@ def test_conditions_are_added_to_a_patch_but_never_make_one() -> None:
     assert patches.with_version({}, "7") == {}
 
 
-def test_status_is_split_off() -> None:
-    assert patches.split_status({"spec": 1, "status": 2}) == ({"spec": 1}, {"status": 2})
-    assert patches.split_status({"spec": 1}) == ({"spec": 1}, {})
-
-
 @pytest.mark.parametrize(
     ("body", "guarded"),
     [

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from kubewright.api.core import CONFIG_MAP, POD
+from kubewright.api.core import POD
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
@@ -21,10 +21,10 @@ from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Fixed, NotConnected, Session
 from kubewright.testing.faults import Answer, Delay, Faulty, Lose
 from kubewright.testing.toy import Toy
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Response
 
-MAPS = dynamic(CONFIG_MAP.resource)
+MAPS = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 EAST, WEST = Key("fleet", "east"), Key("fleet", "west")
 HANGS, REFUSES, EXPIRED, BROKEN = Delay(1e9), Lose(), Answer(401), Answer(503)
 

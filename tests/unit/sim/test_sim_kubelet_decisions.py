@@ -14,7 +14,7 @@ from kubewright.providers.sim.names import BEHAVIOURS, shaped_by
 from kubewright.providers.sim.registration import conditions, node, statuses
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import Fate, SimSpec, TaintSpec
-from kubewright.providers.sim.vm import Outlook, Vm, outlook, running
+from kubewright.providers.sim.vm import Outlook, Vm, outlook
 
 UP = 1000.0
 VM = Vm(
@@ -97,11 +97,6 @@ LIVES = [
 @pytest.mark.parametrize(("machine", "now", "expected"), LIVES)
 def test_outlook(machine: Vm, now: float, expected: Outlook) -> None:
     assert outlook(machine, now) == expected
-
-
-def test_a_silent_kubelet_is_not_a_dead_vm() -> None:
-    assert running(vm(fate={"kubelet_stops_after_seconds": 5}), UP + 99)
-    assert not running(vm(fate={"dies_after_seconds": 5}), UP + 99)
 
 
 def test_every_word_for_a_behaviour_changes_something_and_says_what() -> None:

@@ -4,19 +4,20 @@ Theory.      A slice holds the fields that some decision of ours looks at, and n
              not here is skipped when reading, which keeps decoding in microseconds. Nothing is
              lost by it, because these objects are only ever patched (design decision D3). Only
              what we create ourselves (Leases, Events, token Secrets) is written as a whole.
-Map.         ``nodes`` ``pods`` ``basics`` ``volumes`` ``records`` ``definitions``; import from here.
+Map.         ``nodes`` ``pods`` ``basics`` ``records`` ``definitions``; import from here.
 """
 
 from kubewright.api.core.basics import (
-    CONFIG_MAP,
     NAMESPACE,
     SECRET,
-    SERVICE_ACCOUNT,
-    ConfigMap,
+    VOLUME_ATTACHMENT,
     Namespace,
     NamespaceStatus,
     Secret,
-    ServiceAccount,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
+    VolumeAttachmentStatus,
 )
 from kubewright.api.core.definitions import (
     CLUSTER_ROLE,
@@ -56,30 +57,14 @@ from kubewright.api.core.pods import (
     Volume,
 )
 from kubewright.api.core.records import EVENT, LEASE, Event, EventSource, Lease, LeaseSpec, ObjectReference
-from kubewright.api.core.volumes import (
-    PV,
-    PVC,
-    VOLUME_ATTACHMENT,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    VolumeAttachment,
-    VolumeAttachmentSource,
-    VolumeAttachmentSpec,
-    VolumeAttachmentStatus,
-)
 
 __all__ = [
     "CLUSTER_ROLE",
-    "CONFIG_MAP",
     "NAMESPACE",
     "SECRET",
-    "SERVICE_ACCOUNT",
-    "ConfigMap",
     "Namespace",
     "NamespaceStatus",
     "Secret",
-    "ServiceAccount",
     "CRD",
     "CrdNames",
     "CrdSpec",
@@ -117,12 +102,7 @@ __all__ = [
     "Lease",
     "LeaseSpec",
     "ObjectReference",
-    "PV",
-    "PVC",
     "VOLUME_ATTACHMENT",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "PersistentVolumeClaimSpec",
     "VolumeAttachment",
     "VolumeAttachmentSource",
     "VolumeAttachmentSpec",

@@ -1,4 +1,4 @@
-"""Secret, ConfigMap, Namespace and ServiceAccount."""
+"""Secret, Namespace, and VolumeAttachment: what a drain must see let go."""
 
 from collections.abc import Mapping
 
@@ -23,12 +23,6 @@ class Secret(KubeObject, frozen=True, kw_only=True):
         return f"Secret({self.namespace}/{self.name}, keys={sorted(self.data)})"
 
 
-class ConfigMap(KubeObject, frozen=True, kw_only=True):
-    """Configuration by key."""
-
-    data: Mapping[str, str] = field(default_factory=dict)
-
-
 class NamespaceStatus(Value, frozen=True, kw_only=True):
     """How a namespace is."""
 
@@ -41,15 +35,40 @@ class Namespace(KubeObject, frozen=True, kw_only=True):
     status: NamespaceStatus = field(default_factory=NamespaceStatus)
 
 
-class ServiceAccount(KubeObject, frozen=True, kw_only=True):
-    """An identity for pods."""
-
-
 SECRET = Kind(Resource("", "v1", "secrets", "Secret"), Secret)
-CONFIG_MAP = Kind(Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)), ConfigMap)
 NAMESPACE = Kind(
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",)), Namespace
 )
-SERVICE_ACCOUNT = Kind(
-    Resource("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)), ServiceAccount
+
+
+class VolumeAttachmentSource(Value, frozen=True, kw_only=True):
+    """The volume that is attached; empty for volumes that stand inside a pod."""
+
+    persistent_volume_name: str = ""
+
+
+class VolumeAttachmentSpec(Value, frozen=True, kw_only=True):
+    """Which volume should be attached to which node."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = field(default_factory=VolumeAttachmentSource)
+
+
+class VolumeAttachmentStatus(Value, frozen=True, kw_only=True):
+    """Whether the volume is attached."""
+
+    attached: bool = False
+
+
+class VolumeAttachment(KubeObject, frozen=True, kw_only=True):
+    """The wish to attach a volume to a node."""
+
+    spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
+    status: VolumeAttachmentStatus = field(default_factory=VolumeAttachmentStatus)
+
+
+VOLUME_ATTACHMENT = Kind(
+    Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
+    VolumeAttachment,
 )

@@ -19,7 +19,7 @@ from kubewright.apiserver.authorization.rules import ALL, Rule, compact, listed,
 from kubewright.wire.http import User
 
 GROUP = "rbac.authorization.k8s.io"
-ROLES, BINDINGS = frozenset(("roles", "clusterroles")), frozenset(("rolebindings", "clusterrolebindings"))
+ROLES = frozenset(("roles", "clusterroles"))
 EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
 
 Object = Mapping[str, Any]

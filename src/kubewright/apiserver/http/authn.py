@@ -13,7 +13,6 @@ Source       DESIGN §5 (client certificate, token auth); the table of tokens is
 Called by    ``exchange``, for every request that comes over a socket.
 """
 
-import csv
 import hashlib
 import hmac
 import re
@@ -23,7 +22,6 @@ from datetime import datetime
 
 from kubewright.apiserver.http.certificates import read_user
 from kubewright.base.clock import Clock
-from kubewright.base.errors import InvalidInput
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import AUTHENTICATED, User
 
@@ -118,25 +116,6 @@ def admit(user: User, method: str, path: str) -> None:
 def is_public(method: str, path: str) -> bool:
     """Whether everybody may see this: health, version, discovery and the schema."""
     return method in ("GET", "HEAD") and _PUBLIC.fullmatch(path) is not None
-
-
-def read_tokens(text: str) -> dict[str, User]:
-    """The users of a table of tokens, one ``token,user,uid,"group1,group2"`` a line; uid and groups may miss.
-
-    Raises:
-        InvalidInput: a line is something else; the message has its number and not its content.
-    """
-    found: dict[str, User] = {}
-    for number, line in enumerate(csv.reader(text.splitlines()), start=1):
-        fields = [field.strip() for field in line]
-        if not any(fields) or fields[0].startswith("#"):
-            continue
-        if len(fields) < 2 or not fields[0] or not fields[1] or fields[0] in found:
-            wanted = 'token,user,uid,"group,group" with a token of its own'
-            raise InvalidInput(f"line {number} of the token file is not {wanted}")
-        groups = fields[3].split(",") if len(fields) > 3 else []
-        found[fields[0]] = User(fields[1], tuple(group.strip() for group in groups if group.strip()))
-    return found
 
 
 def _authenticated(user: User) -> User:

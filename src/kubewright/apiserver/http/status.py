@@ -50,13 +50,6 @@ class Counts:
             self._clients.add(client)
         self._calls[call, client] += 1
 
-    def snapshot(self) -> dict[Call, int]:
-        """Requests by ``Call``, of all programs together."""
-        found: Counter[Call] = Counter()
-        for (call, _), count in self._calls.items():
-            found[call] += count
-        return dict(found)
-
     def exposition(self) -> bytes:
         """The counts in Prometheus' text form, under kube-apiserver's name."""
         lines = [

@@ -38,8 +38,6 @@ class Cause:
 class Schema(Protocol):
     """A structural schema, compiled. All methods are pure; paths start without a dot."""
 
-    preserves_unknown: bool
-
     def validate(self, obj: Object) -> list[Cause]:
         """Every violation, in a stable order; empty when the object is good."""
 
@@ -173,11 +171,6 @@ class Catalog:
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._kinds.get((group, version, plural))
-
-    def of_kind(self, group: str, version: str, kind: str) -> ServedKind | None:
-        """By kind name, as owner references and manifests have it."""
-        found = (k for k in self if k.resource.group == group and k.resource.version == version)
-        return next((k for k in found if k.resource.kind == kind), None)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` after each change (discovery caches, watchers of a dropped kind)."""

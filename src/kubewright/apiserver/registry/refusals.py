@@ -15,7 +15,6 @@ from kubewright.wire.errors import (
     Forbidden,
     Gone,
     Invalid,
-    MethodNotAllowed,
     NotFound,
 )
 from kubewright.wire.gvk import Resource
@@ -58,11 +57,6 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Mapping[
     subject = f'{resource} "{name}"' if name else f"{resource}"
     more = {"causes": list(causes)} if causes else {}
     return Forbidden(f"{subject} is forbidden: {why}", details=_about(resource, name, **more))
-
-
-def not_allowed(resource: Resource, verb: str) -> MethodNotAllowed:
-    message = f'{verb} is not supported on resources of kind "{resource}"'
-    return MethodNotAllowed(message, details=_about(resource, ""))
 
 
 def no_kubelet(resource: Resource, name: str, part: str) -> ApiError:

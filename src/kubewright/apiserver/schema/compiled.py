@@ -30,8 +30,6 @@ class Validator(Protocol):
 class Compiled:
     """The part of ``Schema`` that built-in and custom kinds share. Subclasses say where from."""
 
-    preserves_unknown = False
-
     @cached_property
     def node(self) -> Node:
         """The root of the tree."""

@@ -34,7 +34,6 @@ class Structural(Compiled):
     def __init__(self, schema: OpenApi | None) -> None:
         self.source: OpenApi = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         self.envelope = True
-        self.preserves_unknown = bool(self.source.get("x-kubernetes-preserve-unknown-fields"))
 
     @classmethod
     def of_value(cls, schema: OpenApi) -> "Structural":

@@ -137,12 +137,6 @@ def outlook(vm: Vm, now: float) -> Outlook:
     return Outlook(True, frozenset(bad), min((turn for turn in turns if turn is not None), default=None))
 
 
-def running(vm: Vm, now: float) -> bool:
-    """Whether the VM has power: not killed, not dead of its fate, not deleted."""
-    dies_after = vm.spec.fate.dies_after_seconds
-    return vm.powered and vm.gone_at is None and (dies_after is None or now < vm.up_at + dies_after)
-
-
 CSI_DRIVER = "sim.kubewright.dev"
 """The CSI driver name by which PersistentVolumes refer to this cloud; the volume handle is a disk's id."""
 

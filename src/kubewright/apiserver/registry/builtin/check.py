@@ -27,7 +27,7 @@ from kubewright.apiserver.registry.builtin.rules import (
     set_once,
     unsupported,
 )  # fmt: skip
-from kubewright.apiserver.registry.custom import definition
+from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Cause, Object
 
 _SOURCELESS = frozenset(
@@ -232,7 +232,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
         frozen("parameters", "provisioner", "reclaimPolicy", words="updates to this field are forbidden."),
     ),
     "storage.v1.VolumeAttachment": (_attachment, immutable("spec")),
-    "apiextensions.v1.CustomResourceDefinition": (definition.rule,),
+    "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),
 }  # fmt: skip
 
 

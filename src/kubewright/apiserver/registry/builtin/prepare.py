@@ -12,7 +12,7 @@ from typing import Any
 
 from kubewright.apiserver.registry.builtin import pods
 from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.custom import definition
+from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Object
 
 Prepare = Callable[[Object, Object | None], Object]
@@ -142,7 +142,7 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
     "batch.v1.Job": (always(_job), _template("template")),
     "rbac.v1.ClusterRoleBinding": (always(_binding),),
     "rbac.v1.RoleBinding": (always(_binding),),
-    "apiextensions.v1.CustomResourceDefinition": (definition.prepare,),
+    "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),
 }
 
 
