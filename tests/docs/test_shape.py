@@ -16,6 +16,31 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "kubewright"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 350
+LEAST_LINES = 40
+SMALL = {
+    "api/machine/preserve.py": "names.py, where it belongs, is full",
+    "base/limits.py": "a table of numbers; all floors read it",
+    "base/names.py": "the lowest floor: rollouts and servers use the same alphabet",
+    "cli/completion.py": "around private functions of typer, and nothing else is",
+    "cli/signals.py": "three commands share it; words.py must stay quick to import",
+    "compose/program.py": "compose and cli both print commands",
+    "runtime/result.py": "what every reconciler answers; pure, beside the controller that is not",
+    "testing/hands.py": "for tests that need no event loop, and so no other part of the kit",
+    "wire/gojson.py": "how Go writes JSON; each file of wire is one format",
+    "wire/patch/merge.py": "one of three patches, each with an apply",
+    "wire/release.py": "the one place that says which Kubernetes we speak",
+}
+"""Files that are short for a reason."""
+MOVING = (
+    "machines/",
+    "replicas/",
+    "nodes/",
+    "driver/",
+    "rollout/",
+    "base/witness.py",
+    "compose/selection.py",
+)
+"""What is being taken apart, and what goes with it: the lower bound holds there afterwards."""
 FUNCTION_LINES = 40
 VAGUE_NAMES = ("util", "helper", "common", "misc")
 PURE_PACKAGES = ("rollout", "wire")
@@ -72,6 +97,31 @@ def imported(path: Path) -> Iterator[tuple[str, str]]:
 def test_files_fit_a_sitting() -> None:
     long = {short(p): n for p in FILES if (n := len(p.read_text().splitlines())) > FILE_LINES}
     assert not long, f"over {FILE_LINES} lines: {long}"
+
+
+def test_files_are_rooms() -> None:
+    """What is smaller belongs to a neighbour, or has its reason in ``SMALL``."""
+    names = {short(p) for p in FILES}
+    small = {
+        short(p)
+        for p in FILES
+        if p.stem not in {"__init__", "__main__"} and len(p.read_text().splitlines()) < LEAST_LINES
+    }
+    excused = SMALL.keys() | {name for name in small if name.startswith(MOVING)}
+    assert not small - excused, f"under {LEAST_LINES} lines: {sorted(small - excused)}"
+    assert not (SMALL.keys() & names) - small, f"not small any more: {sorted((SMALL.keys() & names) - small)}"
+
+
+def test_siblings_with_a_prefix_are_a_folder() -> None:
+    """``run.py`` and ``run_words.py`` are ``run/``."""
+    modules = {(path.parent, path.stem) for path in FILES}
+    packages = {(path.parent.parent, path.parent.name) for path in FILES if path.stem == "__init__"}
+    split = [
+        short(folder / stem)
+        for folder, stem in sorted(modules)
+        if (folder, stem.split("_")[0]) in modules | packages and "_" in stem.strip("_")
+    ]
+    assert not split, f"a folder each: {split}"
 
 
 def test_functions_fit_a_screen() -> None:
