@@ -3,7 +3,7 @@
 Theory.      A generated file has one source in the code and is committed, so that people can read
              it and a diff shows what a change does to others. A generator is a pure function
              from nothing to texts by path; its folder holds nothing else, so a file that it no
-             longer makes is removed.
+             longer makes is removed. Only where the folder is ``shared`` do others write beside it.
 Called by    ``make gen`` and ``make check``.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import machine_phases
 from kubewright.api.machine import access, crds
 
 ROOT = Path(__file__).parents[1]
@@ -24,17 +25,20 @@ class Generated:
 
     folder: str
     texts: Callable[[], Texts]
+    shared: bool = False
 
     def wanted(self) -> dict[Path, str | None]:
         """The text of each file; None for one that is there and should not be."""
         folder = ROOT / self.folder
-        there: dict[Path, str | None] = dict.fromkeys(path for path in folder.glob("*") if path.is_file())
+        own = () if self.shared else (path for path in folder.glob("*") if path.is_file())
+        there: dict[Path, str | None] = dict.fromkeys(own)
         return there | {folder / name: text for name, text in self.texts().items()}
 
 
 GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/crds", crds.files),
     Generated("deploy/rbac", access.files),
+    Generated("docs/reference", machine_phases.files, shared=True),
 )
 
 

@@ -24,9 +24,10 @@ from kubewright.machines.deployment import decide as deployment_decide
 from kubewright.machines.deployment import progress as deployment_progress
 from kubewright.machines.deployment import reconciler as deployment_reconciler
 from kubewright.machines.deployment.steps import LetGo as LetDeploymentGo
-from kubewright.machines.machine import creation, decide, deletion, health
+from kubewright.machines.machine import creation, decide, deletion, health, states
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report, Verb
 from kubewright.machines.machineset import world as machineset
 from kubewright.machines.machineset.member import MachineMember
@@ -199,7 +200,7 @@ def _creation_never_ends(patch: Patch) -> None:
 
     def impatient(seen: Seen, now: datetime) -> Plan | None:
         grown = seen.phase is Phase.RUNNING and now > seen.born + timedelta(seconds=10)
-        return Plan(report=creation.joined_too_late(seen)) if grown else None
+        return Plan(report=states.report(seen, Finding.NOT_JOINED)) if grown else None
 
     patch.setattr(decide, "LIVING", (impatient, *decide.LIVING))
 

@@ -19,6 +19,7 @@ Files        ``observe``   everything that is known of one machine, as one froze
                            the decisions, pure: (Seen, now) -> Plan
              ``decide``    which of them apply, in which order
              ``node_marks``  what is written onto the machine's node, as patches (pure)
+             ``states``    the phases as a table: what is seen, which phase follows, what it says (pure)
              ``steps``     the closed set of effects, and the Plan that carries them
              ``status``    what the Machine's status says, given the plan (pure)
              ``calls``     cloud calls in flight and what came of them

@@ -20,17 +20,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
+from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.errors import After
 from kubewright.driver.errors import SHORT, Code, DriverError
+from kubewright.machines.machine import states
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report, Verb
-
-CREATING = "Creating machine on cloud provider"
-"""The first sentence of ``lastOperation`` while the driver works on the VM (mcm.md §4.4)."""
 
 
 def adorn(seen: Seen, _now: datetime) -> Plan | None:
@@ -94,8 +92,8 @@ def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
     """Fail a machine whose node name another VM's Node has already: its kubelet would take that over."""
     if not unsettled(seen.machine) or not seen.usurped:
         return None
-    report = Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, "VM using old node obj")
-    because = "another VM's node has the name that its own will want"
+    because = Finding.NODE_NAME_TAKEN.value
+    report = states.report(seen, Finding.NODE_NAME_TAKEN)
     return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, because))
 
 
@@ -106,47 +104,25 @@ def unsettled(machine: Machine) -> bool:
     return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 
 
-def joined_too_late(seen: Seen) -> Report:
-    """The report of a machine whose VM exists and whose node did not join within the creation timeout."""
-    limit = format_duration(seen.creation_timeout)
-    text = f"Machine {seen.machine.metadata.name} failed to join the cluster in {limit}."
-    return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text)
-
-
 def _while_running(seen: Seen, now: datetime) -> Plan:
     """While the driver works: Pending when that lasts; Failed past the creation timeout, to be replaced."""
     because = "the cloud is working on its VM"
-    if is_late(seen, now) and seen.phase is not Phase.FAILED:
-        report = joined_too_late(seen) if seen.machine.spec.provider_id else _made_too_late(seen, now)
+    overdue = Finding.NOT_JOINED if seen.machine.spec.provider_id else Finding.NOT_CREATED
+    if is_late(seen, now) and states.moves(seen.phase, overdue):
+        report = states.report(seen, overdue)
         return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, report.description))
     plan = Plan(wake=until_late(seen, now), because=because)
-    if seen.phase not in (Phase.NONE, Phase.PENDING) or _is_well(seen):
+    if not states.moves(seen.phase, Finding.CALL_LASTS) or _is_well(seen):
         return plan  # its status shows the last error, or it will be Running in a moment
     if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
         return replace(plan, wake=plan.sooner(wait))
-    text = f"{CREATING}. The driver has not answered since {_asked(seen, now)}"
-    return replace(
-        plan,
-        report=Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, text),
-        milestone=Milestone(EventReason.CREATING_VM, text),
-    )
+    report = states.report(seen, Finding.CALL_LASTS)
+    return replace(plan, report=report, milestone=Milestone(EventReason.CREATING_VM, report.description))
 
 
 def _worth_telling(seen: Seen, began: datetime | None) -> timedelta:
     """How long a call that began then may still last before the status mentions it."""
     return seen.until_worth_reporting(since=began, after=seen.settings.report_creation_after)
-
-
-def _made_too_late(seen: Seen, now: datetime) -> Report:
-    """The report of a machine for whose VM the driver has not answered within the creation timeout."""
-    limit, name = format_duration(seen.creation_timeout), seen.machine.metadata.name
-    text = f"Machine {name} was not created in {limit}: the driver has not answered since {_asked(seen, now)}"
-    code = Code.DeadlineExceeded.name
-    return Report(Phase.FAILED, OperationType.CREATE, OperationState.FAILED, text, code)
-
-
-def _asked(seen: Seen, now: datetime) -> str:
-    return rfc3339(seen.vm.began or now)
 
 
 def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
@@ -178,9 +154,8 @@ def _pause(seen: Seen, error: DriverError) -> timedelta:
 
 def creation_failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
     """The report of a failed creation: CrashLoopBackOff, or Failed past the creation timeout."""
-    given_up = seen.phase is Phase.FAILED or is_late(seen, now)
-    phase = Phase.FAILED if given_up else Phase.CRASH_LOOP_BACK_OFF
-    return Report(phase, OperationType.CREATE, OperationState.FAILED, text, code.name)
+    finding = Finding.CREATION_FAILED_LATE if is_late(seen, now) else Finding.CREATION_FAILED
+    return states.report(seen, finding, text, code.name)
 
 
 def _wants_vm(seen: Seen) -> bool:

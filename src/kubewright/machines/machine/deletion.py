@@ -20,13 +20,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
+from kubewright.api.machine.names import EventReason, Phase
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import LONG, MEDIUM, SHORT
-from kubewright.machines.machine import node_marks
+from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import record_vm
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
     Call,
     Cordon,
@@ -311,8 +312,8 @@ def _if_lasting(seen: Seen, report: Report) -> Report | None:
 
 
 def _processing(text: str) -> Report:
-    return Report(Phase.TERMINATING, OperationType.DELETE, OperationState.PROCESSING, text)
+    return states.row(Phase.TERMINATING, Finding.DELETION_GOES_ON).report(text)
 
 
 def deletion_failed(text: str, code: str = "") -> Report:
-    return Report(Phase.TERMINATING, OperationType.DELETE, OperationState.FAILED, text, code)
+    return states.row(Phase.TERMINATING, Finding.DELETION_FAILS).report(text, code)

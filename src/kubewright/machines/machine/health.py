@@ -1,9 +1,10 @@
 """Decide a machine's phase from its node: Pending, Running, Unknown or Failed.
 
 Theory.      The phase is a function of three things: the phase before, what the node says now,
-             and how long it has said so. The table of transitions is ``_next_phase``; the two
-             time-outs stand apart because only they need a clock, and they are looked at in every
-             pass, so conditions that flap cannot postpone them (defect 26 of mcm.md §19).
+             and how long it has said so. ``states`` is the table of transitions, this file finds out
+             what is seen. The two time-outs stand apart because only they need a clock, and they are
+             looked at in every pass, so conditions that flap cannot postpone them (defect 26 of
+             mcm.md §19).
              Replacements are limited: while ``max_replacements`` machines of the same deployment are
              being replaced, a further one stays ``Unknown`` and is looked at again. A node that a user
              deleted counts as missing: its kubelet may register it again in time.
@@ -19,10 +20,10 @@ from datetime import datetime, timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
-from kubewright.base.durations import format_duration
-from kubewright.machines.machine import node_marks
-from kubewright.machines.machine.creation import joined_too_late, unsettled
+from kubewright.machines.machine import node_marks, states
+from kubewright.machines.machine.creation import unsettled
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import DropToken, Milestone, Plan, Report, Step, SyncNode
 
 ASK_AGAIN = timedelta(seconds=5)
@@ -30,8 +31,6 @@ ASK_AGAIN = timedelta(seconds=5)
 
 LOOK_AGAIN = timedelta(seconds=30)
 """How soon a machine is looked at again while a cluster cannot be watched."""
-
-PENDING_TEXT = "VM created on cloud provider. Waiting for node registration"
 
 
 def hold_still(seen: Seen, _now: datetime) -> Plan | None:
@@ -67,8 +66,6 @@ def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
 
 
 Verdict = tuple[Report | None, timedelta | None, str]
-_ELSEWHERE = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
-"""Phases that the tool that updates the node in place ends, and not its health (mcm.md §4.11)."""
 
 
 def _warning(report: Report | None) -> tuple[str, str] | None:
@@ -94,23 +91,21 @@ def _verdict(seen: Seen, now: datetime) -> Verdict:
 
 def _next_phase(seen: Seen) -> Report | None:
     """The transition that follows from the node's present state, without a clock; None if there is none."""
-    name, phase = seen.machine.metadata.name, seen.phase
-    if phase in _ELSEWHERE:
+    finding = _shown(seen)
+    if seen.health.healthy and _held_back(seen) and seen.phase in states.HELD_BACK:
         return None
+    return states.report(seen, finding) if states.moves(seen.phase, finding) else None
+
+
+def _shown(seen: Seen) -> Finding:
+    """What the node shows now."""
     if seen.node is None:
-        if phase is Phase.RUNNING:
-            text = f"Node object went missing. Machine {name} is unhealthy - changing MachinePhase to Unknown"
-            return Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, text)
-        return None
-    if seen.health.healthy and phase is not Phase.RUNNING:
-        return None if phase is not Phase.UNKNOWN and _held_back(seen) else _well(seen)
-    if not seen.health.healthy and phase is Phase.RUNNING:
-        text = (
-            f"Machine {name} is unhealthy - changing MachinePhase to Unknown. "
-            f"Node conditions: {seen.health.because}"
-        )
-        return Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, text)
-    return None
+        return Finding.NODE_MISSING
+    if not seen.health.healthy:
+        return Finding.NODE_UNHEALTHY
+    last = seen.machine.status.last_operation
+    joins = last.type in ("", OperationType.CREATE) and last.state != OperationState.SUCCESSFUL
+    return Finding.JOINED if joins else Finding.RECOVERED
 
 
 def _held_back(seen: Seen) -> bool:
@@ -118,21 +113,10 @@ def _held_back(seen: Seen) -> bool:
     return any(taint.key == names.CRITICAL_COMPONENTS_TAINT for taint in taints)
 
 
-def _well(seen: Seen) -> Report:
-    machine = seen.machine
-    last = machine.status.last_operation
-    if last.type in ("", OperationType.CREATE) and last.state != OperationState.SUCCESSFUL:
-        took = format_duration(timedelta(seconds=(seen.now - seen.born) // timedelta(seconds=1)))
-        text = f"Machine {machine.metadata.name} successfully joined the cluster in {took}"
-        return Report(Phase.RUNNING, OperationType.CREATE, OperationState.SUCCESSFUL, text)
-    text = f"Machine {machine.metadata.name} successfully re-joined the cluster"
-    return Report(Phase.RUNNING, OperationType.HEALTH_CHECK, OperationState.SUCCESSFUL, text)
-
-
 def _joining(seen: Seen, now: datetime) -> Verdict:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if now > seen.creation_deadline:
-        return joined_too_late(seen), None, "it has not joined in time"
+        return states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time"
     left = seen.creation_deadline - now + timedelta(milliseconds=1)
     because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
     if seen.phase is Phase.PENDING and not unsettled(seen.machine):
@@ -140,8 +124,7 @@ def _joining(seen: Seen, now: datetime) -> Verdict:
     wait = seen.until_worth_reporting(since=seen.vm.ended)
     if wait > timedelta(0):
         return None, min(wait, left), because
-    state = OperationState.PROCESSING
-    return Report(Phase.PENDING, OperationType.CREATE, state, PENDING_TEXT, joining=True), left, because
+    return states.report(seen, Finding.NODE_AWAITED), left, because
 
 
 def _unwell(seen: Seen, now: datetime) -> Verdict:
@@ -158,8 +141,5 @@ def _unwell(seen: Seen, now: datetime) -> Verdict:
             ASK_AGAIN,
             f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced',
         )
-    text = (
-        f"Machine {name} health checks failing since last {format_duration(seen.health_timeout)}. "
-        f"Updating machine phase to Failed. Node Conditions: {seen.health.because}"
-    )
-    return Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, text), None, text
+    report = states.report(seen, Finding.HEALTH_TIMEOUT)
+    return report, None, report.description

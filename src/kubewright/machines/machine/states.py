@@ -1,0 +1,148 @@
+"""The phases of a machine as one table: in which phase, what is seen, which phase follows, and what it says.
+
+Theory.      Decisions find out what is seen of a machine (``Finding``) and when that is worth a report; the
+             table says what it means: the next phase, the operation and its state, and the description.
+             A finding without a row for the present phase changes nothing. Nothing reads a phase to learn
+             what to do about the VM: that follows from what exists (``creation``, ``deletion``).
+Invariants.  Pure. A phase and a finding have at most one row. Every report of a machine is made here.
+             The texts are a contract: users, dashboards and MCM read them.
+Source       mcm.md §4.4, §4.5, §4.13.
+Called by    ``creation``, ``health``, ``deletion``; ``tools/machine_phases.py`` draws the table as
+             docs/reference/machine-phases.md.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from kubewright.api.machine.names import OperationState, OperationType, Phase
+from kubewright.base.clock import rfc3339
+from kubewright.base.durations import format_duration
+from kubewright.driver.errors import Code
+from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.steps import Report
+
+CREATE, HEALTH_CHECK, DELETE = OperationType.CREATE, OperationType.HEALTH_CHECK, OperationType.DELETE
+PROCESSING, FAILED, SUCCESSFUL = OperationState.PROCESSING, OperationState.FAILED, OperationState.SUCCESSFUL
+
+EVERY = tuple(Phase)
+BUT_FAILED = tuple(phase for phase in Phase if phase is not Phase.FAILED)
+MAKING = (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF, Phase.PENDING)
+"""Its VM or its node is still awaited."""
+UPDATING = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
+"""The tool that updates the node in place ends these phases, and not the node's health (mcm.md §4.11)."""
+NOT_RUNNING = tuple(phase for phase in Phase if phase not in (Phase.RUNNING, *UPDATING))
+HELD_BACK = tuple(phase for phase in Phase if phase is not Phase.UNKNOWN)
+"""While the node has the taint of critical components that are not ready, a machine in one of these phases
+does not become Running. One that was Running before does."""
+
+
+class Finding(Enum):
+    """What is seen of a machine; the value is a clause for people."""
+
+    CALL_LASTS = "the driver has worked on its VM for longer than most need"
+    NOT_CREATED = "the driver still works on its VM past the creation timeout"
+    CREATION_FAILED = "its VM cannot be made, because of the driver, an API server or a rule that it breaks"
+    CREATION_FAILED_LATE = "its VM cannot be made, and the creation timeout is over"
+    NODE_NAME_TAKEN = "another VM's node has the name that its own will want"
+    NODE_AWAITED = "its VM is complete, its node has not joined or is not healthy yet"
+    NOT_JOINED = "its VM exists, and it has no healthy node past the creation timeout"
+    JOINED = "its node is healthy for the first time"
+    RECOVERED = "its node is healthy again"
+    NODE_MISSING = "its node is gone"
+    NODE_UNHEALTHY = "its node is not Ready, or has a condition that counts as bad"
+    HEALTH_TIMEOUT = "it was Unknown for the health timeout, and few enough others are being replaced"
+    DELETION_GOES_ON = "it is being deleted, and that takes longer than most need"
+    DELETION_FAILS = "it is being deleted, and something is in the way"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One transition.
+
+    ``phases``     in which phases it applies
+    ``finding``    what is seen
+    ``next``       the phase that follows
+    ``operation``, ``state``, ``text``  what ``lastOperation`` says; ``{text}`` is the driver's or a server's
+    ``code``       ``lastOperation.errorCode`` where the finding has one of its own
+    ``joining``    the node is awaited: ``timeoutActive`` is true
+    """
+
+    phases: tuple[Phase, ...]
+    finding: Finding
+    next: Phase
+    operation: OperationType
+    state: OperationState
+    text: str
+    code: str = ""
+    joining: bool = False
+
+    def report(self, text: str = "", code: str = "", **facts: Any) -> Report:
+        """What the status shall say; ``facts`` fill the placeholders of the row's text."""
+        told = self.text.format(text=text, **facts)
+        return Report(self.next, self.operation, self.state, told, code or self.code, self.joining)
+
+
+TABLE: tuple[Row, ...] = (
+    Row((Phase.NONE, Phase.PENDING), Finding.CALL_LASTS, Phase.PENDING, CREATE, PROCESSING,
+        "Creating machine on cloud provider. The driver has not answered since {asked}"),
+    Row(MAKING, Finding.NODE_AWAITED, Phase.PENDING, CREATE, PROCESSING,
+        "VM created on cloud provider. Waiting for node registration", joining=True),
+    Row(BUT_FAILED, Finding.CREATION_FAILED, Phase.CRASH_LOOP_BACK_OFF, CREATE, FAILED, "{text}"),
+    Row((Phase.FAILED,), Finding.CREATION_FAILED, Phase.FAILED, CREATE, FAILED, "{text}"),
+    Row(EVERY, Finding.CREATION_FAILED_LATE, Phase.FAILED, CREATE, FAILED, "{text}"),
+    Row(MAKING, Finding.NODE_NAME_TAKEN, Phase.FAILED, CREATE, FAILED, "VM using old node obj"),
+    Row(BUT_FAILED, Finding.NOT_CREATED, Phase.FAILED, CREATE, FAILED,
+        "Machine {machine} was not created in {creation_timeout}: the driver has not answered since {asked}",
+        code=Code.DeadlineExceeded.name),
+    Row(BUT_FAILED, Finding.NOT_JOINED, Phase.FAILED, CREATE, FAILED,
+        "Machine {machine} failed to join the cluster in {creation_timeout}."),
+    Row(NOT_RUNNING, Finding.JOINED, Phase.RUNNING, CREATE, SUCCESSFUL,
+        "Machine {machine} successfully joined the cluster in {age}"),
+    Row(NOT_RUNNING, Finding.RECOVERED, Phase.RUNNING, HEALTH_CHECK, SUCCESSFUL,
+        "Machine {machine} successfully re-joined the cluster"),
+    Row((Phase.RUNNING,), Finding.NODE_MISSING, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
+        "Node object went missing. Machine {machine} is unhealthy - changing MachinePhase to Unknown"),
+    Row((Phase.RUNNING,), Finding.NODE_UNHEALTHY, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
+        "Machine {machine} is unhealthy - changing MachinePhase to Unknown. Node conditions: {conditions}"),
+    Row((Phase.UNKNOWN,), Finding.HEALTH_TIMEOUT, Phase.FAILED, HEALTH_CHECK, FAILED,
+        "Machine {machine} health checks failing since last {health_timeout}. "
+        "Updating machine phase to Failed. Node Conditions: {conditions}"),
+    Row(EVERY, Finding.DELETION_GOES_ON, Phase.TERMINATING, DELETE, PROCESSING, "{text}"),
+    Row(EVERY, Finding.DELETION_FAILS, Phase.TERMINATING, DELETE, FAILED, "{text}"),
+)  # fmt: skip
+"""The last sentence of a deletion's text names its step: MCM goes on from there (``deletion``)."""
+
+_ROWS = {(phase, row.finding): row for row in TABLE for phase in row.phases}
+
+
+def moves(phase: Phase, finding: Finding) -> bool:
+    """Whether a finding means anything for a machine in that phase."""
+    return (phase, finding) in _ROWS
+
+
+def row(phase: Phase, finding: Finding) -> Row:
+    """The transition of a machine in that phase. Raises KeyError where there is none: ask ``moves`` first."""
+    return _ROWS[phase, finding]
+
+
+def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Report:
+    """What the status of a machine shall say of a finding.
+
+    Args:
+        seen: the machine.
+        finding: what of it is seen; there must be a row for the phase that it is in (``moves``).
+        text: what the driver, a server or a rule says, for rows that repeat it.
+        code: the error code that goes with the text.
+    """
+    return row(seen.phase, finding).report(
+        text,
+        code,
+        machine=seen.machine.metadata.name,
+        age=format_duration(timedelta(seconds=(seen.now - seen.born) // timedelta(seconds=1))),
+        asked=rfc3339(seen.vm.began or seen.now),
+        conditions=seen.health.because,
+        creation_timeout=format_duration(seen.creation_timeout),
+        health_timeout=format_duration(seen.health_timeout),
+    )
