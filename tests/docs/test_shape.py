@@ -1,7 +1,6 @@
 """The shape of the code, read from its syntax trees: what no linter has a rule for.
 
-Sizes, docstrings, and the purity of the middle: whatever decides sees values only, so no event
-loop, no client and no clock may be imported there (DESIGN D4, aesthetics §6.3).
+Sizes, docstrings, names and floors (DESIGN D4, aesthetics §6.3); ``test_purity`` looks at what decides.
 """
 
 import ast
@@ -43,19 +42,6 @@ MOVING = (
 """What is being taken apart, and what goes with it: the lower bound holds there afterwards."""
 FUNCTION_LINES = 40
 VAGUE_NAMES = ("util", "helper", "common", "misc")
-PURE_PACKAGES = ("rollout", "wire")
-PURE_FILES = ("decide.py", "status.py")
-EFFECTS = {
-    "asyncio",
-    "aiohttp",
-    "sqlite3",
-    "socket",
-    "subprocess",
-    "time",
-    "random",
-    "threading",
-}
-CLOCKS = {"Clock", "SystemClock", "LoopClock", "new_uid"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -79,10 +65,6 @@ def body_lines(function: Function) -> int:
     if ast.get_docstring(function, clean=False) is None:
         return lines
     return lines - ((first.end_lineno or 0) - first.lineno + 1)
-
-
-def is_pure(path: Path) -> bool:
-    return path.name in PURE_FILES or path.relative_to(PACKAGE).parts[0] in PURE_PACKAGES
 
 
 def imported(path: Path) -> Iterator[tuple[str, str]]:
@@ -148,28 +130,6 @@ def test_every_package_has_an_init_so_that_the_import_contracts_see_it() -> None
 def test_names_come_from_the_domain() -> None:
     vague = [short(path) for path in FILES if path.stem.rstrip("s") in VAGUE_NAMES]
     assert not vague, f"say what it is about: {vague}"
-
-
-def test_what_decides_imports_no_effects_and_no_clock() -> None:
-    impure = [
-        f"{short(path)} imports {module}.{name}".rstrip(".")
-        for path in FILES
-        if is_pure(path)
-        for module, name in imported(path)
-        if module.split(".")[0] in EFFECTS or (module == "kubewright.base.clock" and name in CLOCKS)
-    ]
-    assert not impure, impure
-
-
-def test_what_decides_never_awaits() -> None:
-    waiting = [
-        f"{short(path)}:{node.lineno}"
-        for path in FILES
-        if is_pure(path)
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Await | ast.AsyncFunctionDef | ast.AsyncWith | ast.AsyncFor)
-    ]
-    assert not waiting, f"pure modules are synchronous: {waiting}"
 
 
 def test_every_package_has_a_floor() -> None:

@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget allows right now: pure arithmetic over pods.
+"""What a PodDisruptionBudget allows right now: arithmetic over pods. Pure.
 
 Theory.      A budget counts the pods that its selector takes. How many there should be comes from
              the scale of what controls them, when the budget speaks in shares or in how many may be

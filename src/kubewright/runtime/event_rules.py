@@ -1,4 +1,4 @@
-"""Which events are worth writing: pure bookkeeping over values, no client, no await.
+"""Which events are worth writing: bookkeeping over values. Pure.
 
 Theory.      Three questions about a note, in this order. Has its object said too much lately (a token
              bucket per object)? Has it said many different sentences for one reason (then they are

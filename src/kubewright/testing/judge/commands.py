@@ -1,4 +1,4 @@
-"""The command lines of etcd, kube-apiserver and kube-controller-manager: pure, and all in one place.
+"""The command lines of etcd, kube-apiserver and kube-controller-manager, all in one place.
 
 Theory.      Everything listens on 127.0.0.1 only. Admission is the release's default but for
              ``ServiceAccount``: it would refuse a Pod until a controller has made the account

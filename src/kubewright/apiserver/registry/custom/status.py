@@ -1,9 +1,9 @@
-"""The status of a CustomResourceDefinition: are its names free, is it served?
+"""The status of a CustomResourceDefinition: are its names free, is it served? Pure.
 
 Theory.      Names must be free in their group: plural, singular and short names share one space,
              kind and list kind another. The first definition to claim a name has it. A definition
              whose names are accepted is established and served from then on.
-Called by    the registry after a definition was created or changed; pure.
+Called by    the registry after a definition was created or changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

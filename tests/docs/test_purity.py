@@ -1,0 +1,108 @@
+"""What calls itself pure is pure, and so is everything it imports, however far down.
+
+A pure module sees values only: no event loop, no client, no clock, no chance, no log (DESIGN D4). It says so in its
+docstring (a sentence that begins with "Pure"), or its place says so: what decides, the replica engine, kinds as types, the wire.
+"""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "src"
+SAYS_PURE = re.compile(r"\bPure\b(?! but| of)")
+PURE_FILES = ("decide", "status")
+PURE_PACKAGES = ("kubewright.api.", "kubewright.rollout.", "kubewright.wire.")
+EFFECTS = {
+    *("asyncio", "concurrent", "multiprocessing", "select", "signal", "subprocess", "threading"),
+    *(
+        "aiohttp",
+        "http",
+        "io",
+        "kubernetes",
+        "logging",
+        "os",
+        "shutil",
+        "socket",
+        "sqlite3",
+        "ssl",
+        "tempfile",
+    ),
+    *("prometheus_client", "structlog", "urllib.request"),
+    *("random", "secrets", "time"),
+}
+VALUES_OF_TIME = {
+    f"kubewright.base.clock.{name}" for name in ("Anchor", "parse_rfc3339", "rfc3339", "rfc3339_micro")
+}
+"""What a pure module may take from the module of the clocks: a type, and times as text and back."""
+
+NOT_YET = ("kubewright.machines.", "kubewright.replicas.")
+"""There a pure module has no effect itself; the types of what it sees still stand beside what looks."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(SOURCES).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted((SOURCES / "kubewright").rglob("*.py"))}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text())
+
+
+def is_pure(module: str) -> bool:
+    in_its_place = module.rpartition(".")[2] in PURE_FILES or f"{module}.".startswith(PURE_PACKAGES)
+    return in_its_place or bool(SAYS_PURE.search(ast.get_docstring(tree(module)) or ""))
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    """The modules that a module names, anywhere in it; for a name out of a module, the module."""
+    named = set()
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            full = {f"{node.module}.{alias.name}" for alias in node.names} - VALUES_OF_TIME
+            named |= {name if name in MODULES else str(node.module) for name in full}
+    return frozenset(named)
+
+
+@cache
+def effects(module: str) -> tuple[str, ...]:
+    """Why a module is not pure by itself."""
+    waiting = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
+    return (
+        *(f"imports {name}" for name in imported(module) if {name, name.partition(".")[0]} & EFFECTS),
+        *{"awaits" for node in ast.walk(tree(module)) if isinstance(node, waiting)},
+    )
+
+
+def reasons(module: str) -> list[str]:
+    """Every effect within reach of a module, and the way to it."""
+    ways, found = {module: module}, []
+    for each in (reached := [module]):
+        found += [f"{ways[each]} {effect}" for effect in effects(each)]
+        for name in sorted(imported(each) & MODULES.keys() - ways.keys()):
+            ways[name] = f"{ways[each]} -> {name}"
+            reached.append(name)
+    return found
+
+
+PURE = sorted(module for module in MODULES if is_pure(module))
+
+
+@pytest.mark.parametrize("module", [module for module in PURE if not module.startswith(NOT_YET)])
+def test_a_pure_module_reaches_no_effect(module: str) -> None:
+    found = reasons(module)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("module", [module for module in PURE if module.startswith(NOT_YET)])
+def test_a_pure_module_has_no_effect_itself(module: str) -> None:
+    assert not effects(module)
