@@ -9,7 +9,7 @@ READY := .venv/.ready
 CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
 	lint-imports,--no-logo python,tools/gen.py,--check
 
-.PHONY: help setup demo test check gen bench kube sim mutations test-kube lock clean
+.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube lock clean
 
 help:  ## what you are reading
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,13 @@ sim: $(READY)  ## hostile worlds, on all cores: every crash point of every story
 mutations: $(READY)  ## bugs made on purpose: the simulator must catch each of them within 200 seeds
 	@SIM=all $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_mutations.py $(ARGS)
 
+mutants: $(BIN)/mutmut  ## small bugs, one by one: do the unit tests notice? (ARGS=rollout: in one room; minutes each)
+	@nice -n 19 $(BIN)/python tools/mutants/run.py $(ARGS)
+
+$(BIN)/mutmut: $(READY) requirements-mutants.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
+	@touch $@
+
 test-kube: $(READY) kube  ## the tests whose judge is a real kube-apiserver
 	@$(BIN)/python -m pytest -m kube $(ARGS)
 
@@ -52,5 +59,5 @@ lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	@tools/lock.sh $(ARGS)
 
 clean:  ## remove .venv and every cache of this checkout (not the one of `make kube`)
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .mutants build dist
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

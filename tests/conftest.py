@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from kubewright.base.clock import SystemClock
 from kubewright.testing.api import Api
@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     from kubewright.testing.kubectl import Kubectl
 
 # Few examples by default, so that the whole suite stays a matter of seconds;
-# HYPOTHESIS_PROFILE=thorough looks fifty times as hard. No deadline: machines differ.
+# HYPOTHESIS_PROFILE=thorough looks fifty times as hard. `make mutants` wants the same examples each time, and
+# not the smallest that fails. No deadline: machines differ.
 _RELAXED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
 settings.register_profile("quick", max_examples=40, deadline=None, suppress_health_check=_RELAXED)
 settings.register_profile("thorough", max_examples=2_000, deadline=None, suppress_health_check=_RELAXED)
+settings.register_profile(
+    "mutants",
+    settings.get_profile("quick"),
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
