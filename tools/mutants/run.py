@@ -70,6 +70,7 @@ def prepare(room: str, facts: dict) -> Path:
     settings = {
         "source_paths": ["src"],
         "only_mutate": [f"src/kubewright/{each}" for each in facts["modules"]],
+        "do_not_mutate": [f"src/kubewright/{each}" for each in facts.get("spared", [])],
         "do_not_mutate_patterns": NOT_OURS_TO_TEST,
         "pytest_add_cli_args": [
             "-c",

@@ -160,15 +160,6 @@ class Plan:
         """All that is done, and all reasons, in one sentence, for logs."""
         return "; ".join([*map(words, self.intents), *self.notes])
 
-    def size_of(self, group: Group) -> int:
-        """The size that a group has once the plan is carried out."""
-        sizes = [
-            intent.after
-            for intent in self.intents
-            if isinstance(intent, Resize) and intent.group == group.name
-        ]
-        return sizes[-1] if sizes else group.size
-
 
 def words(intent: Intent) -> str:
     """An intent and its reason, for people."""

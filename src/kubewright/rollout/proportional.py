@@ -90,9 +90,8 @@ def _grown(fleet: Fleet, step: int) -> dict[str, int]:
 
 
 def _heir(fleet: Fleet) -> Group:
-    """The current group while it is active, else the newest of those that are."""
-    current = fleet.current
-    return current if current is not None and current.size > 0 else fleet.active[-1]
+    """The current group while it is active, else the newest of those that are: the last of them."""
+    return fleet.active[-1]
 
 
 def _shared(fleet: Fleet, delta: int, limits: Bounds) -> dict[str, int]:

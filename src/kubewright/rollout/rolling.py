@@ -15,6 +15,7 @@ Source       mcm.md §7.6-7.7 and capi.md §7.9, which agree; where MCM counts o
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kubewright.rollout.bounds import Bounds
 from kubewright.rollout.model import Create, Fleet, Group, Intent, Plan, Resize, resize
@@ -97,7 +98,7 @@ def _settled(current: Group | None, replicas: int) -> int:
 
 
 def _shrunk(group: Group, by: int) -> Group:
-    return Group(group.name, group.created, group.size - by, group.line, group.leaving)
+    return replace(group, size=group.size - by)
 
 
 def _spent(groups: Sequence[Group], takes: dict[str, int]) -> int:

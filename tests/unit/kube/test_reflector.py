@@ -9,6 +9,7 @@ from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, Timed
 from kubewright.kube.reflector import (
     LONGEST,
     SHORTEST,
+    STEADY,
     UNKNOWN_KIND,
     Cut,
     Failed,
@@ -37,8 +38,15 @@ CASES = [
     Case("the first page of several leads to the second", Listing(), PageRead(7, "t"), Listing("t")),
     Case("the last page leads to the watch", Listing("t"), PageRead(7), Watching(7)),
     Case("a list does not forgive earlier failures", Listing(failures=3), PageRead(7), Watching(7, 3)),
+    Case("nor does a page of several", Listing(failures=3), PageRead(7, "t"), Listing("t", failures=3)),
     Case("a watch that ends after its time goes on at once", Watching(7, 3), Cut(7, 400), Watching(7)),
     Case("a busy watch that is cut goes on at once", Watching(7, 3), Cut(9, 1.5), Watching(9)),
+    Case(
+        "a watch that brought nothing for ten seconds was a good one",
+        Watching(7, 3),
+        Cut(7, STEADY),
+        Watching(7),
+    ),
     Case("a watch that ends at once waits", Watching(7), NOW, Watching(7, 1), SHORTEST),
     Case(
         "two watches that bring something begin a second apart", Watching(7), Cut(9, 0.25), Watching(9), 0.75
@@ -50,6 +58,21 @@ CASES = [
         Watching(7, 5),
         Failed(Gone("old"), Cut(9, 60)),
         Listing(failures=1),
+    ),
+    Case("410 to the first page asks for pages again", Listing(), Failed(Gone("old")), Listing(failures=1)),
+    Case(
+        "a failure at the end of a good stream goes on where the stream had got",
+        Watching(7, 5),
+        Failed(Unavailable(""), Cut(9, 60)),
+        Watching(9, 1),
+        SHORTEST,
+    ),
+    Case(
+        "a failure at the end of a bad stream adds to the others",
+        Watching(7, 5),
+        Failed(Unavailable(""), NOW),
+        Watching(7, 6),
+        LONGEST / 2,
     ),
     Case(
         "a page whose list is forgotten asks for everything at once",
@@ -111,6 +134,18 @@ CASES = [
 def test_step(case: Case) -> None:
     following = step(case.state, case.happened, 0.0)
     assert (following.state, following.pause) == (case.then, pytest.approx(case.pause))
+
+
+@pytest.mark.parametrize(
+    ("failed", "pause"),
+    [
+        pytest.param(Failed(Unavailable("")), SHORTEST * 1.5, id="a pause grows by its half"),
+        pytest.param(Failed(Unavailable("", retry_after=7.0)), 7.5, id="Retry-After by half a second"),
+        pytest.param(Failed(NotFound("")), UNKNOWN_KIND * 1.5, id="the look for a kind by its half"),
+    ],
+)
+def test_chance_only_lengthens_a_pause(failed: Failed, pause: float) -> None:
+    assert step(Watching(7), failed, 0.5).pause == pytest.approx(pause)
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.5, 0.999])

@@ -77,11 +77,26 @@ DAY = 86_400.0
             CapiFacts("m", NOW - 10 * DAY), DeletePolicy.NEWEST, 18.394, id="newest: after ten days"
         ),
         pytest.param(CapiFacts("m", NOW + 5), DeletePolicy.NEWEST, 0, id="from the future: must stay"),
+        pytest.param(CapiFacts("m", NOW), DeletePolicy.NEWEST, 0, id="made at this moment: must stay"),
+        pytest.param(CapiFacts("m", NOW - 0.5), DeletePolicy.NEWEST, 50, id="newest: half a second old"),
+        pytest.param(
+            CapiFacts("m", 0.5), DeletePolicy.OLDEST, 34.285, id="oldest: since the epoch's first second"
+        ),
         pytest.param(CapiFacts("m", 0.0), DeletePolicy.OLDEST, 0, id="without a creation time: must stay"),
     ],
 )
 def test_cluster_api(member: CapiFacts, policy: DeletePolicy, expect: float) -> None:
     assert capi_priority(member, policy, NOW) == pytest.approx(expect, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expect"),
+    [(DeletePolicy.OLDEST, ["c", "b", "a"]), (DeletePolicy.NEWEST, ["a", "b", "c"])],
+    ids=["oldest first", "newest first"],
+)
+def test_cluster_api_ranks_by_age_and_policy(policy: DeletePolicy, expect: list[str]) -> None:
+    members = [CapiFacts("b", NOW - 5 * DAY), CapiFacts("a", NOW - DAY), CapiFacts("c", NOW - 9 * DAY)]
+    assert [member.name for member in in_line(members, capi_ranking(policy, NOW))] == expect
 
 
 def test_cluster_api_ties_are_broken_by_name() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from kubewright.rollout.model import Group
-from kubewright.rollout.progress import Counts, Progress, Report, progress, seconds_left
+from kubewright.rollout.progress import Counts, Progress, Report, best_of, progress, seconds_left
 from kubewright.rollout.revisions import (
     Revision,
     current_of,
@@ -78,6 +78,8 @@ def test_rollback(revision: int, expect: str | None) -> None:
 
 def test_rollback_needs_a_second_revision() -> None:
     assert rollback_target(GROUPS[:1], 0) is None
+    assert rollback_target([group("unnumbered", 0.0), *GROUPS[:1]], 0) is None
+    assert rollback_target(GROUPS[:2], 0) == GROUPS[0]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,30 @@ HALF = Counts(4, 2, 3, 3)
 @pytest.mark.parametrize(
     ("before", "after", "report", "now", "expect"),
     [
+        pytest.param(
+            Counts(3, 3, 1, 1),
+            Counts(3, 3, 2, 2),
+            Report(0),
+            999,
+            Progress.PROGRESSING,
+            id="all new, one more ready and available",
+        ),
+        pytest.param(
+            Counts(3, 3, 2, 2),
+            Counts(3, 3, 3, 2),
+            Report(0, complete=True),
+            999,
+            Progress.WAITING,
+            id="complete before: what comes back is no progress",
+        ),
+        pytest.param(
+            Counts(4, 1, 3, 3),
+            HALF,
+            Report(0, complete=True),
+            999,
+            Progress.PROGRESSING,
+            id="complete before, and a new template makes progress",
+        ),
         pytest.param(HALF, DONE, Report(0), 1, Progress.COMPLETE, id="all new, all available, nothing old"),
         pytest.param(Counts(4, 1, 3, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one more updated"),
         pytest.param(Counts(5, 2, 3, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one old less"),
@@ -124,12 +150,29 @@ def test_progress(before: Counts, after: Counts, report: Report | None, now: flo
     assert progress(before, after, 3, report, (now, 60)) is expect
 
 
+def test_without_a_deadline_a_rollout_waits_for_ever() -> None:
+    assert progress(HALF, HALF, 3, Report(0), (999_999, None)) is Progress.WAITING
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "best"),
+    [
+        pytest.param(Counts(5, 2, 4, 3), Counts(4, 1, 3, 2), Counts(5, 2, 4, 3), id="the first is best"),
+        pytest.param(Counts(4, 1, 3, 2), Counts(5, 2, 4, 3), Counts(5, 2, 4, 3), id="the second is best"),
+        pytest.param(Counts(6, 2, 4, 1), Counts(5, 3, 2, 3), Counts(5, 3, 4, 3), id="each number by itself"),
+    ],
+)
+def test_the_best_of_two_reports(one: Counts, other: Counts, best: Counts) -> None:
+    assert best_of(one, other) == best
+
+
 @pytest.mark.parametrize(
     ("report", "deadline", "expect"),
     [
         pytest.param(Report(10), 60, 51.0, id="just after the deadline"),
         pytest.param(Report(10), None, None, id="no deadline"),
         pytest.param(Report(-100), 60, None, id="already over"),
+        pytest.param(Report(-40), 60, 1.0, id="over in this very second"),
         pytest.param(Report(10, complete=True), 60, None, id="complete"),
         pytest.param(None, 60, None, id="nothing reported"),
     ],

@@ -6,7 +6,7 @@ from operator import attrgetter
 import pytest
 
 from kubewright.rollout.bounds import bounds
-from kubewright.rollout.model import Create, Fleet, Group, Resize
+from kubewright.rollout.model import Fleet, Group, Resize
 from kubewright.rollout.rolling import rolling
 
 NEW, OLD, OLDER = "new", "old", "older"
@@ -72,6 +72,12 @@ CASES = [
          group(NEW, 1, up=0), (member_line(OLD, 3, "+-+"),), {}),
     Case("unless nothing else can move: then the priority is obeyed", 3, 1, 0, group(NEW, 1),
          (member_line(OLD, 3, "+-+"),), {OLD: 2}),
+    Case("what an available machine of one set has cost is not there for the next", 6, 0, 3, group(NEW, 0),
+         (group(OLDER, 2), member_line(OLD, 4, "++--")), {OLDER: 1}),
+    Case("obeying a priority takes no more than is broken", 3, 2, 0, group(NEW, 1),
+         (member_line(OLDER, 2, "+-"), member_line(OLD, 2, "+-")), {OLDER: 1}),
+    Case("obeying a priority passes over a set in which nothing is broken", 4, 1, 0, group(NEW, 1),
+         (group(OLDER, 1), member_line(OLD, 3, "+-+")), {OLD: 2}),
     Case("what only needs time moves by itself", 3, 1, 0, group(NEW, 1),
          (replace(member_line(OLD, 3, "+-+"), young=1),), {}),
 ]  # fmt: skip
@@ -86,9 +92,18 @@ def test_one_step(case: Case) -> None:
     assert all(intent.because for intent in plan.intents)
 
 
-def test_creation_is_an_intent_of_its_own() -> None:
-    plan = rolling(Fleet("md", 3), bounds(3, 1, 0))
-    assert isinstance(plan.intents[0], Create)
+@pytest.mark.parametrize(
+    ("line", "size", "most", "cost", "expect"),
+    [
+        pytest.param("+++", 3, 3, 1, 1, id="one available member costs one"),
+        pytest.param("--+", 3, 3, 0, 2, id="broken members in front cost nothing"),
+        pytest.param("++", 4, 3, 0, 2, id="members never made cost nothing"),
+        pytest.param("++", 4, 3, 1, 3, id="members never made go before the available one"),
+        pytest.param("++++", 2, 2, 1, 1, id="those that an earlier shrink takes do not count"),
+    ],
+)
+def test_how_far_a_group_may_shrink(line: str, size: int, most: int, cost: int, expect: int) -> None:
+    assert member_line(OLD, size, line).affordable(most, cost) == expect
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from operator import attrgetter
 
 import pytest
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize
+from kubewright.rollout.bounds import Bounds
+from kubewright.rollout.in_place import HELD
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Plan, Resize
 from kubewright.rollout.planner import (
     CAPI_SCALING,
     MCM_SCALING,
@@ -14,9 +16,10 @@ from kubewright.rollout.planner import (
     Recreate,
     RollingUpdate,
     Scaling,
+    Strategy,
     plan,
 )
-from kubewright.rollout.proportional import half_away
+from kubewright.rollout.proportional import half_away, scaling_wanted
 
 ROLL = RollingUpdate(3, 2)
 
@@ -69,6 +72,9 @@ CASES = [
     Case("on delete: while the deleted machine is leaving its place is taken", 3, OnDelete(),
          group("new", 0, goal=3),
          (group("old", 3, alive=2, goal=3, leaving=1, held=True),), ["old=2"], CAPI_SCALING),
+    Case("on delete: a leaving machine of the new set keeps its place", 4, OnDelete(),
+         group("new", 1, goal=4, leaving=1), (group("old", 3, alive=2, goal=4, held=True),), ["old=2"],
+         CAPI_SCALING),
     Case("on delete: a smaller fleet shrinks the largest old set", 3, OnDelete(), group("new", 1, goal=5),
          (group("older", 1, goal=5, held=True), group("old", 3, goal=5, held=True)), ["old=1"], CAPI_SCALING),
     Case("on delete: a larger fleet grows new machines", 5, OnDelete(), group("new", 1, goal=3),
@@ -99,6 +105,35 @@ CASES = [
     Case("paused: a set that could not grow yet is not marked, so that it grows later", 14, ROLL,
          group("new", 6, ceiling=13), (group("old", 7, ceiling=13, leaving=2),), ["new=8", "mark old"],
          paused=True),
+    Case("scaling up by one in a rollout gives it to the current set (MCM)", 11, ROLL,
+         group("new", 6, ceiling=13), (group("old", 7, ceiling=13),), ["new=7", "mark old", "mark new"]),
+    Case("paused: without room no set grows, and the one that should is not marked", 11, ROLL,
+         group("new", 6, ceiling=13), (group("old", 7, ceiling=13, leaving=1),), ["mark old"], paused=True),
+    Case("scaling up without a current set: the newest of the active ones grows", 8, RollingUpdate(0, 1), None,
+         (group("older", 3, goal=6), group("old", 3, goal=6)), ["old=5", "mark older", "mark old"]),
+    Case("of equal shares the newest set grows first (Cluster API, paused)", 11, RollingUpdate(0, 1), None,
+         (group("older", 5, ceiling=10), group("old", 5, ceiling=10)), ["old=6", "mark older", "mark old"],
+         CAPI_SCALING, paused=True),
+    Case("what the shares leave over goes to the largest and newest (Cluster API, paused)", 10,
+         RollingUpdate(0, 1), group("new", 1, goal=9, ceiling=9),
+         (group("older", 4, goal=9, ceiling=9), group("old", 4, goal=9, ceiling=9)),
+         ["old=5", "mark older", "mark old", "mark new"], CAPI_SCALING, paused=True),
+    Case("of equal shares the oldest set shrinks first", 9, RollingUpdate(0, 1), None,
+         (group("older", 5, ceiling=10), group("old", 5, ceiling=10)), ["older=4", "mark older", "mark old"]),
+    Case("no set shrinks once the sum is reached", 13, RollingUpdate(0, 1), group("new", 5, goal=15, ceiling=15),
+         (group("older", 5, goal=15, ceiling=15), group("old", 5, goal=15, ceiling=15)),
+         ["older=4", "old=4", "mark older", "mark old", "mark new"]),
+    Case("while the fleet shrinks no set grows, whatever its mark says", 9, RollingUpdate(0, 1), None,
+         (group("older", 5, ceiling=20), group("old", 5, ceiling=5)), ["older=4", "mark older", "mark old"]),
+    Case("while the fleet grows no set shrinks, whatever its mark says (Cluster API, paused)", 11,
+         RollingUpdate(0, 1), None, (group("older", 5, ceiling=20), group("old", 5, ceiling=5)),
+         ["old=6", "mark older", "mark old"], CAPI_SCALING, paused=True),
+    Case("without a mark the share is one of all that exist (Cluster API, paused)", 20, RollingUpdate(0, 1), None,
+         (group("older", 5), group("old", 5)), ["older=10", "old=10", "mark older", "mark old"],
+         CAPI_SCALING, paused=True),
+    Case("scaling to zero before a machine exists", 0, ROLL, None,
+         (group("older", 2, alive=0), group("old", 2, alive=0)),
+         ["older=0", "old=0", "mark older", "mark old"]),
     Case("a saturated new set ends the old ones", 10, ROLL, group("new", 10), (group("old", 2, goal=9),),
          ["old=0"]),
     Case("paused: no rollout step", 10, ROLL, None, (group("old", 10, ceiling=13),), [], paused=True),
@@ -126,6 +161,159 @@ def test_plan(case: Case) -> None:
                 got.append(f"hold {name}")
     assert got + [f"mark {name}" for name in step.stamps] == case.expect
     assert all(intent.because for intent in step.intents)
+
+
+SHRINK, FILL = "recreate: old machines go first", "recreate: no old machine is left"
+NO_OLD = "no machine is to be updated in place"
+SURGE = RollingUpdate(3, 0)
+
+WHOLE_PLANS = [
+    pytest.param(
+        Fleet("md", 3, None, (group("older", 2, goal=3), group("old", 1, goal=3))), Recreate(),
+        Plan((Resize("older", 2, 0, SHRINK), Resize("old", 1, 0, SHRINK)), goal=3, ceiling=3),
+        id="recreate: every old set goes",
+    ),
+    pytest.param(
+        Fleet("md", 3, None, (group("old", 0, leaving=1),)), Recreate(),
+        Plan(notes=("recreate: 1 old machines still exist",)),
+        id="recreate: says whom it waits for",
+    ),
+    pytest.param(
+        Fleet("md", 3), Recreate(), Plan((Create(3, FILL),), goal=3, ceiling=3),
+        id="recreate: a new set has the marks of the whole",
+    ),
+    pytest.param(
+        Fleet("md", 3, group("new", 1, goal=3)), Recreate(),
+        Plan((Resize("new", 1, 3, FILL),), goal=3, ceiling=3),
+        id="recreate: a set that has not grown yet",
+    ),
+    pytest.param(
+        Fleet("md", 3, None, (group("old", 3, goal=3),)), InPlaceUpdate(),
+        Plan(goal=3, ceiling=3, notes=(HELD,)),
+        id="in place: says why nothing moves",
+    ),
+    pytest.param(
+        Fleet("md", 3), InPlaceUpdate(), Plan((Create(3, NO_OLD),), goal=3, ceiling=3),
+        id="in place: a new set",
+    ),
+    pytest.param(
+        Fleet("md", 10, group("new", 10, goal=10), (group("older", 1, goal=9), group("old", 2, goal=9))),
+        ROLL,
+        Plan((Resize("older", 1, 0, "the current group has all replicas available"),
+              Resize("old", 2, 0, "the current group has all replicas available")), goal=10, ceiling=13),
+        id="a saturated new set ends every old one",
+    ),
+    pytest.param(
+        Fleet("md", 10, group("new", 3), (group("old", 8),), paused=True), ROLL,
+        Plan(goal=10, ceiling=13, notes=("paused",)),
+        id="paused, and nothing to scale",
+    ),
+    pytest.param(
+        Fleet("md", 3, paused=True), ROLL, Plan(notes=("no group to scale", "paused")),
+        id="paused before the first set",
+    ),
+    pytest.param(
+        Fleet("md", 4, group("new", 0), (group("old", 0, leaving=2),), paused=True), ROLL,
+        Plan(notes=("2 machines of other groups still exist", "paused")),
+        id="paused while the old set leaves",
+    ),
+    pytest.param(
+        Fleet("md", 10, group("new", 4, goal=9), (group("old", 0, leaving=5),), paused=True),
+        RollingUpdate(0, 2),
+        Plan((Resize("new", 4, 5, "scaled to 10 replicas"),), ("new",), 10, 10, ("paused",)),
+        id="paused: a single active set grows into what the leaving ones leave free",
+    ),
+    pytest.param(
+        Fleet("md", 14, group("new", 6), (group("old", 7, leaving=2),), paused=True), ROLL,
+        Plan((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge"),), ("old",), 14, 17,
+             ("2 more when leaving machines are gone", "paused")),
+        id="paused: half of the growth",
+    ),
+    pytest.param(
+        Fleet("md", 10, None, (group("old", 10),)), ROLL,
+        Plan((Create(3, "room for 3 below the ceiling of 13"), Resize("old", 10, 8, "10 available, floor 8")),
+             goal=10, ceiling=13, notes=("3 of 10 new",)),
+        id="rolling: the first step",
+    ),
+    pytest.param(
+        Fleet("md", 10, group("new", 3, alive=0), (group("old", 10),)), SURGE,
+        Plan(goal=10, ceiling=13, notes=("3 of 10 new: room for 0 below the ceiling of 13",
+                                         "old ones stay: 10 available, floor 10")),
+        id="rolling: says why nothing moves",
+    ),
+    pytest.param(
+        Fleet("md", 5, group("new", 7, goal=5), (group("old", 0),)), SURGE,
+        Plan((Resize("new", 7, 5, "7 > 5 replicas"),), goal=5, ceiling=8),
+        id="rolling: a new set that is too large",
+    ),
+    pytest.param(
+        Fleet("md", 10, group("new", 6), (group("old", 4),)), SURGE,
+        Plan((Resize("new", 6, 9, "room for 3 below the ceiling of 13"),), goal=10, ceiling=13,
+             notes=("9 of 10 new", "old ones stay: 10 available, floor 10")),
+        id="rolling: a step in the middle",
+    ),
+    pytest.param(
+        Fleet("md", 3, group("new", 1, goal=3), (Group("old", 2.0, 3, (True, False, True), goal=3),)), RollingUpdate(1, 0),
+        Plan((Resize("old", 3, 2, "machines whose priority says so die before the broken ones"),),
+             goal=3, ceiling=4, notes=("1 of 3 new: room for 0 below the ceiling of 4",)),
+        id="rolling: a priority is obeyed",
+    ),
+    pytest.param(
+        Fleet("md", 3, None, (group("older", 0), group("old", 1))), OnDelete(),
+        Plan((Hold("old", "members of old groups are not replaced"),
+              Create(2, "fills what the old groups have lost")), goal=3, ceiling=3),
+        id="on delete: a set with one machine is held, an empty one needs not",
+    ),
+    pytest.param(
+        Fleet("md", 3, group("new", 0), (group("old", 3, alive=1, held=True),)), OnDelete(),
+        Plan((Resize("old", 3, 1, "1 members left, 3 replicas in all"),
+              Resize("new", 0, 2, "fills what the old groups have lost")), goal=3, ceiling=3),
+        id="on delete: what was lost is made new",
+    ),
+    pytest.param(
+        Fleet("md", 3, None, (group("old", 2, held=True),)), OnDelete(),
+        Plan((Create(1, "fills what the old groups have lost"),), goal=3, ceiling=3),
+        id="on delete: only the missing one is made",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fleet", "strategy", "expect"), WHOLE_PLANS)
+def test_the_whole_plan(fleet: Fleet, strategy: Strategy, expect: Plan) -> None:
+    scaling = CAPI_SCALING if isinstance(strategy, OnDelete) or strategy is SURGE else MCM_SCALING
+    assert plan(fleet, strategy, scaling) == expect
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expect"),
+    [
+        (RollingUpdate(3, "20%"), Bounds(10, 3, 2)),
+        (Recreate(), Bounds(10)),
+        (InPlaceUpdate(2), Bounds(10, 0, 2)),
+        (InPlaceUpdate(), Bounds(10)),
+        (OnDelete(), Bounds(10)),
+    ],
+    ids=["rolling", "recreate", "in place", "in place, all the time", "on delete"],
+)
+def test_how_far_a_strategy_goes(strategy: Strategy, expect: Bounds) -> None:
+    assert strategy.limits(10) == expect
+
+
+@pytest.mark.parametrize(
+    ("fleet", "expect"),
+    [
+        pytest.param(Fleet("md", 1, group("new", 0)), True, id="the first machine of all"),
+        pytest.param(Fleet("md", 0, group("new", 0)), False, id="no machine is wanted"),
+        pytest.param(Fleet("md", 1), False, id="there is no set"),
+        pytest.param(
+            Fleet("md", 1, group("new", 0), (group("old", 0, leaving=1),)), False, id="old ones leave"
+        ),
+        pytest.param(Fleet("md", 10, group("new", 3)), False, id="all active sets know the number"),
+        pytest.param(Fleet("md", 9, group("new", 3)), True, id="an active set does not"),
+    ],
+)
+def test_whether_a_number_is_new(fleet: Fleet, expect: bool) -> None:
+    assert scaling_wanted(fleet) is expect
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.base.clock import LoopClock
-from kubewright.runtime.queue import PATIENCE, Curve, Queue, QueueFull
+from kubewright.runtime.queue import PATIENCE, Curve, Queue, QueueFull, QueueStatistics
 from kubewright.wire.gvk import Key
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("", "c")
@@ -96,10 +96,66 @@ async def test_delays_ring_in_the_order_of_their_moments(queue, looptime):
     assert looptime == 3
 
 
-async def test_no_delay_means_now(queue, looptime):
-    queue.add_after(A, -1)
-    await take(queue)
+@pytest.mark.parametrize("seconds", [0, -1])
+async def test_no_delay_means_now(queue, looptime, seconds):
+    queue.add_after(A, seconds, "at once")
+    assert (await take(queue)).why == "at once"
     assert looptime == 0
+
+
+async def test_a_delay_of_less_than_a_second_is_kept(queue, looptime):
+    queue.add_after(A, 0.5)
+    assert (await take(queue)).why == ""
+    assert looptime == 0.5
+
+
+async def test_of_two_delays_to_one_moment_the_first_gives_the_reason(queue):
+    queue.add_after(A, 10, "first")
+    queue.add_after(A, 10, "second")
+    assert queue.statistics().alarms == 1
+    assert (await take(queue)).why == "first"
+
+
+async def test_delays_leave_the_order_of_the_line_alone(queue):
+    queue.add(A)
+    queue.add(B)
+    queue.add_after(Key("", "later"), 60)
+    queue.add(C)
+    assert [(await take(queue)).key for _ in range(3)] == [A, B, C]
+
+
+async def test_a_wake_tells_how_long_its_key_stood_in_line(queue):
+    await asyncio.sleep(2)
+    queue.add(A)
+    await asyncio.sleep(3)
+    wake = await take(queue)
+    assert (wake.key, wake.why, wake.waited) == (A, "", 3.0)
+
+
+async def test_a_picture_shows_who_waits_runs_and_fails_and_since_when(queue):
+    assert queue.statistics() == QueueStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, False)
+    for key in (A, B, A, A, C):
+        queue.add(key)
+    queue.add_after(Key("", "later"), 60)
+    await take(queue)
+    await asyncio.sleep(3)
+    await take(queue)
+    queue.retry(A, at_least=200)
+    queue.retry(A, at_least=200)
+    await asyncio.sleep(2)
+    assert queue.statistics() == QueueStatistics(
+        waiting=1,
+        running=2,
+        delayed=2,
+        alarms=2,
+        failing=1,
+        adds=3,
+        merged=2,
+        retries=2,
+        longest_running=5.0,
+        unfinished=7.0,
+        closed=False,
+    )
 
 
 async def test_backoff_grows_to_its_cap_and_is_forgotten(clock):
@@ -110,8 +166,24 @@ async def test_backoff_grows_to_its_cap_and_is_forgotten(clock):
     assert queue.retry(A, at_least=60) == 60
 
 
+async def test_a_key_that_never_failed_may_be_forgotten(queue):
+    queue.forget(A)
+    assert queue.statistics().failing == 0
+
+
+async def test_a_retry_comes_after_its_backoff_and_says_why(clock, looptime):
+    queue = Queue(clock, curve=Curve(base=0.5, jitter=0))
+    assert queue.retry(A, "it failed") == 0.5
+    assert (await take(queue)).why == "it failed"
+    assert looptime == 0.5
+    queue.done(A)
+    queue.retry(A)
+    assert (await take(queue)).why == ""
+
+
 def test_backoff_is_finite_after_any_number_of_failures():
     assert Curve().delay(100_000, 0.0) == Curve().cap
+    assert Curve(base=1, cap=float("inf")).delay(100_000, 0.0) == 2.0**60
 
 
 @given(st.integers(1, 200), st.floats(0, 1, exclude_max=True))
@@ -164,10 +236,31 @@ async def test_a_full_queue_says_so_but_lets_a_running_key_come_back(clock):
     await take(queue)
     queue.add(B)
     queue.add_after(C, 9)
-    with pytest.raises(QueueFull):
+    with pytest.raises(QueueFull, match="holds 2 keys"):
         queue.add(Key("", "d"))
     queue.add(A)
     assert queue.retry(A) > 0
+
+
+async def test_a_full_queue_takes_no_new_delay_but_an_earlier_one_of_a_key_that_it_holds(clock, looptime):
+    queue = Queue(clock, limit=1)
+    queue.add_after(A, 9)
+    with pytest.raises(QueueFull):
+        queue.add_after(B, 9)
+    queue.add_after(A, 4)
+    assert (await take(queue)).key == A
+    assert looptime == 4
+
+
+async def test_void_alarms_are_dropped_when_they_are_many_and_none_that_is_due(queue, looptime):
+    alarms = []
+    for turn in range(500):
+        for key in (A, B, C):
+            queue.add_after(key, 10_000 - turn)
+            alarms.append(queue.statistics().alarms)
+    assert max(alarms) == 2 * 3 + 64
+    assert [(await queue.get()).key for _ in range(3)] == [A, B, C]
+    assert looptime == 10_000 - 499
 
 
 async def test_void_alarms_do_not_pile_up(queue):
