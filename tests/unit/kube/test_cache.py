@@ -9,6 +9,7 @@ from kubewright.api.core import NODE
 from kubewright.api.kinds import Undecodable, dynamic
 from kubewright.kube import header
 from kubewright.kube.cache import BARS, Cache
+from kubewright.kube.changes import Change
 from kubewright.kube.client import Written
 from kubewright.kube.scope import Scope
 from kubewright.wire.gvk import Key, Resource
@@ -153,6 +154,10 @@ def test_bars_are_limited() -> None:
     for number in range(BARS + 5):
         wrote(made, uid=f"u{number}", deleted=True)
     assert made.bars == BARS
+    tell(made, "ADDED", body(12, uid=f"u{BARS + 4}"))
+    assert shown(made) is None, "one of the last"
+    tell(made, "ADDED", body(12, uid="u0"))
+    assert shown(made) == 12, "the first is forgotten"
 
 
 def test_an_unreadable_object_is_an_error_to_who_reads_it_and_absent_from_indexes() -> None:
@@ -172,6 +177,45 @@ def test_frozen_objects_are_decoded_once_and_dicts_each_time() -> None:
     assert things.store.select("")[0] is not things.store.select("")[0]
 
 
-def test_built_in_indexes_cannot_be_replaced() -> None:
-    with pytest.raises(ValueError, match="built in"):
-        cache().store.index("owner", lambda obj: [])
+def test_a_deletion_takes_what_is_as_old_as_itself() -> None:
+    made = cache(items=(body(5),))
+    tell(made, "DELETED", body(5))
+    assert shown(made) is None
+
+
+def test_a_list_takes_away_what_is_as_old_as_itself() -> None:
+    made = cache()
+    made.begin()
+    wrote(made, body(20))
+    made.page(20, [])
+    made.end()
+    assert shown(made) is None
+
+
+def test_an_answer_as_old_as_what_was_told_is_ignored() -> None:
+    made = cache(listed=13)
+    wrote(made, body(13))
+    assert shown(made) is None
+
+
+def test_after_a_history_that_went_back_the_first_versions_count() -> None:
+    made = cache(listed=500, items=(body(400),))
+    relist(made, 3, body(1, colour="blue"))
+    assert made.store.header(A) == header.read(body(1, colour="blue"))
+
+
+def test_a_state_that_is_told_twice_is_one_change() -> None:
+    changes: list[Change[Any]] = []
+    made: Cache[Any] = Cache(THING, Scope(), changes.append)
+    relist(made, 10, body(5))
+    tell(made, "MODIFIED", body(5))
+    assert len(changes) == 1
+
+
+def test_the_bar_of_an_object_that_left_the_selector_holds_up_to_that_version() -> None:
+    made = cache(Scope(labels="colour=red"), items=(body(5),))
+    wrote(made, body(14, colour="blue"))
+    tell(made, "ADDED", body(14))
+    assert (shown(made), made.bars) == (None, 1)
+    tell(made, "DELETED", body(14, colour="blue"))
+    assert made.bars == 0

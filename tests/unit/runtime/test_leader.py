@@ -1,6 +1,8 @@
 """Election: single candidates, and pairs of them against a server that fails in every way."""
 
 import asyncio
+import itertools
+import logging
 import random
 from contextlib import suppress
 from datetime import timedelta
@@ -8,15 +10,16 @@ from types import SimpleNamespace
 
 import looptime
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from structlog.testing import capture_logs
 
 from kubewright.api.core import Lease, LeaseSpec
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import LoopClock
-from kubewright.base.errors import InvalidInput
-from kubewright.runtime.leader import Elector, LostLease, Timings
+from kubewright.base.clock import LoopClock, new_uid
+from kubewright.runtime.leader import Elector, LostLease, Timings, identity
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from kubewright.wire.gvk import Key
 
@@ -24,27 +27,28 @@ KEY = Key("kube-system", "machine-controller-manager")
 
 
 class LeaseServer:
-    """One Lease with compare-and-swap. Counts requests."""
+    """One Lease with compare-and-swap. Notes when requests come."""
 
     def __init__(self):
         self.lease = None
         self.version = 0
-        self.requests = 0
+        self.came = []
+
+    @property
+    def requests(self):
+        return len(self.came)
 
     def read(self):
-        self.requests += 1
         if self.lease is None:
             raise NotFound("no lease")
         return self.lease
 
     def create(self, lease):
-        self.requests += 1
         if self.lease is not None:
             raise AlreadyExists("taken")
         return self._store(lease)
 
     def replace(self, lease):
-        self.requests += 1
         if self.lease is None:
             raise NotFound("no lease")
         if lease.metadata.resource_version != self.lease.metadata.resource_version:
@@ -68,15 +72,25 @@ class Line:
         return await self._through(self.server.read)
 
     async def create(self, _kind, lease, *, namespace=""):
+        assert (namespace, lease.metadata.namespace, lease.metadata.name) == (
+            KEY.namespace,
+            KEY.namespace,
+            KEY.name,
+        )
         return await self._through(lambda: self.server.create(lease))
 
     async def replace(self, _kind, _key, lease):
         return await self._through(lambda: self.server.replace(lease))
 
     async def _through(self, call):
+        self.server.came.append(asyncio.get_running_loop().time())
         what, delay = self.fault()
         if what == "refused":
             raise ConnectionRefusedError("refused")
+        if what == "reset":
+            raise ConnectionResetError
+        if what == "defect":
+            raise ValueError("defect")
         if what == "unavailable":
             raise Unavailable("overloaded")
         if what == "late":  # arrives long after the sender gave up
@@ -141,6 +155,7 @@ async def test_the_first_candidate_leads_at_once_and_releases_at_the_end(server)
     assert seen == [(True, "one")]
     assert not elector.leading
     assert server.lease.spec.holder_identity == ""
+    assert server.requests == 3, "look, take, release"
 
 
 async def test_a_released_lease_is_taken_within_one_period(server, looptime):
@@ -177,7 +192,7 @@ async def test_a_dead_leaders_lease_is_taken_when_it_expires(server, looptime):
 async def test_at_rest_a_replica_costs_at_most_six_requests_a_minute(server):
     one = asyncio.create_task(candidate(server, "one").run(forever))
     await asyncio.sleep(1)
-    server.requests = 0
+    server.came.clear()
     await asyncio.sleep(600)
     assert server.requests <= 60
     await settle(one)
@@ -200,6 +215,169 @@ async def test_a_short_outage_does_not_end_a_term(server):
     await asyncio.sleep(60)
     assert elector.leading
     await settle(task)
+
+
+class FixedChance:
+    """Every draw is a quarter."""
+
+    def random(self):
+        return 0.25
+
+
+def paced(server, **more):
+    """A candidate whose pauses can be foretold."""
+    elector_clock = OffsetClock(0.0)
+    elector_clock.random = FixedChance()
+    return Elector(Line(server, **more), elector_clock, KEY, identity="one")
+
+
+async def test_a_candidate_looks_once_a_period_and_a_little_while_another_leads(server):
+    server.lease = held_by("two", duration=3600)
+    task = asyncio.create_task(paced(server).run(forever))
+    await asyncio.sleep(40)
+    assert server.came == [0, 10.5, 21, 31.5]
+    await settle(task)
+
+
+async def test_a_candidate_comes_when_the_lease_expires_if_that_is_sooner(server):
+    server.lease = held_by("two", duration=14)
+    elector = paced(server)
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(15)
+    assert server.came == [0, 10.5, 14, 14]
+    assert elector.leading
+    await settle(task)
+
+
+async def test_a_candidate_that_can_read_and_not_write_keeps_its_period(server):
+    trouble = itertools.cycle(["ok", "unavailable"])
+    task = asyncio.create_task(paced(server, fault=lambda: (next(trouble), 0.0)).run(forever))
+    await asyncio.sleep(25)
+    assert server.came == [0, 0, 10.5, 10.5, 21, 21]
+    await settle(task)
+
+
+async def test_a_leader_tries_again_soon_when_a_renewal_fails(server):
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(
+        paced(server, fault=lambda: ("refused" if 5 < loop.time() < 14 else "ok", 0.0)).run(forever)
+    )
+    await asyncio.sleep(20)
+    assert server.came == [0, 0, 10, 11.5, 13, 14.5, 14.5]
+    await settle(task)
+
+
+async def test_a_candidate_stands_by_once_for_each_holder(server):
+    times = []
+    server.lease = held_by("two", duration=3600)
+    stands_by = lambda: times.append(asyncio.get_running_loop().time())  # noqa: E731
+    task = asyncio.create_task(paced(server).run(forever, stands_by=stands_by))
+    await asyncio.sleep(15)
+    server.replace(structs.replace(server.lease, spec=held_by("three", duration=3600).spec))
+    await asyncio.sleep(30)
+    server.replace(structs.replace(server.lease, spec=held_by(None, duration=20).spec))
+    await asyncio.sleep(60)
+    assert times == [0, 21]
+    await settle(task)
+
+
+def held_by(holder, *, duration):
+    return Lease(
+        metadata=ObjectMeta(name=KEY.name, namespace=KEY.namespace, uid="u", resource_version="0"),
+        spec=LeaseSpec(holder_identity=holder, lease_duration_seconds=duration),
+    )
+
+
+LOST = f"lease {KEY} could not be renewed for 20 s: "
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (("refused", 0.0), "refused"),
+        (("reset", 0.0), "ConnectionResetError"),
+        (("unavailable", 0.0), "overloaded"),
+        (("defect", 0.0), "ValueError, see the log"),
+        (("ok", 500.0), "no answer within 5 s"),
+    ],
+    ids=["an error of the network", "one without a text", "an error of the server", "a defect", "silence"],
+)
+async def test_a_lost_lease_tells_the_last_trouble(server, fault, why):
+    loop = asyncio.get_running_loop()
+    elector = candidate(server, "one", fault=lambda: fault if 5 < loop.time() < 20 else ("ok", 0.0))
+    with pytest.raises(LostLease) as lost:
+        await elector.run(forever)
+    assert str(lost.value) == LOST + why
+
+
+async def test_a_lost_lease_whose_last_request_never_came_back_says_that(server):
+    """Earlier troubles, over since, are not the reason."""
+    loop = asyncio.get_running_loop()
+    faults = lambda: ("ok", 500.0) if loop.time() > 10 else ("refused" if loop.time() == 6 else "ok", 0.0)  # noqa: E731
+    elector = candidate(server, "one", fault=faults, timings=Timings(15, 10, 6))
+    with pytest.raises(LostLease) as lost:
+        await elector.run(forever)
+    assert str(lost.value) == f"lease {KEY} could not be renewed for 10 s: the server did not answer"
+
+
+class LeapingClock(OffsetClock):
+    """A process that is stopped for ``leap`` seconds after the fifth."""
+
+    def __init__(self, leap):
+        super().__init__(0.0)
+        self._leap = leap
+
+    def monotonic(self):
+        return super().monotonic() + (self._leap if super().monotonic() > 5 else 0.0)
+
+
+async def test_a_leader_that_stood_still_for_too_long_stops_without_a_request(server):
+    elector = Elector(Line(server), LeapingClock(10.0), KEY, identity="one")
+    with pytest.raises(LostLease) as lost:
+        await elector.run(forever)
+    assert str(lost.value) == LOST + "this process stood still"
+    assert [moment for moment in server.came if moment < 10] == [0, 0]
+
+
+async def test_a_leader_that_stood_still_for_less_renews(server):
+    elector = Elector(Line(server), LeapingClock(9.5), KEY, identity="one")
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(30)
+    assert elector.leading
+    await settle(task)
+
+
+@pytest.fixture
+def lines():
+    """What is logged meanwhile; other tests are quiet."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    with capture_logs() as lines:
+        yield lines
+    structlog.configure(**before)
+
+
+async def test_one_kind_of_trouble_is_logged_once_until_it_is_over(server, lines):
+    loop = asyncio.get_running_loop()
+
+    def fault():
+        if loop.time() < 30:
+            return ("reset" if loop.time() < 15 else "refused"), 0.0
+        return ("unavailable" if loop.time() < 50 else "ok"), 0.0
+
+    task = asyncio.create_task(candidate(server, "one", fault=fault).run(forever))
+    await asyncio.sleep(100)
+    await settle(task)
+    told = [(line["event"], line.get("why")) for line in lines if line["event"].startswith("the lease can")]
+    assert told == [
+        ("the lease cannot be reached", "ConnectionResetError"),
+        ("the lease cannot be reached", "overloaded"),
+        ("the lease can be reached again", None),
+    ]
+
+
+def test_an_identity_names_the_host_and_is_drawn_anew():
+    assert identity("host", LoopClock(seed=3)) == f"host_{new_uid(LoopClock(seed=3))}"
 
 
 async def test_a_long_outage_ends_it_before_the_lease_expires(server):
@@ -291,12 +469,16 @@ async def test_a_vanished_lease_is_not_taken_before_its_holder_must_have_noticed
 
 async def test_beginning_and_end_of_a_term_are_events(server):
     told = []
-    recorder = SimpleNamespace(event=lambda about, reason, text: told.append((about["kind"], reason, text)))
+    recorder = SimpleNamespace(
+        event=lambda about, reason, text: told.append(
+            (about["kind"], about["metadata"]["namespace"], about["metadata"]["name"], reason, text)
+        )
+    )
     elector = Elector(Line(server), LoopClock(), KEY, identity="one", recorder=recorder)
     await elector.run(lambda: asyncio.sleep(1))
     assert told == [
-        ("Lease", "LeaderElection", "one became leader"),
-        ("Lease", "LeaderElection", "one stopped leading"),
+        ("Lease", KEY.namespace, KEY.name, "LeaderElection", "one became leader"),
+        ("Lease", KEY.namespace, KEY.name, "LeaderElection", "one stopped leading"),
     ]
 
 
@@ -316,12 +498,6 @@ async def test_a_lease_that_somebody_made_empty_is_taken(server):
     await asyncio.sleep(0.1)
     assert elector.leading
     await settle(task)
-
-
-@pytest.mark.parametrize("numbers", [(10, 10, 2), (15, 10, 10), (15, 10, 0)])
-def test_timings_that_leave_no_room_are_refused(numbers):
-    with pytest.raises(InvalidInput):
-        Timings(*numbers)
 
 
 FAULTS = ("ok", "ok", "ok", "refused", "unavailable", "answer lost", "late")
