@@ -67,9 +67,10 @@ def prepare(room: str, facts: dict) -> Path:
             link.symlink_to(Path("../..") / name)
     shutil.rmtree(folder / "mutants" / "tests", ignore_errors=True)
     (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+    only = [f"src/kubewright/{each}" for each in facts["modules"]]
     settings = {
         "source_paths": ["src"],
-        "only_mutate": [f"src/kubewright/{each}" for each in facts["modules"]],
+        "only_mutate": only,
         "do_not_mutate": [f"src/kubewright/{each}" for each in facts.get("spared", [])],
         "do_not_mutate_patterns": NOT_OURS_TO_TEST,
         "pytest_add_cli_args": [
@@ -83,7 +84,7 @@ def prepare(room: str, facts: dict) -> Path:
         "pytest_add_cli_args_test_selection": [f"tests/{each}" for each in facts["tests"]],
         "type_check_command": [
             *(sys.executable, "-m", "mypy", "--config-file", str(HERE / "mypy.ini"), "--output", "json"),
-            *(f"src/kubewright/{each}" for each in facts["modules"]),
+            *(str(path.relative_to(ROOT)) for each in only for path in sorted(ROOT.glob(each))),
         ],
         "timeout_constant": 2.0,
         "track_dependencies": False,
