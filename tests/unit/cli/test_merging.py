@@ -1,8 +1,5 @@
 """Our context in a person's file: which file, whole and private, and kubectl goes on with it."""
 
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,6 @@ from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.up.merging import Merge, merge, persons_file
-from kubewright.testing.kubectl import NoKubectl, find_kubectl
 
 WORK = "# mine\ncurrent-context: work\ncontexts:\n- {name: work, context: {cluster: work, user: ann}}\n"
 KEYS = pki.in_memory(SystemClock())
@@ -108,31 +104,3 @@ def test_a_program_that_is_changing_the_file_is_not_disturbed(tmp_path: Path, ou
 def test_a_context_needs_a_name(name: str) -> None:
     with pytest.raises(InvalidInput, match="is no name of a context"):
         Merge(name)
-
-
-@pytest.mark.kubectl
-def test_kubectl_knows_the_context_and_what_it_writes_back_is_still_ours(tmp_path: Path, ours: Path) -> None:
-    try:
-        program = find_kubectl()
-    except NoKubectl as missing:
-        pytest.skip(str(missing))
-    path = tmp_path / "config"
-    path.write_text(WORK)
-
-    def kubectl(*words: str) -> str:
-        environment = {**os.environ, "KUBECONFIG": str(path), "HOME": str(tmp_path)}
-        ended = subprocess.run([program, *words], capture_output=True, text=True, env=environment, check=True)
-        return ended.stdout
-
-    into(path, ours, "toys")
-    assert kubectl("config", "get-contexts", "-o", "name").split() == ["toys", "work"]
-    assert kubectl("config", "current-context") == "work\n"
-    kubectl("config", "use-context", "toys")
-    kubectl("config", "set-context", "toys", "--namespace", "shop")
-    into(path, ours, "toys")
-    seen = json.loads(kubectl("config", "view", "--minify", "-o", "json"))
-    assert seen["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:4321"
-    assert seen["contexts"][0]["context"]["namespace"] == "shop"
-    assert seen["clusters"][0]["cluster"]["extensions"] == [
-        {"name": "kubewright", "extension": {"dataDir": str(ours.parent)}}
-    ]

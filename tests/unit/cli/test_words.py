@@ -1,9 +1,5 @@
 """What a person types: every mistake is one plain sentence and a status, and help is truthful and short."""
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -151,36 +147,6 @@ def test_the_version_is_told_as_a_command_and_as_a_switch(
 ) -> None:
     assert typed(*words) == 0
     assert capsys.readouterr().out == f"kubewright {__version__}\n"
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-@pytest.mark.parametrize(
-    ("typed_so_far", "offered"),
-    [
-        pytest.param("kubewright st", {"status"}, id="a command"),
-        pytest.param("kubewright up --data", {"--data-dir"}, id="a switch"),
-        pytest.param("kubewright completion ", {"bash", "zsh", "fish"}, id="a value"),
-        pytest.param("kubewright up --data-dir src/", set(), id="a path is the shell's own business"),
-    ],
-)
-def test_bash_completes(typed_so_far: str, offered: set[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert typed("completion", "bash") == 0
-    script = capsys.readouterr().out
-    words = typed_so_far.split(" ")
-    ask = (
-        f"COMP_WORDS=({' '.join(words)} {'' if words[-1] else chr(39) * 2}); COMP_CWORD={len(words) - 1}; "
-        f'_kubewright_completion kubewright; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    )
-    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    ended = subprocess.run(
-        ["bash", "--norc", "-c", script + "\n" + ask],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
-    assert set(ended.stdout.split()) == offered
-    assert not ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ NOW = 1_000_000.0
             McmFacts("b", priority=1), McmFacts("a", priority=3, stage=1), id="priority beats phase"
         ),
         pytest.param(
+            McmFacts("b", priority=1), McmFacts("a", marked_at=1.0), id="priority beats a mark for deletion"
+        ),
+        pytest.param(
             McmFacts("b", marked_at=9.0), McmFacts("a", stage=0), id="marked for deletion beats phase"
         ),
         pytest.param(
