@@ -10,6 +10,7 @@ from msgspec import structs
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
+from kubewright.api.machine.preserve import Preserve
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
     MachineDeployment,
@@ -99,10 +100,14 @@ def told(step: Step) -> str:
             return f"remember {number}"
         case Delete(victims):
             return f"delete {' '.join(v.name for v in victims)}"
-        case Ask(found, names.PRESERVE_ANNOTATION, value):
-            return f"{'keep' if value else 'unkeep'} {' '.join(m.name for m in found)}"
+        case Ask(found, names.PRESERVE_ANNOTATION, Preserve.AUTO):
+            return f"keep {' '.join(m.name for m in found)}"
+        case Ask(found, names.PRESERVE_ANNOTATION, None):
+            return f"unkeep {' '.join(m.name for m in found)}"
         case Adopt(found) | Release(found) | Configure(found):
             return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
+        case _:
+            raise AssertionError(f"no such step was expected: {step}")
 
 
 @dataclass(frozen=True)
@@ -240,8 +245,12 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
+    """A member in a step is the very one that was seen, with its uid and version: both bind the write."""
     plan = decide(case.seen)
     assert [told(step) for step in plan.steps] == case.expect
+    there = (*case.seen.members, *case.seen.orphans, *case.seen.strays)
+    carried = [found for step in plan.steps for found in getattr(step, "members", ())]
+    assert all(any(found is each for each in there) for found in carried)
     assert plan.wake == case.wake
     assert case.why in plan.because
 
