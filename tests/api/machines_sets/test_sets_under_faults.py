@@ -171,6 +171,29 @@ async def test_a_machine_that_has_changed_since_it_was_chosen_is_chosen_anew(wor
     await world.settle(1)
 
 
+async def test_a_set_that_has_changed_since_it_was_forgotten_stays_until_it_is_seen_anew(
+    world: World,
+) -> None:
+    await world.deploy(replicas=2)
+    await world.settle(2)
+    await world.roll("large")
+    await world.settle(2, "large")
+    world.transport.choose = Creations(Lose(), 0, watch=Silence(), of="machinesets")
+    await world.restart()
+    await world.clock.sleep(5)
+    for each in await world.sets():
+        await world.client.patch(
+            MACHINE_SET, Key(NS, each.metadata.name), {"metadata": {"annotations": {"new": "s"}}}
+        )
+    await world.change({"revisionHistoryLimit": 0})
+    await world.clock.sleep(20)
+    assert len(await world.sets()) == 2, "what the cache says of them is old"
+    world.transport.choose = Creations(Lose(), 0)
+    await world.restart()
+    await world.clock.sleep(20)
+    assert len(await world.sets()) == 1
+
+
 @pytest.mark.parametrize("moment", [0.02, 0.5, 1.02, 1.5, 2.2, 3.0])
 async def test_a_rollout_survives_the_death_of_its_controllers(world: World, moment: float) -> None:
     await world.deploy(replicas=8, surge=2, unavailable=2)
