@@ -38,7 +38,12 @@ VALUES_OF_TIME = {
 }
 """What a pure module may take from the module of the clocks: a type, and times as text and back."""
 
-NOT_YET = ("kubewright.machines.", "kubewright.replicas.", "kubewright.cli.demo.", "kubewright.providers.sim.")
+NOT_YET = (
+    "kubewright.machines.",
+    "kubewright.replicas.",
+    "kubewright.cli.demo.",
+    "kubewright.providers.sim.",
+)
 """There a pure module has no effect itself; the types of what it sees still stand beside what looks."""
 
 

@@ -87,6 +87,7 @@ def prepare(room: str, facts: dict) -> Path:
             *(str(path.relative_to(ROOT)) for each in only for path in sorted(ROOT.glob(each))),
         ],
         "timeout_constant": 2.0,
+        "timeout_multiplier": 5.0,
         "track_dependencies": False,
         "use_git_change_detection": False,
     }
