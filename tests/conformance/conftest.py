@@ -6,8 +6,10 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from kubewright.testing.workloads import Workloads, embedded_workloads, real_workloads
 from kubewright.testing.world import World, embedded_world, real_world
 
+NewWorkloads = Callable[[], AbstractAsyncContextManager[Workloads]]
 NewWorld = Callable[[], AbstractAsyncContextManager[World]]
 
 _numbers = itertools.count(1)
@@ -27,3 +29,12 @@ def new_world(request: pytest.FixtureRequest) -> NewWorld:
         return embedded_world
     judge = request.getfixturevalue("judge")
     return lambda: real_world(judge, f"machines-{next(_numbers)}")
+
+
+@pytest.fixture(params=WORLDS)
+def new_workloads(request: pytest.FixtureRequest) -> NewWorkloads:
+    """Begins a world with two hollow nodes and a scheduler, in a namespace of its own."""
+    if request.param == "embedded":
+        return embedded_workloads
+    judge = request.getfixturevalue("judge")
+    return lambda: real_workloads(judge)

@@ -1,4 +1,4 @@
-"""The few loops of kube-controller-manager that the embedded server cannot do without.
+"""What a cluster runs beside its API server, as far as the embedded server cannot do without.
 
 ``garbage``      deletes objects whose owners (``ownerReferences``) are gone
 ``namespaces``   empties a namespace that is being deleted, then lets it go
@@ -6,10 +6,11 @@
 ``budgets``      writes the status of PodDisruptionBudgets (``disruption`` computes it)
 ``podgc``        deletes pods on nodes that are gone
 ``aggregation``  writes the rules of ClusterRoles with an ``aggregationRule``
+``scheduling``   gives Pods that have no node one
 ``discovery``    finds out which kinds the server serves
 
 They are ordinary controllers over the client and its informers, know nothing of the embedded server, and must
-not run where a kube-controller-manager does. At rest none of them makes a request.
+not run where a kube-controller-manager or a kube-scheduler does. At rest none of them makes a request.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from kubewright.builtin.namespaces import Namespaces
 from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLife
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
+from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.kube.informers import Informers
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -35,11 +37,12 @@ from kubewright.runtime.world import Ground, Listed, Wired, World
 class Settings:
     """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
     node are left alone, in seconds. ``gather_roles``: write the rules of aggregated ClusterRoles;
-    the simulator, where no user needs these roles, leaves it out."""
+    the simulator, where no user needs these roles, leaves it out. ``place_pods``: be the scheduler."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
     gather_roles: bool = True
+    place_pods: bool = True
 
 
 CONTROLLERS = (
@@ -49,6 +52,7 @@ CONTROLLERS = (
     Listed("disruption", "PodDisruptionBudget", "", "counts how many pods may be evicted"),
     Listed("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
     Listed("pod-gc", "Pod", "", "deletes pods on nodes that are gone"),
+    Listed("scheduler", "Pod", "", "gives pods that have no node one"),
 )
 
 
@@ -60,7 +64,7 @@ def world(settings: Settings) -> World:
             ground.control.caches, settings=settings, recorder=ground.recorder, metrics=ground.metrics
         )
 
-    return World("builtin", CONTROLLERS, wire, told=(PDB,))
+    return World("builtin", CONTROLLERS, wire, told=(PDB, POD))
 
 
 def controllers(
@@ -99,9 +103,19 @@ def controllers(
             disruption,
             *([_aggregation(informers)] if settings.gather_roles else []),
             orphans.wire(Controller("pod-gc", orphans, clock, workers=2, metrics=metrics)),
+            *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.place_pods else []),
         ],
         [collector.feeds.run],
     )
+
+
+def scheduler(
+    informers: Informers, *, recorder: Recorder | None = None, metrics: Metrics | None = None
+) -> Controller:
+    """The scheduler alone: one worker, since each binding changes what is left for the next Pod."""
+    client = informers.client
+    placing = Scheduler(client, informers.get(NODE), informers.get(POD), recorder)
+    return placing.wire(Controller("scheduler", placing, client.clock, workers=1, metrics=metrics))
 
 
 def _aggregation(informers: Informers) -> Controller:

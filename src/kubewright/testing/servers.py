@@ -56,7 +56,7 @@ async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
     server = ApiServer(clock)
     await server.start()
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
-    loops = builtin.controllers(informers)
+    loops = builtin.controllers(informers, settings=builtin.Settings(place_pods=False))
     manager = Manager(clock, loops.controllers, [informers], background=loops.background)
     stop = asyncio.Event()
     working = asyncio.create_task(manager.run(stop))

@@ -147,7 +147,9 @@ async def _server(clock: Clock, options: Options) -> AsyncIterator[ApiServer]:
     server = ApiServer(clock)
     await server.start()
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
-    loops = builtin.controllers(informers, settings=builtin.Settings(nodes=NodeSettings(grace=options.grace)))
+    loops = builtin.controllers(
+        informers, settings=builtin.Settings(nodes=NodeSettings(grace=options.grace), place_pods=False)
+    )
     manager = Manager(clock, loops.controllers, [informers], background=loops.background)
     try:
         async with running(manager.run):

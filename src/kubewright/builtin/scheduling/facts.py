@@ -1,0 +1,172 @@
+"""What counts of a Pod and of a Node when one is placed on the other. Pure.
+
+Theory.      A Pod and a Node are read once per version into a few facts, so that placing a Pod on one of
+             a thousand Nodes decodes none of them. Quantities become numbers: a text that is no
+             quantity counts as 0, since the server has accepted it.
+Called by    ``decide`` and ``reconciler``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import field as member
+
+from kubewright.api.core import Node, Taint
+from kubewright.api.meta import Json, ObjectMeta, Quantity
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest
+from kubewright.wire.quantity import parse
+from kubewright.wire.selectors import EVERYTHING, NOTHING, Selector
+
+SCHEDULER = "default-scheduler"
+"""The ``schedulerName`` of Pods that are ours to place."""
+
+PODS = "pods"
+FINISHED = ("Succeeded", "Failed")
+NEVER_READY = ("False", "Unknown")
+
+
+class _Part(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Base of the slices of a Pod."""
+
+
+class Toleration(_Part, frozen=True):
+    """A taint that a Pod tolerates; empty members tolerate any."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether it fits this taint."""
+        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
+            return False
+        return self.operator == "Exists" or (self.key == taint.key and self.value == taint.value)
+
+
+class _Resources(_Part, frozen=True):
+    requests: Mapping[str, Quantity] = member(default_factory=dict)
+
+
+class _Container(_Part, frozen=True):
+    resources: _Resources = _Resources()
+
+
+class _Spec(_Part, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = SCHEDULER
+    scheduling_gates: tuple[Json, ...] = ()
+    node_selector: Mapping[str, str] = member(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Json = None
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+
+
+class _Status(_Part, frozen=True):
+    phase: str = ""
+
+
+class PodSlice(_Part, frozen=True):
+    """What a scheduler reads of a Pod; more than controllers do, so it has a type of its own."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def waits(self) -> bool:
+        """It has no node yet, and is ours to place."""
+        spec = self.spec
+        ours = spec.scheduler_name == SCHEDULER and not spec.scheduling_gates
+        return ours and not (spec.node_name or self.metadata.deleting or self.status.phase in FINISHED)
+
+
+_decoder = msgspec.json.Decoder(PodSlice)
+
+
+def read_pod(data: bytes) -> PodSlice:
+    """The slice of a Pod from a cache's bytes.
+
+    Raises:
+        msgspec.ValidationError: it has not the form of a Pod.
+    """
+    return _decoder.decode(data)
+
+
+Amounts = Mapping[str, float]
+
+
+def asked(pod: PodSlice) -> Amounts:
+    """What a Pod requests: the sum of its containers, or its largest init container; and its own place."""
+    total: dict[str, float] = {}
+    for container in pod.spec.containers:
+        for name, quantity in container.resources.requests.items():
+            total[name] = total.get(name, 0.0) + amount(quantity)
+    for container in pod.spec.init_containers:
+        for name, quantity in container.resources.requests.items():
+            total[name] = max(total.get(name, 0.0), amount(quantity))
+    return {**total, PODS: 1.0}
+
+
+@lru_cache(maxsize=4096)
+def amount(quantity: str | int) -> float:
+    """A quantity as a number; 0 for a text that is none."""
+    try:
+        return float(parse(quantity))
+    except ValueError:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A Node, as far as Pods are placed on it. ``allocatable`` without a name has no limit for it."""
+
+    name: str
+    ready: bool = True
+    cordoned: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    allocatable: Amounts = field(default_factory=dict)
+
+
+def host_of(node: Node) -> Host:
+    """The facts of a Node. One without a Ready condition counts as ready, as for a kube-scheduler."""
+    status = node.status
+    return Host(
+        node.name,
+        ready=not any(each.type == "Ready" and each.status in NEVER_READY for each in status.conditions),
+        cordoned=node.spec.unschedulable,
+        labels=node.metadata.labels,
+        taints=node.spec.taints,
+        allocatable={name: amount(quantity) for name, quantity in status.allocatable.items()},
+    )
+
+
+def terms(pod: PodSlice) -> Sequence[tuple[Selector, Selector]]:
+    """The alternatives of the required node affinity, each by labels and by fields; all nodes without one."""
+    required = _at(pod.spec.affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    if not isinstance(required, dict):
+        return ((EVERYTHING, EVERYTHING),)
+    return [
+        (_selector(term.get("matchExpressions")), _selector(term.get("matchFields")))
+        for term in required.get("nodeSelectorTerms") or ()
+        if term
+    ]
+
+
+def _at(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _selector(expressions: Iterable[Mapping[str, Any]] | None) -> Selector:
+    try:
+        return selectors.from_object({"matchExpressions": list(expressions or ())})
+    except BadRequest:
+        return NOTHING

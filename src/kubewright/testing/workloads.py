@@ -1,0 +1,340 @@
+"""Deployments and ReplicaSets for tests: what users do with them, and what they see.
+
+Theory.      The same test runs against the embedded server with its own controllers and against a real
+             kube-apiserver with a real kube-controller-manager. Neither has nodes, kubelets or a scheduler,
+             so ``hollow_nodes`` brings them to both: VMs of the simulated cloud, their hollow kubelets, and
+             the scheduler of ``builtin``.
+Invariants.  Every wait has a deadline. Nodes and namespace are deleted at the end.
+Called by    tests/conformance/test_apps*.py.
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kubewright import builtin
+from kubewright.api.core import NODE, POD
+from kubewright.base.clock import SystemClock
+from kubewright.compose.cluster import connect
+from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.providers.sim.cloud import Cloud
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.store import Store
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.manager import Manager
+from kubewright.testing.api import Api, Object
+from kubewright.testing.judge import Judge
+from kubewright.testing.servers import embedded_api, real_api
+from kubewright.testing.world import running
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import STRATEGIC_PATCH
+
+APPS = "apps"
+SECONDS = 30.0
+"""Longest wait for something that is to happen at once."""
+
+REVISION = "deployment.kubernetes.io/revision"
+HASH = "pod-template-hash"
+_numbers = itertools.count(1)
+
+
+@asynccontextmanager
+async def hollow_nodes(client: Client, number: int = 2) -> AsyncIterator[list[str]]:
+    """Nodes with hollow kubelets and a scheduler, on any server; their names."""
+    clock, run = client.clock, next(_numbers)
+    names = [f"hollow-{run}-{each}" for each in range(number)]
+    driver = SimDriver(Cloud(clock, Store(None)), KubeletSettings(lease_seconds=8))
+    for name in names:
+        await driver.create(MachineRequest(name, "default", name, MachineClassRef("hollow", "default")))
+    informers = Informers(client)
+    recorder = Recorder(client, clock, "kubewright", kinds=(POD, NODE))
+    manager = Manager(
+        clock,
+        [builtin.scheduler(informers, recorder=recorder)],
+        [informers],
+        background=[lambda: driver.run(informers)],
+        services=[recorder.run],
+    )
+    async with running(manager.run):
+        try:
+            await _ready(client, names)
+            yield names
+        finally:
+            for name in names:
+                with suppress(NotFound):
+                    await client.delete(NODE, Key("", name))
+    await driver.close()
+
+
+async def _ready(client: Client, names: Sequence[str]) -> None:
+    """Wait until all these nodes are Ready."""
+    deadline = client.clock.monotonic() + SECONDS
+    while True:
+        nodes = {node.name: node for node in await client.list(NODE)}
+        found = [nodes[name] for name in names if name in nodes]
+        if sum(
+            each.type == "Ready" and each.status == "True" for n in found for each in n.status.conditions
+        ) == len(names):
+            return
+        assert client.clock.monotonic() < deadline, f"of {names} only {sorted(nodes)} are there"
+        await client.clock.sleep(0.05)
+
+
+def pod_template(name: str, image: str = "app:1", **spec: Any) -> Object:
+    """A template whose Pods carry the label ``app=<name>``; ``spec`` adds to the Pod's."""
+    containers = [{"name": "main", "image": image}]
+    return {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers, **spec}}
+
+
+NOWHERE = {"nodeSelector": {"nowhere": "to-be-found"}}
+"""In a Pod's spec: no node fits, so it never becomes ready."""
+
+
+class Workloads:
+    """Words for users of ``apps/v1`` in the namespace of ``api``."""
+
+    def __init__(self, api: Api, nodes: Sequence[str]) -> None:
+        self.api = api
+        self.nodes = nodes
+        self.clock = api.clock
+
+    # ------------------------------------------------------------ what users do
+
+    async def deploy(self, name: str, replicas: int, template: Object | None = None, **spec: Any) -> Object:
+        """Create a Deployment; ``spec`` adds to its spec, ``annotations`` to its metadata."""
+        meta = {"name": name, "annotations": spec.pop("annotations", {})}
+        return await self._create("Deployment", meta, _spec(name, replicas, template, spec))
+
+    async def replicate(
+        self, name: str, replicas: int, template: Object | None = None, **spec: Any
+    ) -> Object:
+        """Create a ReplicaSet that no Deployment owns."""
+        return await self._create("ReplicaSet", {"name": name}, _spec(name, replicas, template, spec))
+
+    async def _create(self, kind: str, meta: Object, spec: Object) -> Object:
+        body = {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec}
+        return (await self.api.post(self.api.at(f"{kind.lower()}s", group=APPS), body)).ok()
+
+    async def run_pod(self, name: str, labels: Mapping[str, str]) -> Object:
+        """Create a Pod that nothing controls."""
+        spec = {"containers": [{"name": "main", "image": "app:1"}]}
+        body = {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+        return (await self.api.post(self.api.at("pods"), body)).ok()
+
+    async def change(self, name: str, spec: Mapping[str, Any], plural: str = "deployments") -> Object:
+        """Merge ``spec`` into a Deployment's (or another object's) spec."""
+        return (await self.api.patch(self.api.at(plural, name, group=APPS), {"spec": spec})).ok()
+
+    async def retemplate(self, name: str, image: str = "app:2", **spec: Any) -> Object:
+        """Give a Deployment's Pods another image; ``spec`` is merged into the Pod's."""
+        template = {"spec": {"containers": [{"name": "main", "image": image}], **spec}}
+        body = {"spec": {"template": template}}
+        path = self.api.at("deployments", name, group=APPS)
+        return (await self.api.patch(path, body, content_type=STRATEGIC_PATCH)).ok()
+
+    async def label(self, pod: str, **labels: str | None) -> None:
+        """Set labels of a Pod; None removes one."""
+        (await self.api.patch(self.api.at("pods", pod), {"metadata": {"labels": labels}})).ok()
+
+    async def delete(self, plural: str, name: str, propagation: str = "Background") -> None:
+        """Delete a Deployment or ReplicaSet, or a Pod."""
+        path = self.api.at(plural, name, group="" if plural == "pods" else APPS)
+        (await self.api.delete(path, {"propagationPolicy": propagation})).ok()
+
+    # ------------------------------------------------------------ what they see
+
+    async def deployment(self, name: str) -> Object:
+        return (await self.api.get(self.api.at("deployments", name, group=APPS))).ok()
+
+    async def replica_set(self, name: str) -> Object:
+        return (await self.api.get(self.api.at("replicasets", name, group=APPS))).ok()
+
+    async def sets(self, name: str) -> list[Object]:
+        """The ReplicaSets of the Pods ``app=<name>``, by revision."""
+        found = await self._list(self.api.at("replicasets", group=APPS), labelSelector=f"app={name}")
+        return sorted(found, key=revision)
+
+    async def pods(self, name: str) -> list[Object]:
+        """The Pods ``app=<name>`` that are not being deleted."""
+        found = await self._list(self.api.at("pods"), labelSelector=f"app={name}")
+        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+
+    async def events(self, about: str) -> set[tuple[str, str, str, str]]:
+        """Component, type, reason and message of the events on objects of this name."""
+        found = await self._list(self.api.at("events"), fieldSelector=f"involvedObject.name={about}")
+        return {
+            (each["source"]["component"], each["type"], each["reason"], each["message"]) for each in found
+        }
+
+    async def _list(self, path: str, **query: str) -> list[Object]:
+        items: list[Object] = (await self.api.get(path, **query)).ok()["items"]
+        return items
+
+    async def until(
+        self, name: str, met: Callable[[Object], Any], what: str, *, seconds: float = SECONDS
+    ) -> Object:
+        """Wait until a Deployment is so, and answer it."""
+
+        async def look() -> Object | None:
+            found = await self.deployment(name)
+            return found if met(found) else None
+
+        try:
+            found: Object = await self.api.eventually(look, what, seconds=seconds)
+        except AssertionError as late:
+            found = await self.deployment(name)
+            sets = {each["metadata"]["name"]: each["spec"]["replicas"] for each in await self.sets(name)}
+            raise AssertionError(f"{late}; status {found.get('status')}; sets {sets}") from None
+        return found
+
+    async def rolled_out(self, name: str, *, seconds: float = SECONDS) -> Object:
+        """Wait until a Deployment's controller says that everything is new and available."""
+        return await self.until(name, complete, f"{name} is rolled out", seconds=seconds)
+
+    async def pods_are(self, name: str, number: int, *, ready: bool = True) -> list[Object]:
+        """Wait until there are so many Pods, all ready."""
+
+        async def look() -> list[Object] | None:
+            found = await self.pods(name)
+            right = len(found) == number and (not ready or all(map(is_ready, found)))
+            return found if right else None
+
+        async def look_again() -> tuple[list[Object]] | None:
+            found = await look()
+            return None if found is None else (found,)
+
+        (found,) = await self.api.eventually(look_again, f"{number} Pods {name}", seconds=SECONDS)
+        return list(found)
+
+    async def told(self, about: str, *wanted: tuple[str, str, str, str]) -> None:
+        """Wait until these events are there."""
+
+        async def look() -> bool:
+            return set(wanted) <= await self.events(about)
+
+        try:
+            await self.api.eventually(look, "events", seconds=SECONDS)
+        except AssertionError:
+            raise AssertionError(
+                f"{set(wanted) - await self.events(about)} not in {await self.events(about)}"
+            ) from None
+
+    @asynccontextmanager
+    async def watching(self, path: str) -> AsyncIterator[list[dict[str, Object]]]:
+        """Note, after each change of a collection, all that there is in it by name; ends with the block."""
+        states: list[dict[str, Object]] = []
+        async with self.api.watch(path, timeoutSeconds="60") as watch:
+
+            async def note() -> None:
+                present: dict[str, Object] = {}
+                while True:
+                    event = await watch.next()
+                    obj, name = event["object"], event["object"]["metadata"]["name"]
+                    present = {key: value for key, value in present.items() if key != name}
+                    if event["type"] != "DELETED":
+                        present[name] = obj
+                    states.append(present)
+
+            task = asyncio.create_task(note())
+            try:
+                yield states
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+
+
+def _spec(name: str, replicas: int, template: Object | None, more: Object) -> Object:
+    selector = {"matchLabels": {"app": name}}
+    return {"replicas": replicas, "selector": selector, "template": template or pod_template(name), **more}
+
+
+def revision(obj: Object) -> int:
+    """The revision of a Deployment or ReplicaSet; 0 while it has none."""
+    return int(obj["metadata"].get("annotations", {}).get(REVISION, 0))
+
+
+def complete(deployment: Object) -> bool:
+    """What ``kubectl rollout status`` waits for."""
+    wanted, status = deployment["spec"]["replicas"], deployment.get("status", {})
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    observed: int = status.get("observedGeneration", 0)
+    return observed >= deployment["metadata"]["generation"] and counts == [wanted] * 3
+
+
+def condition(obj: Object, kind: str) -> tuple[str, str, str]:
+    """Status, reason and message of a condition; empty ones when it is not there."""
+    for each in obj.get("status", {}).get("conditions", ()):
+        if each["type"] == kind:
+            return each["status"], each.get("reason", ""), each.get("message", "")
+    return "", "", ""
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether a Pod serves."""
+    return condition(pod, "Ready")[0] == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+@asynccontextmanager
+async def embedded_workloads() -> AsyncIterator[Workloads]:
+    """An embedded server with hollow nodes, in this process and on the event loop's time."""
+    async with (
+        embedded_api() as api,
+        _workloads(api, Client(api.transport, api.clock, name="hollow")) as apps,
+    ):
+        yield apps
+
+
+@asynccontextmanager
+async def real_workloads(judge: Judge) -> AsyncIterator[Workloads]:
+    """A real kube-apiserver and kube-controller-manager with hollow nodes."""
+    client = connect(judge.kubeconfig, SystemClock(), "hollow")
+    try:
+        async with real_api(judge) as api, _workloads(api, client) as apps:
+            yield apps
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def _workloads(api: Api, client: Client) -> AsyncIterator[Workloads]:
+    name = f"apps-{next(_numbers)}"
+    (await api.post("/api/v1/namespaces", {"metadata": {"name": name}})).ok()
+    async with hollow_nodes(client) as nodes:
+        yield Workloads(Api(api.transport, api.clock, api.flavour, name), nodes)
+
+
+@contextmanager
+def nodes_behind(kubeconfig: Path) -> Iterator[None]:
+    """``hollow_nodes`` in a thread with a loop of its own, for tests that run programs such as kubectl."""
+    ready = threading.Event()
+    ending: list[Callable[[], object]] = []
+
+    async def serve() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        ending.append(lambda: loop.call_soon_threadsafe(stop.set))
+        client = connect(kubeconfig, SystemClock(), "hollow")
+        try:
+            async with hollow_nodes(client):
+                ready.set()
+                await stop.wait()
+        finally:
+            await client.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        work = thread.submit(asyncio.run, serve())
+        try:
+            if not ready.wait(SECONDS):
+                raise TimeoutError("the hollow nodes did not start")
+            yield
+        finally:
+            ending[0]()
+            work.result(SECONDS)

@@ -1,0 +1,77 @@
+"""Our scheduler on both servers: what it binds, and what it says of Pods that it cannot place."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from kubewright.testing.api import Object
+from kubewright.testing.workloads import Workloads, condition, is_ready
+
+NewWorkloads = Callable[[], AbstractAsyncContextManager[Workloads]]
+SCHEDULER = "default-scheduler"
+
+
+async def make(apps: Workloads, name: str, **spec: object) -> None:
+    body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "app:1"}], **spec}}
+    (await apps.api.post(apps.api.at("pods"), body)).ok()
+
+
+async def running(apps: Workloads, name: str) -> Object:
+    async def look() -> Object | None:
+        pod = (await apps.api.get(apps.api.at("pods", name))).ok()
+        return pod if is_ready(pod) else None
+
+    found: Object = await apps.api.eventually(look, f"{name} runs")
+    return found
+
+
+async def mend(apps: Workloads, node: str, body: Object) -> None:
+    (await apps.api.patch(f"/api/v1/nodes/{node}", body)).ok()
+
+
+async def test_pods_are_spread_and_run(new_workloads: NewWorkloads) -> None:
+    async with new_workloads() as apps:
+        for name in ("a", "b"):
+            await make(apps, name)
+        nodes = {(await running(apps, name))["spec"]["nodeName"] for name in ("a", "b")}
+        assert nodes == set(apps.nodes)
+        (node,) = {(await running(apps, "a"))["spec"]["nodeName"]}
+        told = f"Successfully assigned {apps.api.namespace}/a to {node}"
+        await apps.told("a", (SCHEDULER, "Normal", "Scheduled", told))
+
+
+async def test_a_pod_without_a_place_says_why_and_gets_one_later(new_workloads: NewWorkloads) -> None:
+    async with new_workloads() as apps:
+        await make(apps, "picky", nodeSelector={"disk": "ssd"})
+        why = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+        await apps.told("picky", (SCHEDULER, "Warning", "FailedScheduling", why))
+        pod = (await apps.api.get(apps.api.at("pods", "picky"))).ok()
+        assert condition(pod, "PodScheduled") == ("False", "Unschedulable", why)
+        await mend(apps, apps.nodes[1], {"metadata": {"labels": {"disk": "ssd"}}})
+        assert (await running(apps, "picky"))["spec"]["nodeName"] == apps.nodes[1]
+
+
+async def test_a_cordoned_node_gets_no_pods(new_workloads: NewWorkloads) -> None:
+    async with new_workloads() as apps:
+        await mend(apps, apps.nodes[0], {"spec": {"unschedulable": True}})
+        for name in ("a", "b", "c"):
+            await make(apps, name)
+        assert {(await running(apps, name))["spec"]["nodeName"] for name in ("a", "b", "c")} == {
+            apps.nodes[1]
+        }
+
+
+async def test_room_that_a_pod_leaves_is_given_to_the_next(new_workloads: NewWorkloads) -> None:
+    async with new_workloads() as apps:
+        large = {"resources": {"requests": {"cpu": "1500m"}}, "name": "main", "image": "app:1"}
+        for name in ("a", "b", "c"):
+            await make(apps, name, containers=[large])
+
+        async def one_waits() -> list[str]:
+            found = (await apps.api.get(apps.api.at("pods"))).ok()["items"]
+            waits = [each for each in found if condition(each, "PodScheduled")[1] == "Unschedulable"]
+            return [each["metadata"]["name"] for each in waits]
+
+        (last,) = await apps.api.eventually(one_waits, "one has no room")
+        first = next(name for name in ("a", "b", "c") if name != last)
+        await apps.delete("pods", first)
+        await running(apps, last)
