@@ -1,13 +1,15 @@
 """The log on disk: what is kept, who may open it, and what is refused."""
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kubewright.apiserver.store import Change, Record
-from kubewright.apiserver.store.log import FORMAT, SqliteLog, peek
+from kubewright.apiserver.store.log import FORMAT, LOCK_FILE, SqliteLog, peek
 from kubewright.base.errors import InvalidInput
 
 
@@ -30,7 +32,10 @@ def test_a_batch_is_kept_in_its_last_state(tmp_path: Path) -> None:
 
 def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path)
-    with pytest.raises(InvalidInput, match="is in use by another kubewright"):
+    with pytest.raises(InvalidInput, match=rf"is in use by another kubewright \(process {os.getpid()}\)$"):
+        SqliteLog(tmp_path)
+    (tmp_path / LOCK_FILE).write_text("")
+    with pytest.raises(InvalidInput, match=r"\(process unknown\)$"):
         SqliteLog(tmp_path)
     log.close()
     log.close()
@@ -65,6 +70,24 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match=r"cannot use .* as a data folder"):
         SqliteLog(tmp_path / "file" / "data")
+
+
+def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.commit([Change(record("a", 1))])
+    nothing: Any = None
+    with pytest.raises(sqlite3.IntegrityError):
+        log.commit([Change(record("b", 2)), Change(record("c", 3, nothing))])
+    log.commit([Change(record("d", 2))])
+    version, rows = log.load()
+    assert (version, [row[1] for row in rows]) == (2, ["a", "d"])
+    log.close()
+
+
+def test_a_folder_that_is_missing_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    folder = tmp_path / "some" / "where"
+    SqliteLog(folder).close()
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_secrets_are_readable_by_their_owner_only(tmp_path: Path) -> None:

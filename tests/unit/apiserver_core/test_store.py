@@ -96,6 +96,10 @@ async def test_keys_are_listed_in_order_under_a_prefix_after_a_key() -> None:
     assert keys(store, "b/") == ["b/1", "b/2", "b/3"]
     assert keys(store, "b/", "b/1") == ["b/2", "b/3"]
     assert keys(store, "c/") == []
+    await asyncio.gather(*(put(store, key) for key in ("A", "b/10", "b/z")))
+    assert keys(store)[0] == "A"
+    assert keys(store, "b/", "b/1") == ["b/10", "b/2", "b/3", "b/z"]
+    assert next(store.scan_at(store.version - 1, THINGS)).key == "A"
 
 
 async def test_a_list_can_be_read_as_of_an_older_version() -> None:
@@ -106,8 +110,46 @@ async def test_a_list_can_be_read_as_of_an_older_version() -> None:
     was = [(each.key, each.labels["v"]) for each in store.scan_at(then, THINGS)]
     assert was == [("a", "1"), ("b", "1")]
     assert keys(store) == ["a", "c"]
+    assert [each.key for each in store.scan_at(then, THINGS, "", "a")] == ["b"]
     with pytest.raises(Compacted):
         list(store.scan_at(-1, THINGS))
+
+
+async def test_a_revision_tells_two_states_of_a_collection_apart() -> None:
+    store = Store()
+    await put(store, "a")
+    await put(store, "x", resource="others")
+    assert (store.revision(THINGS), store.revision("others"), store.revision("none")) == (1, 2, 0)
+
+
+async def test_a_watcher_that_has_something_to_read_is_ready_at_once() -> None:
+    store = Store()
+    watcher = store.watch(THINGS)
+    await put(store, "a")
+    async with asyncio.timeout(1):
+        await watcher.ready()
+
+
+async def test_ending_the_watches_of_one_collection_leaves_the_others() -> None:
+    store = Store()
+    ended, others = store.watch(THINGS), store.watch("others")
+    store.end_watches(THINGS)
+    assert (ended.closed, others.closed) == (True, False)
+
+
+async def test_the_log_is_checkpointed_when_nothing_was_written_for_a_while() -> None:
+    moments: list[float] = []
+
+    class Log(NoLog):
+        def checkpoint(self) -> None:
+            moments.append(asyncio.get_running_loop().time())
+
+    store = Store(Log())
+    await put(store, "a")
+    await asyncio.sleep(1.5)
+    await put(store, "b")
+    await asyncio.sleep(60)
+    assert moments == [4.0]
 
 
 OPERATIONS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), max_size=30)
@@ -201,6 +243,22 @@ def test_history_forgets_by_size_but_keeps_the_newest() -> None:
         history.since(THINGS, 2)
 
 
+def test_history_knows_the_bytes_that_it_holds() -> None:
+    history = History(0, most_bytes=100)
+    for version, size in enumerate((70, 50, 50), start=1):
+        history.append(change(version, size=size))
+    assert [each.version for each in history.since(THINGS, 1)] == [2, 3]
+
+
+def test_history_forgets_of_the_collection_that_takes_most_now() -> None:
+    history = History(0, most_bytes=100)
+    for version, (resource, size) in enumerate(
+        [("a", 80), ("a", 10), ("b", 20), ("c", 20), ("b", 55)], start=1
+    ):
+        history.append(change(version, resource, size))
+    assert (history.oldest("a"), history.oldest("b"), history.oldest("c")) == (1, 3, 0)
+
+
 async def test_after_a_restart_old_watches_are_compacted_and_versions_go_on() -> None:
     data = orjson.dumps({"metadata": {"name": "a", "labels": {"x": "y"}, "deletionTimestamp": "t"}})
     store = Store(Recorder([(THINGS, "a", 7, data)], version=9))
@@ -229,6 +287,7 @@ async def test_a_failed_commit_refuses_its_writers_and_all_later_ones_and_shows_
     with structlog.testing.capture_logs() as told:
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(outcome, Refused) for outcome in outcomes)
+    assert {str(outcome) for outcome in outcomes} == {store.refusal}
     assert "No space left" in store.refusal
     assert [line["event"] for line in told] == [f"no writes any more: {store.refusal}"]
     log.full = False
@@ -254,5 +313,5 @@ async def test_closing_commits_what_is_staged_and_refuses_what_comes_later() -> 
     store.close()
     await waiting
     assert log.batches == [1]
-    with pytest.raises(Refused, match="shutting down"):
+    with pytest.raises(Refused, match=r"^the server is shutting down$"):
         put(store, "b")
