@@ -68,6 +68,8 @@ def prepare(room: str, facts: dict) -> Path:
     shutil.rmtree(folder / "mutants" / "tests", ignore_errors=True)
     (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     only = [f"src/kubewright/{each}" for each in facts["modules"]]
+    if gone := [each for each in only if not any(ROOT.glob(each))]:
+        raise SystemExit(f"mutants: {', '.join(gone)} is no module any more; mend tools/mutants/rooms.toml")
     settings = {
         "source_paths": ["src"],
         "only_mutate": only,
