@@ -84,7 +84,7 @@ def seen(
     of = machine_set(replicas, **(meta or {}))
     of = structs.replace(of, spec=structs.replace(of.spec, auto_preserve_failed_machine_max=keeps))
     more = {"settings": SETTINGS, "blocked": MACHINE_SETS.blocked(of), **more}
-    return Seen(MACHINE_SETS, of, T0, T0.timestamp(), found, **more)
+    return Seen(MACHINE_SETS, of, T0.timestamp(), T0, found, **more)
 
 
 def told(step: Step) -> str:

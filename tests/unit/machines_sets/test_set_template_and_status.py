@@ -142,7 +142,7 @@ def seen(
     *machines: Machine, min_ready: int = 0, status: MachineSetStatus | None = None, **more: Any
 ) -> MachineSetSeen:
     found = machine_set(min_ready, status)
-    return Seen(MACHINE_SETS, found, T0, T0.timestamp(), tuple(map(member_of, machines)), **more)
+    return Seen(MACHINE_SETS, found, T0.timestamp(), T0, tuple(map(member_of, machines)), **more)
 
 
 def test_counts() -> None:

@@ -67,7 +67,7 @@ WORLD: SetWorld[ThingSet, Member, Thing] = SetWorld(
     member=THINGS,
     validate=lambda _set: "",
     status=lambda _seen, _failure: {},
-    ranking=lambda _seen: lambda member: (member.name,),
+    ranking=lambda _set, _wall: lambda member: (member.name,),
     create=lambda client, owner, name: client.create(THINGS, Thing(metadata=ObjectMeta(name=name))),
     finalizer=FINALIZER,
     number_annotation=NUMBER,
@@ -96,7 +96,7 @@ def seen(
 ) -> Seen[ThingSet, Member]:
     facts = {"name": "ts", "namespace": "ns", "uid": "ts-uid", "finalizers": (FINALIZER,), **(meta or {})}
     found = ThingSet(metadata=ObjectMeta(**facts), spec=Spec(replicas=replicas))
-    return Seen(world, found, T0, T0.timestamp(), members, settings=SetSettings(burst=2), **more)
+    return Seen(world, found, T0.timestamp(), T0, members, settings=SetSettings(burst=2), **more)
 
 
 def created(*numbers: int) -> Create:

@@ -29,10 +29,8 @@ Machines = tuple[MachineMember, ...]
 
 def doomed(seen: MachineSetSeen) -> Doomed[MachineMember]:
     """Failed machines, and those that the autoscaler chose (mcm.md §6.4)."""
-    chosen, kept = _chosen(seen), {member.uid for member in preserved(seen)}
-    failed = [
-        m for m in seen.alive if m.phase is Phase.FAILED and not m.kept_at(seen.wall) and m.uid not in kept
-    ]
+    chosen, kept, wall = _chosen(seen), {member.uid for member in preserved(seen)}, seen.wall.timestamp()
+    failed = [m for m in _failed(seen) if not m.kept_at(wall) and m.uid not in kept]
     counts = ((failed, "failed"), (chosen, "chosen by the autoscaler"))
     because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
     return Doomed((*chosen, *failed), because, _next_expiry(seen))
@@ -53,7 +51,7 @@ def preserved(seen: MachineSetSeen) -> Machines:
     """Machines to preserve from this pass on, newest first: those failed for the reason that users ask about
     now. None of those that the pass deletes for other reasons."""
     going = {member.uid for member in (*seen.surplus, *_chosen(seen))}
-    failed = [member for member in seen.alive if member.phase is Phase.FAILED and member.uid not in going]
+    failed = (member for member in _failed(seen) if member.uid not in going)
     unasked = [member for member in failed if not member.asked and member.preserved_until is None]
     newest = sorted(unasked, key=lambda member: (-member.created, member.name))
     return tuple(newest[: min(max(0, _room(seen)), seen.settings.burst)])
@@ -73,6 +71,10 @@ def _ours(seen: MachineSetSeen) -> list[MachineMember]:
     return [member for member in seen.alive if member.auto_preserved]
 
 
+def _failed(seen: MachineSetSeen) -> list[MachineMember]:
+    return [member for member in seen.alive if member.phase is Phase.FAILED]
+
+
 def _chosen(seen: MachineSetSeen) -> Machines:
     """The machines that the autoscaler marked no later than it last changed the number of replicas."""
     changed = moment(seen.set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
@@ -84,9 +86,10 @@ def _chosen(seen: MachineSetSeen) -> Machines:
 
 def _next_expiry(seen: MachineSetSeen) -> float | None:
     """Seconds until the first preservation of a Failed machine expires; None if there is none."""
-    kept = [member for member in seen.alive if member.phase is Phase.FAILED and member.kept_at(seen.wall)]
+    wall = seen.wall.timestamp()
     ends = (
         member.preserved_until or (member.failed + BEGIN_SECONDS if member.failed else None)
-        for member in kept
+        for member in _failed(seen)
+        if member.kept_at(wall)
     )
-    return min((end - seen.wall for end in ends if end is not None), default=None)
+    return min((end - wall for end in ends if end is not None), default=None)

@@ -37,7 +37,7 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
         preserved_failed_replicas=sum(_preserved_failed(member) for member in members),
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
-        machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.now),
+        machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.wall),
         failed_machines=tuple(
             member.trouble for member in sorted(members, key=lambda m: m.name) if member.trouble is not None
         ),
@@ -46,8 +46,8 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
 
 def available(seen: MachineSetSeen) -> int:
     """How many members are available."""
-    patience = seen.set.spec.min_ready_seconds
-    return sum(member.available_at(seen.time, patience) for member in seen.members)
+    min_ready = seen.set.spec.min_ready_seconds
+    return sum(member.available_at(seen.now, min_ready) for member in seen.members)
 
 
 def _preserved_failed(member: MachineMember) -> bool:
@@ -71,7 +71,7 @@ def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tu
     found = MachineSetCondition(
         type=kind,
         status="True",
-        last_transition_time=seen.now,
+        last_transition_time=seen.wall,
         reason=ConditionReason.FREEZE_LABEL,
         message=FROZEN,
     )

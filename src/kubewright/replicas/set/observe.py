@@ -80,8 +80,8 @@ class Observer(Generic[S, M]):
         return Seen(
             self.world,
             found,
-            self.clock.now(),
             index.time(),
+            self.clock.now(),
             members=tuple(members),
             strays=tuple(strays),
             orphans=tuple(

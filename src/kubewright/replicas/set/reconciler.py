@@ -114,7 +114,7 @@ class Sets(Generic[S, M, O]):
             return Result.done()
         seen = self._observer.look(found, memory)
         self._complain(seen, memory)
-        waits = until_available(seen.members, found.spec.min_ready_seconds, seen.time)
+        waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)
         result = Result.later(waits) if waits is not None else Result.done()
         patch = merge_patch(found.status, status := self.world.status(seen, outcome.failure))
         if not patch:

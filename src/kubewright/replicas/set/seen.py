@@ -32,15 +32,15 @@ class Wait:
 class Seen(Generic[S, M]):
     """A set and its members. ``strays`` it controls and does not select, ``orphans`` the other way round.
 
-    ``now`` is for dates. ``time`` is for ages, on the index's clock, which does not step: seconds since the
-    epoch. ``number`` is the highest number of any member of the set that this process has seen; in a world
-    that does not count its members, a random one.
+    ``now`` is for ages, on the index's clock, which does not step: seconds since the epoch. ``wall`` is for
+    dates, to write them and to compare with those that others wrote. ``number`` is the highest number of any
+    member of the set that this process has seen; in a world that does not count its members, a random one.
     """
 
     world: "SetWorld[S, M, Any]"
     set: S
-    now: datetime
-    time: float
+    now: float
+    wall: datetime
     members: tuple[M, ...] = ()
     strays: tuple[M, ...] = ()
     orphans: tuple[M, ...] = ()
@@ -53,11 +53,6 @@ class Seen(Generic[S, M]):
     """Why the set does not grow."""
     number: int = 0
     settings: SetSettings = field(default_factory=SetSettings)
-
-    @property
-    def wall(self) -> float:
-        """``now`` in seconds since the epoch, to compare with dates that people or others wrote."""
-        return self.now.timestamp()
 
     @cached_property
     def alive(self) -> tuple[M, ...]:
@@ -79,7 +74,7 @@ class Seen(Generic[S, M]):
         too_many = len(self.alive) - self.set.spec.replicas
         if self.pause or too_many <= 0:
             return ()
-        return tuple(in_line(self.alive, self.world.ranking(self))[:too_many])
+        return tuple(in_line(self.alive, self.world.ranking(self.set, self.wall.timestamp()))[:too_many])
 
     @property
     def deleting(self) -> bool:

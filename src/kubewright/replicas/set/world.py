@@ -95,8 +95,9 @@ class SetWorld(Generic[S, M, O]):
     """The status to write, from what was seen and what kept the pass from creating or deleting."""
 
     # ---------------------------------------------------------------- which members are deleted
-    ranking: Callable[[Seen[S, M]], Callable[[M], Rank]]
-    """The order in which members are deleted that are too many: the smallest rank goes first."""
+    ranking: Callable[[S, float], Callable[[M], Rank]]
+    """The order in which members are deleted that are too many, at a date in seconds since the epoch: the
+    smallest rank goes first."""
 
     # ---------------------------------------------------------------- how one is created
     create: "Callable[[Client, S, str], Awaitable[object]]"
