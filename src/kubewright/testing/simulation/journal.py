@@ -84,6 +84,8 @@ class Journal:
         self._digest = blake2b(digest_size=16)
         self.objects: dict[str, dict[str, Object]] = {resource: {} for resource in sorted(WATCHED)}
         self.vms: dict[str, Vm] = {}
+        self.guises: dict[str, tuple[str, Callable[[Object], Object]]] = {}
+        """Other resources that are shown as ones of ``WATCHED``: as which, and how."""
         self.leaders = {half: Leader() for half in Half}
         """Who works on what."""
         self._now = now
@@ -110,7 +112,7 @@ class Journal:
             verb = "gone" if change.gone else "made" if change.old is None else "is"
             seal = blake2b(new.data, digest_size=6).hexdigest()
             self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version} {seal}")
-            if new.resource in WATCHED:
+            if new.resource in WATCHED or new.resource in self.guises:
                 self._enter(cluster, change)
             elif new.resource == LEASES and (half := HELD.get(new.key)) is not None:
                 self._lead(half, orjson.loads(new.data)["spec"].get("holderIdentity") or "")
@@ -122,15 +124,16 @@ class Journal:
             self.say("lease", f"{half.value} is held by {leader.name or 'nobody'}")
 
     def _enter(self, cluster: str, change: Change) -> None:
-        new, known = change.new, self.objects[change.new.resource]
-        after = orjson.loads(new.data)
+        new = change.new
+        resource, shown = self.guises.get(new.resource, (new.resource, _as_it_is))
+        known, after = self.objects[resource], shown(orjson.loads(new.data))
         before = known.get(new.key)
         if change.gone:
             known.pop(new.key, None)
-            self._tell(ApiStep(new.resource, new.key, before or after, None, cluster, new.version))
+            self._tell(ApiStep(resource, new.key, before or after, None, cluster, new.version))
         else:
             known[new.key] = after
-            self._tell(ApiStep(new.resource, new.key, before, after, cluster, new.version))
+            self._tell(ApiStep(resource, new.key, before, after, cluster, new.version))
 
     def vm_is(self, vm: Vm) -> None:
         """The cloud has made or changed a VM."""
@@ -148,6 +151,10 @@ class Journal:
     def _tell(self, step: Step) -> None:
         for listener in self._listeners:
             listener(step)
+
+
+def _as_it_is(found: Object) -> Object:
+    return found
 
 
 def _news_of(before: Vm | None, vm: Vm) -> str:

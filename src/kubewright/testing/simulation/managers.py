@@ -55,6 +55,10 @@ class Managers:
 
     def __init__(self, world: "World", cloud: Process) -> None:
         self.living: list[Process] = []
+        self.beside: list[ApiWorld] = []
+        """Further worlds that every manager looks after."""
+        self.heard: dict[str, str] = {}
+        """What of them decides something, as ``news.CONTROL``."""
         self._world = world
         self._cloud = cloud
         self._ahead = 0.0
@@ -157,7 +161,14 @@ class Managers:
         choose = partial(world.weather.of_call, process.name)
         driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose)
         options = replace(world.plot.options, controllers=("*",))
-        kit = Kit(control, target, driver, options, Metrics(), beside=[_loops(world.plot.options.grace)])
+        kit = Kit(
+            control,
+            target,
+            driver,
+            options,
+            Metrics(),
+            beside=[_loops(world.plot.options.grace), *self.beside],
+        )
         if world.plot.elect:
             groups = elected(kit, control, Election(), identity(process.name, clock), Settings())
         else:
@@ -184,7 +195,7 @@ class Managers:
             spawn=world.fate.spawn,
         )
         heard = {
-            **(CONTROL if cluster is world.control else {}),
+            **({**CONTROL, **self.heard} if cluster is world.control else {}),
             **(TARGET if cluster is world.target else {}),
         }
         return Client(Told(faulty, world.news, process, heard), clock, name=cluster.name)

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kubewright.api.core import CRD, NAMESPACE, NODE, PDB, POD, SECRET
-from kubewright.api.kinds import dynamic
+from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.base.clock import rfc3339
@@ -66,7 +66,8 @@ class Person:
     async def furnish(self) -> None:
         """CRDs, a namespace, and ``CLASSES`` in it."""
         client = self.world.client
-        for crd in crds():
+        more = (crd for each in self.world.managers.beside for crd in each.definitions())
+        for crd in (*crds(), *more):
             await client.create(dynamic(CRD.resource), crd)
         await client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
         if self.world.nodes is not client:
@@ -208,6 +209,31 @@ class Person:
         }
         told = f"makes pod {name} on {node}"
         await self._patiently(told, lambda: self.world.nodes.create(POD, body))
+
+    async def make(self, kind: Kind[Any], name: str, **body: Any) -> None:
+        """Create an object of any kind."""
+        made = {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, **body}
+        told = f"makes {kind.resource.kind} {name}: {orjson.dumps(body).decode()}"
+        await self._patiently(told, lambda: self.world.client.create(kind, made))
+
+    async def patch(
+        self, kind: Kind[Any], name: str, patch: Mapping[str, Any], subresource: str = ""
+    ) -> None:
+        """Patch an object of any kind."""
+        key, told = (
+            Key(NAMESPACE_NAME, name),
+            f"changes {kind.resource.kind} {name}: {orjson.dumps(patch).decode()}",
+        )
+        await self._patiently(
+            told, lambda: self.world.client.patch(kind, key, patch, subresource=subresource)
+        )
+
+    async def remove(self, kind: Kind[Any], name: str) -> None:
+        """Delete an object of any kind."""
+        key = Key(NAMESPACE_NAME, name)
+        await self._patiently(
+            f"deletes {kind.resource.kind} {name}", lambda: self.world.client.delete(kind, key)
+        )
 
     async def wait(self, seconds: float) -> None:
         """Let time pass."""

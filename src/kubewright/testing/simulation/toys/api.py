@@ -1,0 +1,70 @@
+"""The toy API as one world, and how it enters a simulation.
+
+Called by    tests, as ``prepare`` of ``run.simulate``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.api.machine import names
+from kubewright.replicas.set.reconciler import Sets
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.world import Ground, Listed, Wired
+from kubewright.runtime.world import World as ApiWorld
+from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
+from kubewright.testing.simulation.toys.keeper import Keeper
+from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET, definitions
+from kubewright.testing.simulation.toys.policy import FINALIZER, TOY_SETS, index_of
+from kubewright.testing.simulation.world import World
+
+LISTED = (
+    Listed("toyset", "ToySet", names.SETS_LEASE, "keeps as many toys as a set says"),
+    Listed("toy", "Toy", names.SETS_LEASE, "keeps toys"),
+)
+SHOWN = {
+    str(TOY.resource): MACHINES,
+    str(TOY_SET.resource): MACHINE_SETS,
+    str(TOY_DEPLOYMENT.resource): MACHINE_DEPLOYMENTS,
+}
+"""As what the journal shows toys."""
+
+
+def enter(world: World) -> None:
+    """Let the managers of a world look after toys too, and the journal show them as machines."""
+    world.managers.beside.append(
+        ApiWorld("toys", LISTED, _wire, (TOY, TOY_SET, TOY_DEPLOYMENT), definitions=definitions)
+    )
+    world.managers.heard.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
+    world.journal.guises.update({each: (shown, guise) for each, shown in SHOWN.items()})
+    for each in map(str, (kind.resource for kind in PARTS)):
+        world.journal.guises[each] = (each, dict)
+        world.journal.objects[each] = {}
+
+
+def _wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
+    client, caches = ground.control.client, ground.control.caches
+    toys = caches.get(TOY)
+    index = index_of(toys, client.steady())
+    sets = Sets(TOY_SETS, client, caches, ground.recorder, index=index)
+    keeper = Controller("toy", Keeper(client, toys, ground.clock), ground.clock).watches(toys)
+    return Wired([sets.controller(), keeper])
+
+
+def guise(found: Object) -> Object:
+    """A toy, its set or its deployment as the machine, set or deployment that it would be."""
+    meta, spec, status = dict(found["metadata"]), dict(found["spec"]), dict(found.get("status", {}))
+    if FINALIZER in meta.get("finalizers", ()):
+        meta["finalizers"] = [names.FINALIZER]
+    if "template" in spec:
+        spec["template"] = _classed(spec["template"])
+        return {"metadata": meta, "spec": spec, "status": status}
+    phase = "Failed" if status.get("failed") else "Running" if status.get("readySince") else "Pending"
+    return {
+        "metadata": meta,
+        "spec": {"class": {"name": spec.get("flavor", "")}},
+        "status": {"currentStatus": {"phase": phase}},
+    }
+
+
+def _classed(template: Mapping[str, Any]) -> dict[str, Any]:
+    return {**template, "spec": {"class": {"name": template.get("spec", {}).get("flavor", "")}}}

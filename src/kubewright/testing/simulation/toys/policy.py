@@ -1,0 +1,186 @@
+"""The policies of the toy API: what only Cluster API does, and the shipped worlds do not.
+
+Theory.      For each toy two objects are cloned before the toy itself is created, and deleted again when the
+             toy is refused. A toy that is being deleted still is a replica. Toys are ranked by a number, as
+             Cluster API ranks its machines. Old toys may be left to users to delete (OnDelete).
+Called by    ``toys.api``.
+Source       capi.md §7.1-7.5, §7.9.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import Condition, ObjectMeta
+from kubewright.base.clock import SteadyClock
+from kubewright.kube.client import Client
+from kubewright.kube.header import Header
+from kubewright.kube.informer import Informer
+from kubewright.replicas.claims import reference
+from kubewright.replicas.member import Member
+from kubewright.replicas.members import Members
+from kubewright.replicas.naming import number_of, proven
+from kubewright.replicas.objects import integer
+from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.world import Doomed, Failure, SetWorld, Words
+from kubewright.rollout.order import DeletePolicy, Rank, capi_ranking
+from kubewright.testing.simulation.toys.kinds import (
+    GROUP,
+    PARTS,
+    TOY,
+    TOY_DEPLOYMENT,
+    TOY_SET,
+    Part,
+    Toy,
+    ToySet,
+    ToySetStatus,
+)
+from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.gvk import Key
+
+FINALIZER = f"{GROUP}/toy"
+NUMBER, LAST_NUMBER = f"{GROUP}/number", f"{GROUP}/last-number"
+DESIRED = f"{GROUP}/desired-replicas"
+MARKED = f"{GROUP}/delete-toy"
+"""Annotation of a toy: it is the first to go when there are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToyMember(Member):
+    """One toy, as far as replicas are concerned."""
+
+    marked: bool = False
+    failed: bool = False
+    flavor: str = ""
+
+    @property
+    def updating(self) -> bool:
+        return False
+
+    @property
+    def healthy(self) -> bool:
+        return self.ready and not self.failed
+
+
+ToySeen = Seen[ToySet, ToyMember]
+
+
+def index_of(toys: Informer[Toy], clock: SteadyClock) -> Members[Toy, ToyMember]:
+    """The index of toys, for their sets and deployments."""
+    return Members(toys, _read, clock)
+
+
+def _read(header: Header, toy: Toy | None) -> ToyMember:
+    facts = (header.key, header.uid, header.owner_uid, header.labels, header.deleting)
+    if toy is None:
+        return ToyMember(*facts)
+    meta, notes = toy.metadata, toy.metadata.annotations
+    created, since = meta.creation_timestamp, toy.status.ready_since
+    return ToyMember(
+        *facts,
+        created=created.timestamp() if created else 0.0,
+        since=since.timestamp() if since and not toy.status.failed else None,
+        number=proven(header.owner_uid, meta.name, integer(notes, NUMBER)),
+        version=meta.resource_version,
+        marked=MARKED in notes,
+        failed=toy.status.failed,
+        flavor=toy.spec.flavor,
+    )
+
+
+async def create(client: Client, owner: ToySet, name: str) -> None:
+    """Clone a script and a body, then create the toy that names them."""
+    for kind in PARTS:
+        try:
+            await client.create(kind, _part(owner, name))
+        except AlreadyExists:
+            await _is_ours(client, owner, kind, name)
+    await client.create(TOY, _toy(owner, name))
+
+
+async def discard(client: Client, owner: ToySet, name: str) -> None:
+    """Delete the script and the body of a toy that does not exist and will not."""
+    for kind in PARTS:
+        try:
+            await _is_ours(client, owner, kind, name)
+            await client.delete(kind, Key(owner.namespace, name))
+        except (NotFound, AlreadyExists):
+            continue
+
+
+async def _is_ours(client: Client, owner: ToySet, kind: Kind[Part], name: str) -> None:
+    """Raises ``AlreadyExists`` when another owner has a part of this name."""
+    found = await client.get(kind, Key(owner.namespace, name))
+    if owner.metadata.uid not in [each.uid for each in found.metadata.owner_references]:
+        raise AlreadyExists(f"{name} belongs to another owner")
+
+
+def _part(owner: ToySet, name: str) -> Part:
+    """Owned, not controlled: it goes with the set if its toy never comes to be."""
+    ours = structs.replace(reference(owner, TOY_SET), controller=False, block_owner_deletion=False)
+    meta = ObjectMeta(name=name, namespace=owner.namespace, owner_references=(ours,))
+    return Part(metadata=meta, spec=owner.spec.template.spec)
+
+
+def _toy(owner: ToySet, name: str) -> Toy:
+    number = number_of(owner.metadata.uid, name)
+    return Toy(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=owner.namespace,
+            labels=owner.spec.template.metadata.labels,
+            annotations={NUMBER: str(number)} if number else {},
+            finalizers=(FINALIZER,),
+            owner_references=(reference(owner, TOY_SET),),
+        ),
+        spec=owner.spec.template.spec,
+    )
+
+
+def status(seen: ToySeen, failure: Failure | None) -> ToySetStatus:
+    """Counts, and why toys could not be created or deleted."""
+    before, spec, members = seen.set.status, seen.set.spec, seen.members
+    wanted = spec.template.metadata.labels.items()
+    failed = [Condition(type="ReplicaFailure", status="True", reason=failure.reason)] if failure else []
+    return structs.replace(
+        before,
+        replicas=len(members),
+        fully_labeled_replicas=sum(wanted <= member.labels.items() for member in members),
+        ready_replicas=sum(member.alive and member.ready for member in members),
+        available_replicas=sum(member.available_at(seen.now, spec.min_ready_seconds) for member in members),
+        observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
+        conditions=tuple(failed),
+    )
+
+
+def doomed(seen: ToySeen) -> Doomed[ToyMember]:
+    """Toys that failed are remediated: deleted, and replaced when they are gone."""
+    failed = tuple(member for member in seen.alive if member.failed)
+    return Doomed(failed, f"{len(failed)} failed" if failed else "")
+
+
+def ranking(owner: ToySet, wall: float) -> Callable[[ToyMember], Rank]:
+    """Cluster API's."""
+    return capi_ranking(DeletePolicy(owner.spec.delete_policy or "Random"), wall)
+
+
+TOY_SETS: SetWorld[ToySet, ToyMember, Toy] = SetWorld(
+    name="toyset",
+    component="toyset-controller",
+    words=Words("toy", "toys", created='Created toy "{}"', deleted='Deleted toy "{}"'),
+    kind=TOY_SET,
+    member=TOY,
+    validate=lambda _set: "",
+    status=status,
+    ranking=ranking,
+    create=create,
+    discard=discard,
+    doomed=doomed,
+    finalizer=FINALIZER,
+    number_annotation=LAST_NUMBER,
+    counts_deleting=True,
+    owner=TOY_DEPLOYMENT,
+    desired_annotation=DESIRED,
+)

@@ -1,0 +1,172 @@
+"""Toys: a world that does what only Cluster API does, under the rules that hold for machines.
+
+Two objects are cloned for each member, members count until they are gone, the ranking is another, and old members
+may be left to users to delete. The same generic controllers run it, killed after each write, and in hostile worlds.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kubewright.testing.simulation import crashes
+from kubewright.testing.simulation.invariants import INVARIANTS, Past
+from kubewright.testing.simulation.journal import MACHINE_SETS, MACHINES, ApiStep, Step
+from kubewright.testing.simulation.person import Person, going, of_class, phase
+from kubewright.testing.simulation.run import Outcome, simulate
+from kubewright.testing.simulation.search import plot_of
+from kubewright.testing.simulation.stories import Story
+from kubewright.testing.simulation.toys import api, policy
+from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_SET
+from kubewright.testing.simulation.world import Plot
+from kubewright.wire.http import Request
+
+SEEDS = range(12)
+pytestmark = pytest.mark.timeout(600)
+
+
+def settled(count: int, flavor: str = "") -> Callable[[Person], bool]:
+    """So many toys work, each with its script and its body, and no other part is there."""
+
+    def end(person: Person) -> bool:
+        well = [t for t in person.machines if phase(t) == "Running" and not going(t)]
+        keys = sorted(f"garden/{t['metadata']['name']}" for t in well if flavor in ("", of_class(t)))
+        objects = person.world.journal.objects
+        parts = [sorted(objects[str(kind.resource)]) for kind in PARTS]
+        return len(person.machines) == len(keys) == count and parts == [keys, keys]
+
+    return end
+
+
+def nothing_left(person: Person) -> bool:
+    return settled(0)(person) and person.empty(MACHINE_SETS)
+
+
+def spec(replicas: int, flavor: str = "plain", **more: Any) -> dict[str, Any]:
+    labels = {"app": "toys"}
+    template = {"metadata": {"labels": labels}, "spec": {"flavor": flavor}}
+    return {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **more}
+
+
+def toy_set(count: int, **more: Any) -> Callable[[Person], Any]:
+    async def before(person: Person) -> None:
+        await person.make(TOY_SET, "box", spec=spec(count, **more))
+        await person.until(lambda: settled(count)(person), f"{count} toys")
+
+    return before
+
+
+async def create(person: Person) -> None:
+    await person.make(TOY_SET, "box", spec=spec(3))
+
+
+def scale(count: int) -> Callable[[Person], Any]:
+    return lambda person: person.patch(TOY_SET, "box", {"spec": {"replicas": count}})
+
+
+async def heal(person: Person) -> None:
+    """A toy breaks; its set deletes it, and creates another when it is gone."""
+    person.victim = str(person.machines[0]["metadata"]["name"])
+    await person.patch(TOY, person.victim, {"status": {"failed": True}}, "status")
+
+
+def healed(person: Person) -> bool:
+    names = {toy["metadata"]["name"] for toy in person.machines}
+    return settled(3)(person) and person.victim not in names
+
+
+async def delete(person: Person) -> None:
+    await person.remove(TOY_SET, "box")
+
+
+def writes_of_toys(_client: str, request: Request) -> bool:
+    """Whether a request would create a toy, not one of its parts."""
+    return request.method == "POST" and request.path.endswith("/toys")
+
+
+def parts_of(person: Person) -> list[str]:
+    objects = person.world.journal.objects
+    return sorted(key for kind in PARTS for key in objects[str(kind.resource)])
+
+
+async def be_refused(person: Person) -> None:
+    """Toys are forbidden, and their parts are not; then users want none any more."""
+    person.world.weather.blow("forbid", 600.0, share=1.0, aim=writes_of_toys)
+    await person.make(TOY_SET, "box", spec=spec(2))
+    await person.until(lambda: bool(parts_of(person)), "a toy is tried")
+    await person.patch(TOY_SET, "box", {"spec": {"replicas": 0}})
+
+
+STORIES = (
+    Story("toys-create", create, settled(3)),
+    Story("toys-scale-up", scale(4), settled(4), before=toy_set(2)),
+    Story("toys-scale-down", scale(1), settled(1), before=toy_set(4, deletePolicy="Oldest")),
+    Story("toys-heal", heal, healed, before=toy_set(3)),
+    Story("toys-delete", delete, nothing_left, before=toy_set(3)),
+)
+
+
+REFUSED = Story("toys-refused", be_refused, lambda person: not parts_of(person))
+
+
+def a_set_waits_for_those_that_go(step: Step, past: Past) -> str:
+    """No toy is created while as many as the set wants exist, those that are being deleted included."""
+    if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is not None or step.new is None:
+        return ""
+    crew = past.crew_of(step.new)
+    if crew is None or not crew.sizes or past.ghost(step.new["metadata"]["name"]):
+        return ""
+    size = max(crew.sizes.believable(past.since()))
+    return f"set {crew.key} has {crew.total} toys, and a size of {size}" if crew.total > size else ""
+
+
+RULES = (*INVARIANTS, a_set_waits_for_those_that_go)
+
+
+def run(story: Story, plot: Plot) -> Outcome:
+    return simulate(story, plot, prepare=api.enter, invariants=RULES)
+
+
+def disturbed(calm: Outcome) -> Iterator[Plot]:
+    """Killed after each write, and now and then in another way."""
+    yield from crashes.every_write(calm)
+    yield from crashes.late_restarts(calm)
+    yield from crashes.killed_leaders(calm)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_a_story_of_toys_survives_every_crash(story: Story) -> None:
+    calm = run(story, Plot(seed=1))
+    assert calm.good, calm.violations
+    for plot in disturbed(calm):
+        outcome = crashes.judged(run(story, plot), calm.picture)
+        assert outcome.good, (plot, outcome.violations)
+
+
+def test_the_parts_of_a_refused_toy_are_deleted() -> None:
+    outcome = run(REFUSED, Plot(seed=1))
+    assert outcome.good, outcome.violations
+
+
+WITHOUT_REPLICAS_THAT_GO = replace(policy.TOY_SETS, counts_deleting=False)
+WITHOUT_CLEANING = replace(policy.TOY_SETS, discard=None)
+
+
+@pytest.mark.parametrize(
+    ("bug", "story"),
+    [
+        pytest.param(WITHOUT_REPLICAS_THAT_GO, STORIES[3], id="a toy is replaced before it is gone"),
+        pytest.param(WITHOUT_CLEANING, REFUSED, id="parts are left behind"),
+    ],
+)
+def test_stories_of_toys_notice(bug: Any, story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "TOY_SETS", bug)
+    assert not run(story, Plot(seed=1)).good
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_toys_in_a_hostile_world(seed: int) -> None:
+    story, plot = plot_of(seed, STORIES)
+    outcome = run(story, replace(plot, apart=False))
+    assert outcome.good, (plot, outcome.violations)
