@@ -14,6 +14,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.kube.client import Client
+from kubewright.testing.faults import Haunt, Script
 from kubewright.testing.stage import Borrowed, stage
 from kubewright.testing.world import World, embedded_world, impatient, in_phase
 from kubewright.wire.errors import NotFound
@@ -389,3 +390,17 @@ async def test_mcms_finalizer_does_not_hold_our_nodes() -> None:
         await world.client.patch(NODE, Key("", "m1"), held)
         await world.unmake("m1")
         await gone(world)
+
+
+async def test_a_late_deletion_spares_the_machine_that_was_made_again() -> None:
+    """A proxy keeps our request, and lets it through when its machine is gone and has a namesake."""
+    late = Script().on(Haunt(30), method="DELETE", path="/machines/m1")
+    async with embedded_world(faults=late) as world:
+        await one_machine(world)
+        await world.note_node("m1", {names.TRIGGER_DELETION_ANNOTATION: "true"})
+        await gone(world, within=25)
+        await one_machine(world)
+        again = (await world.machine("m1")).metadata.uid
+        await world.clock.sleep(40)
+        machine = await world.machine("m1")
+        assert (machine.metadata.uid, machine.metadata.deleting) == (again, False)
