@@ -104,7 +104,7 @@ class _Terminal(io.StringIO):
 def test_progress_is_for_those_who_watch(
     stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kubewright.testing.simulation.progress.EVERY_SECONDS", 1e-9)
+    monkeypatch.setenv("TERM", "xterm")
     progress = Progress(stream)
     progress.expect(2)
     progress.step(good=True)
@@ -113,7 +113,9 @@ def test_progress_is_for_those_who_watch(
     assert bool(stream.getvalue()) is shown
     if shown:
         assert "2 of 2 worlds, 1 failed" in stream.getvalue()
-        assert stream.getvalue().endswith("\r\x1b[K")
+        assert stream.getvalue().endswith("\x1b[?25h\r\x1b[1A\x1b[2K"), (
+            "the cursor is back, the line is empty"
+        )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,12 @@ def test_ctrl_c_ends_everything_without_a_traceback(tmp_path: Path) -> None:
     with (
         _hearing_ctrl_c(),
         subprocess.Popen(
-            run, stdout=subprocess.PIPE, stderr=terminal, text=True, start_new_session=True
+            run,
+            stdout=subprocess.PIPE,
+            stderr=terminal,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm"},
         ) as one,
     ):
         os.close(terminal)
@@ -144,7 +151,9 @@ def test_ctrl_c_ends_everything_without_a_traceback(tmp_path: Path) -> None:
     assert one.returncode == command.INTERRUPTED
     assert out.endswith("interrupted: the table shows what was done until then\n")
     assert "seeds" in out
-    assert b"Traceback" not in watched + _rest(ours)
+    shown = watched + _rest(ours)
+    assert b"Traceback" not in shown
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l"), "the cursor is back"
     assert table.exists()
 
 

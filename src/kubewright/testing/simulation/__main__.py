@@ -61,10 +61,12 @@ def _many(asked: argparse.Namespace, stories: tuple[Story, ...]) -> int:
         raise InvalidInput(f"--json {asked.json}: there is no folder {asked.json.parent}")
     clock, progress = SystemClock(), Progress(sys.stderr)
     began = clock.now()
-    with Farm(asked.jobs) as farm:
-        campaign = Campaign(farm, say, progress)
-        last_words = _try_all(campaign, asked, stories)
-    progress.clear()
+    try:
+        with Farm(asked.jobs) as farm:
+            campaign = Campaign(farm, say, progress)
+            last_words = _try_all(campaign, asked, stories)
+    finally:
+        progress.clear()
     effort = Effort((clock.now() - began).total_seconds(), farm.jobs)
     say("\n".join(campaign.table.lines(effort)))
     if asked.json:

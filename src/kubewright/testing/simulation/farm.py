@@ -5,6 +5,11 @@ Theory.      A job is any call that can be pickled. Each worker is a process of 
              Answers come in the order of the jobs, whoever was quicker, so what is printed does not
              depend on the number of workers. ``run`` may be called while another ``run`` is under way:
              what comes back for the other one waits for it.
+Why ours.    ``concurrent.futures`` was tried, and needs as many lines. A pool breaks as a whole when one of
+             its processes dies, and does not say over which job, so each worker must be a pool. A job has
+             no deadline, and an exception that is thrown into it may end in a task of its event loop, where
+             nothing looks at it. A process that hangs cannot be ended (before Python 3.14), and workers
+             stay when their parent is killed. A job costs the parent four times the CPU.
 Invariants.  Every job has an answer: what it returned, or ``Lost`` and why. A run that goes on for
              longer than the deadline ends with its worker. Workers hear no Ctrl-C (they would all
              speak of it); they end with the farm, and at the latest when their parent is gone.

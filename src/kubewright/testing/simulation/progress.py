@@ -1,50 +1,48 @@
-"""How far a long run is: one line on the terminal, written anew; nothing where nobody watches.
+"""How far a long run is: one line on the terminal, drawn by rich; nothing where nobody watches.
 
 Called by    ``campaign``.
 """
 
-from datetime import datetime
 from typing import TextIO
 
-from kubewright.base.clock import Clock, SystemClock
-
-EVERY_SECONDS = 0.2
-"""The line is written at most so often."""
-_CLEAR = "\r\x1b[K"
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 
 class Progress:
     """On ``stream`` when it is a terminal."""
 
-    def __init__(self, stream: TextIO, clock: Clock | None = None) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO) -> None:
         self._shown = stream.isatty()
-        self._clock = clock or SystemClock()
-        self._began = self._told = self._clock.now()
-        self._done = self._all = self._failed = 0
+        self._bar = Bar(
+            _Worlds(), TimeRemainingColumn(), TextColumn("left"),
+            console=Console(file=stream), disable=not self._shown, transient=True,
+            refresh_per_second=5, redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        self._all = self._failed = 0
+        self._task = self._bar.add_task("", total=0, failed=0)
 
     def expect(self, more: int) -> None:
         """So many steps more will come."""
         self._all += more
+        self._bar.update(self._task, total=self._all)
 
     def step(self, *, good: bool) -> None:
         """One is done."""
-        self._done += 1
         self._failed += not good
-        now = self._clock.now()
-        if self._shown and (now - self._told).total_seconds() >= EVERY_SECONDS:
-            self._told = now
-            self._stream.write(_CLEAR + self._line(now))
-            self._stream.flush()
+        self._bar.update(self._task, advance=1, failed=self._failed)
+        self._bar.start()
 
     def clear(self) -> None:
-        """Leave the line empty, for others to write on."""
+        """Leave the line empty, for others to write on; the next step shows it again."""
         if self._shown:
-            self._stream.write(_CLEAR)
-            self._stream.flush()
+            self._bar.stop()
 
-    def _line(self, now: datetime) -> str:
-        rate = self._done / max((now - self._began).total_seconds(), EVERY_SECONDS)
-        minutes, seconds = divmod(round((self._all - self._done) / rate), 60)
-        failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._done} of {self._all} worlds{failed}, {rate:.0f} a second, {minutes}:{seconds:02} left"
+
+class _Worlds(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        failed = f", {task.fields['failed']} failed" if task.fields["failed"] else ""
+        done, pace = f"{task.completed:.0f} of {task.total:.0f} worlds", f"{task.speed or 0:.0f} a second"
+        return Text(f"{done}{failed}, {pace},")
