@@ -20,10 +20,7 @@ from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.kube.cache import Cache
-from kubewright.machines.deployment import decide as deployment_decide
-from kubewright.machines.deployment import progress as deployment_progress
-from kubewright.machines.deployment import reconciler as deployment_reconciler
-from kubewright.machines.deployment.steps import LetGo as LetDeploymentGo
+from kubewright.machines.deployment import world as deployment_world
 from kubewright.machines.machine import creation, decide, deletion, health, states
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.observe import Seen
@@ -31,6 +28,9 @@ from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report, Verb
 from kubewright.machines.machineset import world as machineset
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment import decide as deployment_decide
+from kubewright.replicas.deployment import progress as deployment_progress
+from kubewright.replicas.deployment.steps import LetGo as LetDeploymentGo
 from kubewright.replicas.set import decide as set_decide
 from kubewright.replicas.set import seen as set_seen
 from kubewright.replicas.set.creation import Creation
@@ -228,24 +228,24 @@ def _set_lets_go_early(patch: Patch) -> None:
 
 
 def _deployment_lets_go_early(patch: Patch) -> None:
-    true = deployment_decide._retire
+    true = deployment_decide.delete_sets
 
-    def retire(seen: Any) -> Any:
+    def delete(seen: Any) -> Any:
         plan = true(seen)
         return replace(plan, steps=(*plan.steps, LetDeploymentGo())) if plan.steps else plan
 
-    patch.setattr(deployment_decide, "_retire", retire)
+    patch.setattr(deployment_decide, "delete_sets", delete)
 
 
 def _deployment_counts_ghosts(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
-    true = deployment_reconciler.deployment_status
+    world = deployment_world.MACHINE_DEPLOYMENTS
 
     def ghost(*args: Any) -> Any:
-        status = true(*args)
+        status = world.status(*args)
         return with_fields(status, updated_replicas=status.replicas)
 
-    patch.setattr(deployment_reconciler, "deployment_status", ghost)
+    patch.setattr(deployment_world, "MACHINE_DEPLOYMENTS", replace(world, status=ghost))
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:
@@ -255,7 +255,7 @@ def _one_rollout_for_ever(patch: Patch) -> None:
 
 def _time_is_never_over(patch: Patch) -> None:
     """The deadline of a rollout never fires."""
-    patch.setattr(deployment_progress, "_clock", lambda seen: (seen.time, None))
+    patch.setattr(deployment_progress, "_clock", lambda seen: (seen.now, None))
 
 
 def _asks_for_ever(patch: Patch) -> None:

@@ -129,3 +129,8 @@ def parse_rfc3339(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
     return moment.astimezone(UTC)
+
+
+def stamp(moment: datetime | None) -> float | None:
+    """Seconds since the epoch; None for none."""
+    return moment.timestamp() if moment is not None else None

@@ -18,12 +18,15 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
 from msgspec.structs import FieldInfo, fields
 
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.meta import Object, ObjectMeta
 
 Patch = dict[str, Any]
 
 
-def merge_patch(before: Struct | Mapping[str, Any], after: Struct | Mapping[str, Any]) -> Patch:
+Patched = Struct | Object | Mapping[str, Any]
+
+
+def merge_patch(before: Patched, after: Patched) -> Patch:
     """The RFC 7386 patch that turns ``before`` into ``after``; ``{}`` when nothing differs.
 
     Two Structs of one type are compared field by field. A field that went back to a plain default

@@ -20,7 +20,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPL
 from kubewright.driver.calls import Fenced, Listener
 from kubewright.driver.capabilities import Background
 from kubewright.driver.contract import Driver
-from kubewright.machines.deployment import reconciler as deployment
+from kubewright.machines.deployment import world as deployment
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.settings import MachineSettings
@@ -88,7 +88,7 @@ def world(driver: Driver, on_call: Listener, settings: MachineSettings, orphaned
 
 def _sets(parts: Parts) -> tuple[Controller, Controller]:
     index = members_of(parts.control_caches.get(MACHINE), parts.control.steady())
-    return deployment.wire(parts, index=index), machineset.wire(parts, index)
+    return deployment.wire(parts, index), machineset.wire(parts, index)
 
 
 def _machines(

@@ -13,6 +13,8 @@ Map          member.py    what is known of one member
              batches.py   many effects at once, within bounds
              pace.py      how often a status is written
              set/         the controller of sets
+             doubts.py    writes without an answer, and what became of them
+             deployment/  the controller of deployments
 Invariants.  A member is never created twice, and a name never given twice. No decision works on a picture
              from before this process's last write. No context is imported here.
 Called by    ``machines``, and every context that has sets and deployments of its own.

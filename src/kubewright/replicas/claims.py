@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import KubeObject, LabelSelector, Object, OwnerReference, owner_of
+from kubewright.api.meta import LabelSelector, Object, OwnerReference, owner_of
 from kubewright.kube.patches import exactly
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
@@ -41,7 +41,7 @@ def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
     return read or NOTHING, ""
 
 
-def namespace_of_orphans(child: KubeObject) -> tuple[str, ...]:
+def namespace_of_orphans(child: Object) -> tuple[str, ...]:
     """The values of the index ``WITHOUT_OWNER``."""
     return () if child.metadata.controller else (child.metadata.namespace,)
 
@@ -56,16 +56,16 @@ def reference(owner: Object, kind: Kind[Any]) -> OwnerReference:
     return owner_of(owner, kind.resource.api_version, kind.resource.kind)
 
 
-def adopted(child: KubeObject, reference: OwnerReference) -> Patch:
+def adopted(child: Object, reference: OwnerReference) -> Patch:
     """The patch that makes an owner the controller of a child that has none."""
     return _owned_by(child, [*child.metadata.owner_references, reference])
 
 
-def disowned(child: KubeObject, owner: Object) -> Patch:
+def disowned(child: Object, owner: Object) -> Patch:
     """The patch that takes an owner's reference off a child."""
     left = [each for each in child.metadata.owner_references if each.uid != owner.metadata.uid]
     return _owned_by(child, left)
 
 
-def _owned_by(child: KubeObject, owners: list[OwnerReference]) -> Patch:
+def _owned_by(child: Object, owners: list[OwnerReference]) -> Patch:
     return {"metadata": {"ownerReferences": to_builtins(owners) or None, **exactly(child.metadata)}}

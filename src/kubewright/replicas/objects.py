@@ -7,7 +7,9 @@ Called by    ``set`` and ``deployment``, as bounds of their type variables.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, Object, ObjectMeta
 
@@ -46,6 +48,45 @@ class SetObject(Object, Protocol):
 
     @property
     def status(self) -> Any: ...
+
+
+class DeploymentSpec(SetSpec, Protocol):
+    """What a deployment should be."""
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def revision_history_limit(self) -> int | None: ...
+
+    @property
+    def progress_deadline_seconds(self) -> int | None: ...
+
+
+class DeploymentObject(Object, Protocol):
+    """A deployment. Its status has the counts of replicas, ``observed_generation``, ``collision_count``, and
+    ``conditions`` with a ``last_update_time``."""
+
+    @property
+    def spec(self) -> DeploymentSpec: ...
+
+    @property
+    def status(self) -> Any: ...
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound=SetObject)
+
+
+def changed(value: T, **fields: Any) -> T:
+    """A Struct that is known by its protocol only, with some fields changed."""
+    struct: Any = value
+    return structs.replace(struct, **fields)  # type: ignore[no-any-return]
+
+
+def with_replicas(each: S, replicas: int) -> S:
+    """The set with another number of replicas."""
+    return changed(each, spec=changed(each.spec, replicas=replicas))
 
 
 def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:

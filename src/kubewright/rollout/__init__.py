@@ -4,7 +4,7 @@ Theory.      A *fleet* has *groups* (MachineSets); a group has *members* (machin
              A planner looks at the fleet and answers with a *plan*: sizes for groups, each with a
              reason. It holds no client, no clock and no API object, and it serves MCM and Cluster
              API alike: what differs between the two worlds is a value that is passed in.
-Map          model.py         Fleet, Group, Plan and its intents
+Map          model.py         Fleet, Group, Sizes and its intents
              bounds.py        maxSurge and maxUnavailable, resolved for a number of replicas
              planner.py       one entry: scale first where the world wants that, then the strategy
              rolling.py       RollingUpdate
@@ -18,6 +18,6 @@ Map          model.py         Fleet, Group, Plan and its intents
              simulate.py      the planner among its neighbours, to a fixpoint, with a story
 Invariants.  Everything here is a pure function over frozen values; only ``kubewright.base`` may be
              imported. Times are seconds since the epoch, as floats.
-Called by    machines.deployment, machines.machineset and, later, their ``clusters`` siblings.
+Called by    replicas.deployment, and the worlds for their rankings and strategies.
 Source       mcm.md §6-7, capi.md §7, DESIGN D6.
 """

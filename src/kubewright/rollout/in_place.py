@@ -7,20 +7,20 @@ Theory.      A user who asks for updates in place wants to keep the machines. So
 Source       mcm.md §7.9, of which updating a node in place is not implemented.
 """
 
-from kubewright.rollout.model import Create, Fleet, Plan, resize
+from kubewright.rollout.model import Create, Fleet, Sizes, resize
 
 HELD = "updating machines in place is not supported yet: machines of older templates stay as they are"
 
 
-def in_place(fleet: Fleet) -> Plan:
+def in_place(fleet: Fleet) -> Sizes:
     """The plan: all replicas for the current group, or no change while old groups have members."""
     if is_held(fleet):
-        return Plan(goal=fleet.replicas, ceiling=fleet.replicas, notes=(HELD,))
+        return Sizes(goal=fleet.replicas, ceiling=fleet.replicas, notes=(HELD,))
     because = "no machine is to be updated in place"
     if fleet.current is None:
-        return Plan((Create(fleet.replicas, because),), goal=fleet.replicas, ceiling=fleet.replicas)
+        return Sizes((Create(fleet.replicas, because),), goal=fleet.replicas, ceiling=fleet.replicas)
     growth = resize(fleet.current, fleet.replicas, because)
-    return Plan(growth, goal=fleet.replicas, ceiling=fleet.replicas)
+    return Sizes(growth, goal=fleet.replicas, ceiling=fleet.replicas)
 
 
 def is_held(fleet: Fleet) -> bool:

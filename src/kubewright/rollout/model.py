@@ -138,8 +138,8 @@ Intent = Create | Resize | Hold
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do, in order, and why.
+class Sizes:
+    """The sizes that groups get next: what to do, in order, and why.
 
     ``stamps`` names the groups on which ``goal`` and ``ceiling`` are to be written, beside those
     that an intent touches anyway. ``notes`` say why nothing, or no more, is done.

@@ -5,10 +5,10 @@ left. Only when the fleet as a whole is too large do we delete, from the largest
 first (capi.md §7.9).
 """
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Intent, Plan, resize
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Intent, Sizes, resize
 
 
-def on_delete(fleet: Fleet) -> Plan:
+def on_delete(fleet: Fleet) -> Sizes:
     """One step of an OnDelete fleet."""
     current = fleet.current
     size = current.size if current else 0
@@ -30,7 +30,7 @@ def on_delete(fleet: Fleet) -> Plan:
         intents.append(Create(wanted, because))
     else:
         intents += resize(current, wanted, because)
-    return Plan(tuple(intents), goal=fleet.replicas, ceiling=fleet.replicas)
+    return Sizes(tuple(intents), goal=fleet.replicas, ceiling=fleet.replicas)
 
 
 def _cap(fleet: Fleet, sizes: dict[str, int], excess: int) -> None:

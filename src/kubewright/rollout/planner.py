@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kubewright.rollout.bounds import Bounds, IntOrPercent, bounds
 from kubewright.rollout.in_place import in_place
-from kubewright.rollout.model import Fleet, Plan
+from kubewright.rollout.model import Fleet, Sizes
 from kubewright.rollout.on_delete import on_delete
 from kubewright.rollout.proportional import Growth, scale, scaling_wanted
 from kubewright.rollout.recreate import recreate
@@ -22,7 +22,7 @@ class Strategy(Protocol):
     def limits(self, replicas: int) -> Bounds:
         """How far the fleet may be above and below its replicas meanwhile."""
 
-    def step(self, fleet: Fleet) -> Plan:
+    def step(self, fleet: Fleet) -> Sizes:
         """The next step of the rollout; an idle plan means wait, or done."""
 
 
@@ -36,7 +36,7 @@ class RollingUpdate:
     def limits(self, replicas: int) -> Bounds:
         return bounds(replicas, self.max_surge, self.max_unavailable)
 
-    def step(self, fleet: Fleet) -> Plan:
+    def step(self, fleet: Fleet) -> Sizes:
         return rolling(fleet, self.limits(fleet.replicas))
 
 
@@ -47,7 +47,7 @@ class Recreate:
     def limits(self, replicas: int) -> Bounds:
         return Bounds(replicas)
 
-    def step(self, fleet: Fleet) -> Plan:
+    def step(self, fleet: Fleet) -> Sizes:
         return recreate(fleet)
 
 
@@ -60,7 +60,7 @@ class InPlaceUpdate:
     def limits(self, replicas: int) -> Bounds:
         return replace(bounds(replicas, 1, self.max_unavailable), surge=0)
 
-    def step(self, fleet: Fleet) -> Plan:
+    def step(self, fleet: Fleet) -> Sizes:
         return in_place(fleet)
 
 
@@ -71,7 +71,7 @@ class OnDelete:
     def limits(self, replicas: int) -> Bounds:
         return Bounds(replicas)
 
-    def step(self, fleet: Fleet) -> Plan:
+    def step(self, fleet: Fleet) -> Sizes:
         return on_delete(fleet)
 
 
@@ -87,7 +87,7 @@ MCM_SCALING = Scaling(first=True, growth=Growth.CURRENT)
 CAPI_SCALING = Scaling(first=False, growth=Growth.SHARED)
 
 
-def plan(fleet: Fleet, strategy: Strategy, scaling: Scaling = MCM_SCALING) -> Plan:
+def plan(fleet: Fleet, strategy: Strategy, scaling: Scaling = MCM_SCALING) -> Sizes:
     """What to do next with a fleet."""
     limits = strategy.limits(fleet.replicas)
     if fleet.paused:

@@ -14,7 +14,7 @@ Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go
 from enum import Enum
 
 from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Fleet, Group, Intent, Plan, resize
+from kubewright.rollout.model import Fleet, Group, Intent, Sizes, resize
 from kubewright.rollout.rolling import room
 
 
@@ -32,7 +32,7 @@ def scaling_wanted(fleet: Fleet) -> bool:
     return any(group.goal != fleet.replicas for group in fleet.active)
 
 
-def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Plan:
+def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Sizes:
     """The sizes for a new number of replicas; no rollout step is taken."""
     if len(fleet.active) <= 1:
         return _scale_one(fleet, limits)
@@ -40,22 +40,22 @@ def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Plan
         intents: tuple[Intent, ...] = ()
         for group in fleet.old:
             intents += resize(group, 0, "the current group has all replicas available")
-        return Plan(intents, goal=fleet.replicas, ceiling=limits.ceiling)
+        return Sizes(intents, goal=fleet.replicas, ceiling=limits.ceiling)
     if not scaling_wanted(fleet):
-        return Plan(goal=fleet.replicas, ceiling=limits.ceiling)
+        return Sizes(goal=fleet.replicas, ceiling=limits.ceiling)
     return _scale_many(fleet, limits, growth)
 
 
-def _scale_one(fleet: Fleet, limits: Bounds) -> Plan:
+def _scale_one(fleet: Fleet, limits: Bounds) -> Sizes:
     group = next(iter(fleet.active), None) or fleet.current or next(reversed(fleet.old), None)
     if group is None:
-        return Plan(notes=("no group to scale",))
+        return Sizes(notes=("no group to scale",))
     others = fleet.existing - group.existing
     if others and not fleet.active:
-        return Plan(notes=(f"{others} machines of other groups still exist",))
+        return Sizes(notes=(f"{others} machines of other groups still exist",))
     size = min(fleet.replicas, max(group.size, limits.ceiling - others))
     intents = resize(group, size, f"scaled to {fleet.replicas} replicas")
-    return Plan(intents, _unmarked((group,), fleet, limits), fleet.replicas, limits.ceiling)
+    return Sizes(intents, _unmarked((group,), fleet, limits), fleet.replicas, limits.ceiling)
 
 
 def _saturated(fleet: Fleet) -> bool:
@@ -66,7 +66,7 @@ def _saturated(fleet: Fleet) -> bool:
     return current.size == fleet.replicas == current.available
 
 
-def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Plan:
+def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     delta = limits.ceiling - sum(group.size for group in fleet.groups)
     step = min(delta, max(0, room(fleet, limits))) if delta > 0 else delta
     sizes = _grown(fleet, step) if step > 0 and growth is Growth.CURRENT else _shared(fleet, step, limits)
@@ -78,10 +78,10 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Plan:
     if fleet.paused and step < delta:
         heir = _heir(fleet).name
         note = f"{delta - step} more when leaving machines are gone"
-        return Plan(
+        return Sizes(
             intents, tuple(name for name in stamps if name != heir), fleet.replicas, limits.ceiling, (note,)
         )
-    return Plan(intents, stamps, fleet.replicas, limits.ceiling)
+    return Sizes(intents, stamps, fleet.replicas, limits.ceiling)
 
 
 def _grown(fleet: Fleet, step: int) -> dict[str, int]:

@@ -4,20 +4,20 @@ While anything old exists, leaving members included, not one new member is asked
 templates never run side by side (mcm.md §7.8).
 """
 
-from kubewright.rollout.model import Create, Fleet, Plan, Resize, resize
+from kubewright.rollout.model import Create, Fleet, Resize, Sizes, resize
 
 
-def recreate(fleet: Fleet) -> Plan:
+def recreate(fleet: Fleet) -> Sizes:
     """One step; the intents are either all about old groups or all about the current one."""
     shrinks: tuple[Resize, ...] = ()
     for group in fleet.old:
         shrinks += resize(group, 0, "recreate: old machines go first")
     if shrinks:
-        return Plan(shrinks, goal=fleet.replicas, ceiling=fleet.replicas)
+        return Sizes(shrinks, goal=fleet.replicas, ceiling=fleet.replicas)
     if waiting := fleet.existing_old:
-        return Plan(notes=(f"recreate: {waiting} old machines still exist",))
+        return Sizes(notes=(f"recreate: {waiting} old machines still exist",))
     if fleet.current is None:
         create = Create(fleet.replicas, "recreate: no old machine is left")
-        return Plan((create,), goal=fleet.replicas, ceiling=fleet.replicas)
+        return Sizes((create,), goal=fleet.replicas, ceiling=fleet.replicas)
     growth = resize(fleet.current, fleet.replicas, "recreate: no old machine is left")
-    return Plan(growth, goal=fleet.replicas, ceiling=fleet.replicas)
+    return Sizes(growth, goal=fleet.replicas, ceiling=fleet.replicas)

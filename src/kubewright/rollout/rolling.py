@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Create, Fleet, Group, Intent, Plan, Resize, resize
+from kubewright.rollout.model import Create, Fleet, Group, Intent, Resize, Sizes, resize
 
 
-def rolling(fleet: Fleet, limits: Bounds) -> Plan:
+def rolling(fleet: Fleet, limits: Bounds) -> Sizes:
     """One step of a rolling update; empty when there is nothing to do but wait, or nothing at all."""
     growth, notes = grow_current(fleet, limits)
     shrinks = shrink_old(fleet, limits)
@@ -30,7 +30,7 @@ def rolling(fleet: Fleet, limits: Bounds) -> Plan:
     if not shrinks and any(group.size for group in fleet.old):
         notes = (*notes, f"old ones stay: {_available(fleet)} available, floor {limits.floor}")
     intents: tuple[Intent, ...] = (*growth, *shrinks)
-    return Plan(intents, goal=fleet.replicas, ceiling=limits.ceiling, notes=notes)
+    return Sizes(intents, goal=fleet.replicas, ceiling=limits.ceiling, notes=notes)
 
 
 def room(fleet: Fleet, limits: Bounds) -> int:

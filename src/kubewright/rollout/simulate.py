@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Plan, Resize, words
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize, Sizes, words
 from kubewright.rollout.order import McmFacts, in_line, mcm_ranking
 from kubewright.rollout.revisions import next_revision
 
@@ -97,7 +97,7 @@ class World:
         facts = McmFacts(f"m{self.born:03}", float(self.born), priority, stage)
         return Actor(facts, broken=broken)
 
-    def carry_out(self, plan: Plan) -> bool:
+    def carry_out(self, plan: Sizes) -> bool:
         """Apply a plan to the groups; True when anything changed."""
         for intent in plan.intents:
             match intent:
@@ -117,7 +117,7 @@ class World:
     def _cast(self, name: str) -> Cast:
         return next(cast for cast in self.casts if cast.group.name == name)
 
-    def _mark(self, cast: Cast, plan: Plan, size: int) -> None:
+    def _mark(self, cast: Cast, plan: Sizes, size: int) -> None:
         cast.group = replace(cast.group, size=size, goal=plan.goal, ceiling=plan.ceiling)
 
     def act_set(self, cast: Cast) -> bool:
@@ -149,7 +149,7 @@ class World:
 
 def simulate(
     world: World,
-    planner: Callable[[Fleet], Plan],
+    planner: Callable[[Fleet], Sizes],
     chance: Chance | None = None,
     *,
     always: Sequence[Rule] = (),
@@ -162,7 +162,7 @@ def simulate(
     """
     story = [_line(0, world)]
     for number in range(1, at_most + 1):
-        plans: list[Plan] = []
+        plans: list[Sizes] = []
         moved = False
         for move in _moves(world, planner, chance, plans):
             moved = move() or moved
@@ -175,7 +175,7 @@ def simulate(
 
 
 def _moves(
-    world: World, planner: Callable[[Fleet], Plan], chance: Chance | None, plans: list[Plan]
+    world: World, planner: Callable[[Fleet], Sizes], chance: Chance | None, plans: list[Sizes]
 ) -> list[Callable[[], bool]]:
     """Every actor's move of one round; the planner's plan is left in ``plans``."""
 
@@ -191,7 +191,7 @@ def _moves(
     return moves
 
 
-def _line(number: int, world: World, plan: Plan | None = None) -> str:
+def _line(number: int, world: World, plan: Sizes | None = None) -> str:
     groups = [cast.seen() for cast in world.casts]
     sizes = "  ".join(
         f"{group.name} {group.available}/{group.size}"

@@ -34,10 +34,10 @@ from kubewright.kube.changes import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.machines.deployment.reconciler import MachineDeployments
-from kubewright.machines.deployment.reconciler import controller_of as deployment_controller
+from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import members_of
 from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Manager
@@ -227,8 +227,8 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
     index = members_of(informers.get(MACHINE), client.steady())
     sets = Sets(MACHINE_SETS, client, informers, recorder, index=index)
-    deployments = MachineDeployments(client, informers, recorder, clock, index=index)
-    found = [sets.controller(), deployment_controller(deployments, clock)]
+    deployments = Deployments(MACHINE_DEPLOYMENTS, client, informers, recorder, index=index)
+    found = [sets.controller(), deployments.controller()]
     manager = Manager(clock, found, [informers])
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(manager.run(asyncio.Event())), group.create_task(recorder.run())]

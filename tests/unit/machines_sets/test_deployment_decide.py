@@ -26,10 +26,13 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.machines.deployment.decide import decide
-from kubewright.machines.deployment.observe import Seen
-from kubewright.machines.deployment.sets import new_set, sized
-from kubewright.machines.deployment.steps import (
+from kubewright.machines.deployment.template import identity, name_and_hash
+from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment.decide import decide
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.sets import new_set, sized
+from kubewright.replicas.deployment.steps import (
     Adopt,
     Change,
     ChangeSet,
@@ -41,9 +44,7 @@ from kubewright.machines.deployment.steps import (
     Step,
     Tell,
 )
-from kubewright.machines.deployment.template import identity, template_hash
-from kubewright.machines.machineset.member import MachineMember
-from kubewright.rollout.model import Plan as Sizes
+from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -82,12 +83,20 @@ class World:
     more: dict[str, Any] | None = None
 
     def seen(self) -> Seen:
-        return Seen(self.md, T0, T0.timestamp(), self.sets, members=self.members or {}, **(self.more or {}))
+        return Seen(
+            MACHINE_DEPLOYMENTS,
+            self.md,
+            T0,
+            T0.timestamp(),
+            self.sets,
+            members=self.members or {},
+            **(self.more or {}),
+        )
 
 
 def made(class_name: str, size: int, revision: int = 1, *, goal: int = 3, **meta: Any) -> MachineSet:
     plan = Sizes(goal=goal, ceiling=goal + 1 if goal else 0)
-    found = new_set(deployment(of=template(class_name)), size, revision, plan)
+    found = new_set(MACHINE_DEPLOYMENTS, deployment(of=template(class_name)), revision, plan, size)
     stamp = T0 + timedelta(seconds=revision)
     metadata = structs.replace(
         found.metadata, name=f"ms-{class_name}", uid=f"{class_name}-uid", creation_timestamp=stamp, **meta
@@ -109,8 +118,8 @@ def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
     lines = []
     for step in steps:
         match step:
-            case CreateSet(machine_set):
-                lines.append(f"create set with {machine_set.spec.replicas}")
+            case CreateSet(new):
+                lines.append(f"create set with {new.spec.replicas}")
             case ChangeSet(before, after):
                 sizes = f" {before.spec.replicas} -> {after.spec.replicas}"
                 lines.append(f"{after.metadata.name}{sizes if before.spec != after.spec else ' notes'}")
@@ -123,7 +132,7 @@ def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
             case Tell(reason, _, _):
                 lines.append(f"tell {reason}")
             case LetGo():
-                lines.append("let go")
+                lines.append("remove finalizer")
             case Change(after):
                 lines.append("change")
     return lines
@@ -192,7 +201,7 @@ CASES = [
          World(deployment(meta=REVISION_1, kind=""), (made("small", 3),), running("small", 3)), []),
     Case("orphaned sets are adopted, then everything is looked at anew",
          World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
-    Case("sets that match no more are let go",
+    Case("sets that match no more are disowned",
          World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3),
                {"strays": (made("old", 1),)}), ["release ms-old"]),
     # history
@@ -237,7 +246,7 @@ CASES = [
          ["delete ms-small ms-large"]),
     Case("and waits for them",
          World(deployment(meta={"deletion_timestamp": T0}), (made("small", 3, deletion_timestamp=T0),)), []),
-    Case("and lets go when none is left", World(deployment(meta={"deletion_timestamp": T0})), ["let go"]),
+    Case("and removes the finalizer when none is left", World(deployment(meta={"deletion_timestamp": T0})), ["remove finalizer"]),
     Case("sets that are being orphaned are not deleted",
          World(deployment(meta={"deletion_timestamp": T0, "finalizers": (names.FINALIZER, "orphan")}),
                (made("small", 3),)), []),
@@ -251,7 +260,9 @@ def test_decision(case: Case) -> None:
 
 
 def created(world: World) -> MachineSet:
-    return next(step.machine_set for step in decide(world.seen()).steps if isinstance(step, CreateSet))
+    new = next(step.new for step in decide(world.seen()).steps if isinstance(step, CreateSet))
+    assert isinstance(new, MachineSet)
+    return new
 
 
 def test_a_new_set_is_complete() -> None:
@@ -259,7 +270,7 @@ def test_a_new_set_is_complete() -> None:
         4, meta={"annotations": {"a": "b", names.TRIGGER_DELETION_ANNOTATION: ""}}, min_ready_seconds=7
     )
     found = created(World(md))
-    hashed = template_hash(md.spec.template, None)
+    _, hashed = name_and_hash(md)
     assert found.spec.replicas == 4
     assert found.spec.min_ready_seconds == 7
     assert found.spec.selector == LabelSelector(match_labels={"app": "a", names.TEMPLATE_HASH_LABEL: hashed})
@@ -322,6 +333,6 @@ def test_what_rolls(other: MachineTemplateSpec, same: bool) -> None:
 
 def test_marks_are_written_without_a_new_size() -> None:
     before = made("small", 3)
-    after = sized(before, Sizes(goal=3, ceiling=6))
+    after = sized(MACHINE_DEPLOYMENTS, before, Sizes(goal=3, ceiling=6))
     assert after.spec == before.spec
     assert after.metadata.annotations[names.MAX_REPLICAS_ANNOTATION] == "6"

@@ -22,13 +22,16 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.kube.patches import merge_patch
-from kubewright.machines.deployment.observe import Seen
-from kubewright.machines.deployment.progress import News, progress_reported
-from kubewright.machines.deployment.sets import new_set
-from kubewright.machines.deployment.status import deployment_status, next_look
+from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.victims import victims
+from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.rollout.model import Plan
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.progress import progress_reported
+from kubewright.replicas.deployment.sets import new_set
+from kubewright.replicas.deployment.status import next_look
+from kubewright.replicas.deployment.steps import Outcome
+from kubewright.rollout.model import Sizes
 from kubewright.rollout.progress import Counts
 from kubewright.wire.gvk import Key
 
@@ -64,7 +67,7 @@ def seen(
     **more: Any,
 ) -> Seen:
     md = md or deployment()
-    found = new_set(md, md.spec.replicas, 1, Plan(goal=2, ceiling=3))
+    found = new_set(MACHINE_DEPLOYMENTS, md, 1, Sizes(goal=2, ceiling=3), md.spec.replicas)
     condition = MachineSetCondition(
         type="ReplicaFailure", status="True", reason="FailedCreate", message=failure
     )
@@ -74,9 +77,10 @@ def seen(
         status=MachineSetStatus(machine_set_condition=(condition,) if failure else ()),
     )
     return Seen(
+        MACHINE_DEPLOYMENTS,
         md,
         at,
-        more.pop("time", at.timestamp()),
+        more.pop("now", at.timestamp()),
         more.pop("sets", (found,)),
         members={"set-uid": members},
         reported=more.pop("reported", progress_reported(md)),
@@ -90,7 +94,7 @@ def said(status: MachineDeploymentStatus, kind: str) -> tuple[str, str, str] | N
 
 def test_counts_come_from_the_machines() -> None:
     status = deployment_status(
-        seen(member("a"), member("b", Phase.PENDING), member("c", deleting=True)), News()
+        seen(member("a"), member("b", Phase.PENDING), member("c", deleting=True)), Outcome()
     )
     assert (status.replicas, status.updated_replicas) == (3, 3)
     assert (status.ready_replicas, status.available_replicas, status.unavailable_replicas) == (1, 1, 1)
@@ -105,7 +109,7 @@ def test_counts_come_from_the_machines() -> None:
     ],
 )
 def test_minimum_availability(members: tuple[MachineMember, ...], expect: str) -> None:
-    told = said(deployment_status(seen(*members), News()), "Available")
+    told = said(deployment_status(seen(*members), Outcome()), "Available")
     assert told is not None
     assert told[0] == expect
 
@@ -114,10 +118,10 @@ def after(
     *members: MachineMember, status: MachineDeploymentStatus, seconds: float = 60, **spec: Any
 ) -> MachineDeploymentStatus:
     world = seen(*members, md=deployment(status, **spec), at=T0 + timedelta(seconds=seconds))
-    return deployment_status(world, News())
+    return deployment_status(world, Outcome())
 
 
-FRESH = deployment_status(seen(), News())
+FRESH = deployment_status(seen(), Outcome())
 
 
 def test_a_rollout_from_the_first_word_to_the_last() -> None:
@@ -200,7 +204,7 @@ def test_which_rollout_a_word_is_about(
         old = structs.replace(found, metadata=meta, spec=spec)
         sets = (old,) if world.get("gone") else (found, old)
     picture = seen(*world.get("members", SICK), md=md, sets=sets)
-    word = said(deployment_status(picture, News()), "Progressing")
+    word = said(deployment_status(picture, Outcome()), "Progressing")
     assert (word[1] if word else "") == expect
 
 
@@ -211,7 +215,9 @@ def test_what_was_lost_and_made_again_is_no_progress() -> None:
     made_again = (member("c", Phase.PENDING), member("d", Phase.PENDING))
     best = Counts(2, 2, 0, 0)
     for known, expect in ((best, "ProgressDeadlineExceeded"), (None, "MachineSetUpdated")):
-        word = said(deployment_status(seen(*made_again, md=md, at=late, best=known), News()), "Progressing")
+        word = said(
+            deployment_status(seen(*made_again, md=md, at=late, best=known), Outcome()), "Progressing"
+        )
         assert word is not None
         assert word[1] == expect
 
@@ -221,7 +227,7 @@ def test_a_set_that_cannot_be_made_is_late_in_time_whatever_its_error_says() -> 
     for seconds, error in ((0, "no 1"), (40, "no 2"), (61, "no 3")):
         md = deployment(status, progress_deadline_seconds=60)
         picture = seen(md=md, at=T0 + timedelta(seconds=seconds), sets=())
-        status = deployment_status(picture, News(create_error=error, failed=True))
+        status = deployment_status(picture, Outcome(create_error=error, failed=True))
     assert said(status, "Progressing") == (
         "False", "ProgressDeadlineExceeded", 'Machine Deployment "md" has timed out progressing. no 3'
     )  # fmt: skip
@@ -244,19 +250,19 @@ def test_an_unchanged_world_writes_nothing() -> None:
 
 
 def test_a_set_that_fails_makes_the_deployment_say_so_and_take_it_back() -> None:
-    failed = deployment_status(seen(failure="quota"), News())
+    failed = deployment_status(seen(failure="quota"), Outcome())
     assert said(failed, "ReplicaFailure") == ("True", "FailedCreate", "quota")
     assert said(after(status=failed), "ReplicaFailure") is None
 
 
 def test_a_set_that_cannot_be_made() -> None:
-    status = deployment_status(seen(sets=()), News(create_error="Failed: no", failed=True))
+    status = deployment_status(seen(sets=()), Outcome(create_error="Failed: no", failed=True))
     assert said(status, "Progressing") == ("False", "MachineSetCreateError", "Failed: no")
     assert status.observed_generation == 0
 
 
 def test_an_invalid_deployment_says_why() -> None:
-    status = deployment_status(seen(md=deployment(replicas=-1), sets=()), News())
+    status = deployment_status(seen(md=deployment(replicas=-1), sets=()), Outcome())
     told = said(status, "Progressing")
     assert told is not None
     assert told[:2] == ("False", "InvalidSpec")
@@ -312,7 +318,8 @@ def test_victims(
 ) -> None:
     annotations = {names.TRIGGER_DELETION_ANNOTATION: text, names.LAST_SCALER_CHANGE_ANNOTATION: changed}
     found = victims(annotations, members, T0)
-    assert {mark.member.name: mark.time for mark in found.marks} == marks
+    key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
+    assert {mark.member.name: mark.annotations[key] for mark in found.marks} == marks
     assert found.text == left
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.rollout.model import Fleet, Plan
+from kubewright.rollout.model import Fleet, Sizes
 from kubewright.rollout.planner import (
     CAPI_SCALING,
     MCM_SCALING,
@@ -45,7 +45,7 @@ class Play:
                 actor.broken, actor.facts = True, world.machine().facts
         return world
 
-    def planner(self) -> Callable[[Fleet], Plan]:
+    def planner(self) -> Callable[[Fleet], Sizes]:
         return lambda fleet: plan(fleet, self.strategy, self.scaling)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.rollout.bounds import Bounds
 from kubewright.rollout.in_place import HELD
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Plan, Resize
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize, Sizes
 from kubewright.rollout.planner import (
     CAPI_SCALING,
     MCM_SCALING,
@@ -170,116 +170,116 @@ SURGE = RollingUpdate(3, 0)
 WHOLE_PLANS = [
     pytest.param(
         Fleet("md", 3, None, (group("older", 2, goal=3), group("old", 1, goal=3))), Recreate(),
-        Plan((Resize("older", 2, 0, SHRINK), Resize("old", 1, 0, SHRINK)), goal=3, ceiling=3),
+        Sizes((Resize("older", 2, 0, SHRINK), Resize("old", 1, 0, SHRINK)), goal=3, ceiling=3),
         id="recreate: every old set goes",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("old", 0, leaving=1),)), Recreate(),
-        Plan(notes=("recreate: 1 old machines still exist",)),
+        Sizes(notes=("recreate: 1 old machines still exist",)),
         id="recreate: says whom it waits for",
     ),
     pytest.param(
-        Fleet("md", 3), Recreate(), Plan((Create(3, FILL),), goal=3, ceiling=3),
+        Fleet("md", 3), Recreate(), Sizes((Create(3, FILL),), goal=3, ceiling=3),
         id="recreate: a new set has the marks of the whole",
     ),
     pytest.param(
         Fleet("md", 3, group("new", 1, goal=3)), Recreate(),
-        Plan((Resize("new", 1, 3, FILL),), goal=3, ceiling=3),
+        Sizes((Resize("new", 1, 3, FILL),), goal=3, ceiling=3),
         id="recreate: a set that has not grown yet",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("old", 3, goal=3),)), InPlaceUpdate(),
-        Plan(goal=3, ceiling=3, notes=(HELD,)),
+        Sizes(goal=3, ceiling=3, notes=(HELD,)),
         id="in place: says why nothing moves",
     ),
     pytest.param(
-        Fleet("md", 3), InPlaceUpdate(), Plan((Create(3, NO_OLD),), goal=3, ceiling=3),
+        Fleet("md", 3), InPlaceUpdate(), Sizes((Create(3, NO_OLD),), goal=3, ceiling=3),
         id="in place: a new set",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 10, goal=10), (group("older", 1, goal=9), group("old", 2, goal=9))),
         ROLL,
-        Plan((Resize("older", 1, 0, "the current group has all replicas available"),
+        Sizes((Resize("older", 1, 0, "the current group has all replicas available"),
               Resize("old", 2, 0, "the current group has all replicas available")), goal=10, ceiling=13),
         id="a saturated new set ends every old one",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 3), (group("old", 8),), paused=True), ROLL,
-        Plan(goal=10, ceiling=13, notes=("paused",)),
+        Sizes(goal=10, ceiling=13, notes=("paused",)),
         id="paused, and nothing to scale",
     ),
     pytest.param(
-        Fleet("md", 3, paused=True), ROLL, Plan(notes=("no group to scale", "paused")),
+        Fleet("md", 3, paused=True), ROLL, Sizes(notes=("no group to scale", "paused")),
         id="paused before the first set",
     ),
     pytest.param(
         Fleet("md", 4, group("new", 0), (group("old", 0, leaving=2),), paused=True), ROLL,
-        Plan(notes=("2 machines of other groups still exist", "paused")),
+        Sizes(notes=("2 machines of other groups still exist", "paused")),
         id="paused while the old set leaves",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 4, goal=9), (group("old", 0, leaving=5),), paused=True),
         RollingUpdate(0, 2),
-        Plan((Resize("new", 4, 5, "scaled to 10 replicas"),), ("new",), 10, 10, ("paused",)),
+        Sizes((Resize("new", 4, 5, "scaled to 10 replicas"),), ("new",), 10, 10, ("paused",)),
         id="paused: a single active set grows into what the leaving ones leave free",
     ),
     pytest.param(
         Fleet("md", 14, group("new", 6), (group("old", 7, leaving=2),), paused=True), ROLL,
-        Plan((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge"),), ("old",), 14, 17,
+        Sizes((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge"),), ("old",), 14, 17,
              ("2 more when leaving machines are gone", "paused")),
         id="paused: half of the growth",
     ),
     pytest.param(
         Fleet("md", 10, None, (group("old", 10),)), ROLL,
-        Plan((Create(3, "room for 3 below the ceiling of 13"), Resize("old", 10, 8, "10 available, floor 8")),
+        Sizes((Create(3, "room for 3 below the ceiling of 13"), Resize("old", 10, 8, "10 available, floor 8")),
              goal=10, ceiling=13, notes=("3 of 10 new",)),
         id="rolling: the first step",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 3, alive=0), (group("old", 10),)), SURGE,
-        Plan(goal=10, ceiling=13, notes=("3 of 10 new: room for 0 below the ceiling of 13",
+        Sizes(goal=10, ceiling=13, notes=("3 of 10 new: room for 0 below the ceiling of 13",
                                          "old ones stay: 10 available, floor 10")),
         id="rolling: says why nothing moves",
     ),
     pytest.param(
         Fleet("md", 5, group("new", 7, goal=5), (group("old", 0),)), SURGE,
-        Plan((Resize("new", 7, 5, "7 > 5 replicas"),), goal=5, ceiling=8),
+        Sizes((Resize("new", 7, 5, "7 > 5 replicas"),), goal=5, ceiling=8),
         id="rolling: a new set that is too large",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 6), (group("old", 4),)), SURGE,
-        Plan((Resize("new", 6, 9, "room for 3 below the ceiling of 13"),), goal=10, ceiling=13,
+        Sizes((Resize("new", 6, 9, "room for 3 below the ceiling of 13"),), goal=10, ceiling=13,
              notes=("9 of 10 new", "old ones stay: 10 available, floor 10")),
         id="rolling: a step in the middle",
     ),
     pytest.param(
         Fleet("md", 3, group("new", 1, goal=3), (Group("old", 2.0, 3, (True, False, True), goal=3),)), RollingUpdate(1, 0),
-        Plan((Resize("old", 3, 2, "machines whose priority says so die before the broken ones"),),
+        Sizes((Resize("old", 3, 2, "machines whose priority says so die before the broken ones"),),
              goal=3, ceiling=4, notes=("1 of 3 new: room for 0 below the ceiling of 4",)),
         id="rolling: a priority is obeyed",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("older", 0), group("old", 1))), OnDelete(),
-        Plan((Hold("old", "members of old groups are not replaced"),
+        Sizes((Hold("old", "members of old groups are not replaced"),
               Create(2, "fills what the old groups have lost")), goal=3, ceiling=3),
         id="on delete: a set with one machine is held, an empty one needs not",
     ),
     pytest.param(
         Fleet("md", 3, group("new", 0), (group("old", 3, alive=1, held=True),)), OnDelete(),
-        Plan((Resize("old", 3, 1, "1 members left, 3 replicas in all"),
+        Sizes((Resize("old", 3, 1, "1 members left, 3 replicas in all"),
               Resize("new", 0, 2, "fills what the old groups have lost")), goal=3, ceiling=3),
         id="on delete: what was lost is made new",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("old", 2, held=True),)), OnDelete(),
-        Plan((Create(1, "fills what the old groups have lost"),), goal=3, ceiling=3),
+        Sizes((Create(1, "fills what the old groups have lost"),), goal=3, ceiling=3),
         id="on delete: only the missing one is made",
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fleet", "strategy", "expect"), WHOLE_PLANS)
-def test_the_whole_plan(fleet: Fleet, strategy: Strategy, expect: Plan) -> None:
+def test_the_whole_plan(fleet: Fleet, strategy: Strategy, expect: Sizes) -> None:
     scaling = CAPI_SCALING if isinstance(strategy, OnDelete) or strategy is SURGE else MCM_SCALING
     assert plan(fleet, strategy, scaling) == expect
 

@@ -1,4 +1,4 @@
-"""What cluster-autoscaler wants to die. Pure.
+"""What cluster-autoscaler wants to die: a phase of a deployment's pass. Pure.
 
 Theory.      The autoscaler lowers a deployment's replicas and names the machines in an annotation,
              ``name~time,...``. Each of them gets priority 1 and the time; the ranking then takes
@@ -13,18 +13,15 @@ from datetime import datetime
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.clock import parse_rfc3339, rfc3339
+from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.sets import annotated
+from kubewright.replicas.deployment.steps import Change, Mark, MarkVictims, Step
 
 CHOSEN_PRIORITY = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A machine that is to be marked, and since when the autoscaler wants it to die."""
-
-    member: MachineMember
-    time: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +32,35 @@ class Victims:
     text: str
 
 
-def victims(annotations: Mapping[str, str], members: Iterable[MachineMember], now: datetime) -> Victims:
+def mark_victims(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+    """Mark the machines that the autoscaler lists for deletion; take those off its list that are gone."""
+    key, annotations = names.TRIGGER_DELETION_ANNOTATION, seen.written.metadata.annotations
+    found = victims(annotations, seen.all_members, seen.wall)
+    steps: list[Step] = [MarkVictims(found.marks)] if found.marks else []
+    reasons = [f"the autoscaler chose {', '.join(m.member.name for m in found.marks)}"] if found.marks else []
+    if found.text != annotations.get(key, ""):
+        steps.append(Change(annotated(seen.written, key, found.text)))
+        reasons.append("the autoscaler's list names machines that are gone or going")
+    return Plan(tuple(steps), AT_ONCE if steps else None, "; ".join(reasons))
+
+
+def victims(annotations: Mapping[str, str], members: Iterable[MachineMember], wall: datetime) -> Victims:
     """Read the list of a deployment whose machines are ``members``."""
     wanted = names.victims(annotations)
     if not wanted:
         return Victims((), "")
     living = {member.name: member for member in members if member.alive and member.phase is not Phase.FAILED}
-    default = _time(annotations.get(names.LAST_SCALER_CHANGE_ANNOTATION, "")) or rfc3339(now)
+    default = _time(annotations.get(names.LAST_SCALER_CHANGE_ANNOTATION, "")) or rfc3339(wall)
     kept = {name: _time(text) if text else default for name, text in wanted.items() if name in living}
     times = {name: time for name, time in kept.items() if time}
-    marks = tuple(Mark(living[name], time) for name, time in times.items() if not _is_marked(living[name]))
+    marks = tuple(_mark(living[name], time) for name, time in times.items() if not _is_marked(living[name]))
     return Victims(marks, names.format_victims(times))
+
+
+def _mark(member: MachineMember, time: str) -> Mark:
+    """The machine is to be deleted first, and since this time."""
+    key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
+    return Mark(member, {names.PRIORITY_ANNOTATION: str(CHOSEN_PRIORITY), key: time})
 
 
 def _is_marked(member: MachineMember) -> bool:

@@ -9,7 +9,6 @@ Source       mcm.md §1.4, §6.4-6.7.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 from msgspec import structs
@@ -19,7 +18,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.machine.preserve import Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
-from kubewright.base.clock import SteadyClock, parse_rfc3339
+from kubewright.base.clock import SteadyClock, parse_rfc3339, stamp
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.member import Member
@@ -161,11 +160,6 @@ def moment(annotations: Mapping[str, str], key: str) -> float | None:
         return parse_rfc3339(annotations[key]).timestamp()
     except (KeyError, ValueError):
         return None
-
-
-def stamp(value: datetime | None) -> float | None:
-    """Seconds since the epoch."""
-    return value.timestamp() if value is not None else None
 
 
 def _phase(text: str) -> Phase:

@@ -67,7 +67,7 @@ def claim(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def release(seen: Seen[S, M]) -> Plan[Step]:
-    """Disown members whose labels no longer match the selector."""
+    """Release members whose labels no longer match the selector."""
     if not seen.strays:
         return Plan()
     many = seen.world.words.many

@@ -24,7 +24,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Disown members that the selector no longer matches."""
+    """Release members that the selector no longer matches."""
 
     members: tuple[Member, ...]
 

@@ -1,0 +1,47 @@
+"""Going back to an earlier template, when ``spec.rollbackTo`` asks for it: a phase of a pass. Pure.
+
+Theory.      The wish stands in the spec and is cleared by the write that fulfils it, so it is fulfilled once.
+             What is taken is the template of a set, as the deployment wrote it, with the annotations that
+             both share. While the deployment is paused the wish waits, and no set is pruned that it may name.
+Source       mcm.md §7.10.
+"""
+
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.names import EventReason
+from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
+from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.machines.deployment.template import identity
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.sets import with_annotations, with_hash
+from kubewright.replicas.deployment.steps import Change, Step, Tell
+from kubewright.rollout.revisions import rollback_target
+
+
+def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+    """Take an earlier template if ``spec.rollbackTo`` asks for it; while paused it waits."""
+    written, wish = seen.written, seen.written.spec.rollback_to
+    if wish is None or written.spec.paused:
+        return Plan()
+    spec = structs.replace(written.spec, rollback_to=None)
+    after = structs.replace(written, spec=spec)
+    target = rollback_target(tuple(seen.groups.values()), wish.revision)
+    if target is None:
+        asked = f"revision {wish.revision}" if wish.revision else "the last revision"
+        return _refused(after, EventReason.ROLLBACK_REVISION_NOT_FOUND, f"Unable to find {asked}")
+    source = seen.named(target.name)
+    if identity(source.spec.template) == identity(written.spec.template):
+        told = f"the template of revision {target.revision} is the one that the deployment has"
+        return _refused(after, EventReason.ROLLBACK_TEMPLATE_UNCHANGED, told)
+    shared = seen.world.marks.shared(source.metadata.annotations)
+    template = with_hash(source.spec.template, names.TEMPLATE_HASH_LABEL, "")
+    after = structs.replace(after, spec=structs.replace(spec, template=template))
+    after = with_annotations(after, {**written.metadata.annotations, **shared})
+    told = f'Rolled back deployment "{written.name}" to revision {target.revision}'
+    return Plan((Change(after), Tell(EventReason.ROLLBACK, told)), AT_ONCE, told)
+
+
+def _refused(after: MachineDeployment, reason: str, told: str) -> Plan[Step]:
+    return Plan((Tell(reason, told, warning=True), Change(after)), AT_ONCE)

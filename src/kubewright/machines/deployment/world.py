@@ -1,0 +1,147 @@
+"""The world of MachineDeployments: what ``replicas.deployment`` has to know to roll out machines.
+
+Called by    the composition root, which calls ``wire``.
+Source       mcm.md §2.6-2.7, §7.2-7.10.
+"""
+
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.defaults import with_defaults
+from kubewright.api.machine.names import ConditionReason, EventReason, StrategyType
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    MachineDeployment,
+    MachineSet,
+    MachineSetSpec,
+    MachineTemplateSpec,
+)
+from kubewright.api.machine.validate import summary, validate_deployment
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.machines.deployment.rollback import roll_back
+from kubewright.machines.deployment.status import deployment_status
+from kubewright.machines.deployment.template import identity, name_and_hash, pushed_down
+from kubewright.machines.deployment.victims import mark_victims
+from kubewright.machines.machineset.member import MachineMember, MachineMembers
+from kubewright.machines.parts import Parts
+from kubewright.replicas.deployment.reconciler import Deployments, DeploymentSettings
+from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
+from kubewright.replicas.objects import INVALID
+from kubewright.rollout.order import mcm_ranking
+from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
+from kubewright.runtime.controller import Controller
+
+MARKS = Marks(
+    template_hash=names.TEMPLATE_HASH_LABEL,
+    revision=names.REVISION_ANNOTATION,
+    history=names.REVISION_HISTORY_ANNOTATION,
+    goal=names.DESIRED_REPLICAS_ANNOTATION,
+    ceiling=names.MAX_REPLICAS_ANNOTATION,
+    own=frozenset(
+        (
+            names.LAST_APPLIED_CONFIG_ANNOTATION,
+            names.PREFER_NO_SCHEDULE,
+            names.UNFREEZE_ANNOTATION,
+            names.TRIGGER_DELETION_ANNOTATION,
+            names.LAST_NUMBER_ANNOTATION,
+        )
+    ),
+)
+
+REASONS = Reasons(
+    created=ConditionReason.NEW_MACHINE_SET_CREATED,
+    found=ConditionReason.FOUND_NEW_MACHINE_SET,
+    updated=ConditionReason.MACHINE_SET_UPDATED,
+    complete=ConditionReason.NEW_MACHINE_SET_AVAILABLE,
+    late=ConditionReason.PROGRESS_DEADLINE_EXCEEDED,
+    paused=ConditionReason.DEPLOYMENT_PAUSED,
+    resumed=ConditionReason.DEPLOYMENT_RESUMED,
+    create_error=ConditionReason.MACHINE_SET_CREATE_ERROR,
+    refused=ConditionReason.IN_PLACE_UPDATE_UNSUPPORTED,
+    invalid=INVALID,
+    selects_all=EventReason.SELECTING_ALL,
+    available=ConditionReason.MINIMUM_REPLICAS_AVAILABLE,
+    unavailable=ConditionReason.MINIMUM_REPLICAS_UNAVAILABLE,
+    scaled=EventReason.SCALING_MACHINE_SET,
+)
+
+WORDS = Words(
+    deployment="Machine Deployment",
+    set="machine set",
+    member="machine",
+    scaled="Scaled {direction} machine set {name} to {after}",
+)
+
+
+def validate(deployment: MachineDeployment) -> str:
+    """What validation says; empty for a valid deployment."""
+    errors = validate_deployment(deployment)
+    return summary(errors) if errors else ""
+
+
+def strategy(deployment: MachineDeployment) -> Strategy:
+    """How old machines give way to new ones."""
+    given = deployment.spec.strategy
+    rolling, in_place = given.rolling_update, given.in_place_update
+    if given.type == StrategyType.IN_PLACE_UPDATE and in_place is not None:
+        missing = in_place.max_unavailable
+        return InPlaceUpdate(missing if missing is not None else 0)
+    if given.type != StrategyType.ROLLING_UPDATE or rolling is None:
+        return Recreate()
+    surge, unavailable = rolling.max_surge, rolling.max_unavailable
+    return RollingUpdate(surge if surge is not None else 1, unavailable if unavailable is not None else 0)
+
+
+def new_set(
+    _deployment: MachineDeployment, meta: ObjectMeta, selector: LabelSelector, template: MachineTemplateSpec
+) -> MachineSet:
+    """A set with nothing in it but what every set has."""
+    return MachineSet(metadata=meta, spec=MachineSetSpec(selector=selector, template=template))
+
+
+def handed_down(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
+    """The set with all of the deployment that needs no rollout."""
+    mine, theirs = machine_set.spec, deployment.spec
+    spec = structs.replace(
+        mine,
+        min_ready_seconds=theirs.min_ready_seconds,
+        auto_preserve_failed_machine_max=theirs.auto_preserve_failed_machine_max,
+        template=pushed_down(mine.template, theirs.template),
+    )
+    return structs.replace(machine_set, spec=spec)
+
+
+MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMember] = DeploymentWorld(
+    name="machinedeployment",
+    component=names.DEPLOYMENT_COMPONENT,
+    kind=MACHINE_DEPLOYMENT,
+    set_kind=MACHINE_SET,
+    member_kind=MACHINE,
+    finalizer=names.FINALIZER,
+    marks=MARKS,
+    reasons=REASONS,
+    words=WORDS,
+    with_defaults=with_defaults,
+    validate=validate,
+    strategy=strategy,
+    keeps_history=lambda deployment: deployment.spec.rollback_to is not None,
+    identity=identity,
+    name_and_hash=name_and_hash,
+    new_set=new_set,
+    handed_down=handed_down,
+    ranking=lambda _machine_set, wall: mcm_ranking(wall),
+    set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
+    phases=(mark_victims, roll_back),
+    status=deployment_status,
+)
+
+
+def wire(parts: Parts, index: MachineMembers, settings: DeploymentSettings | None = None) -> Controller:
+    """The controller of MachineDeployments, on an index that it shares with the one of sets."""
+    client, caches = parts.control, parts.control_caches
+    deployments = Deployments(
+        MACHINE_DEPLOYMENTS, client, caches, parts.recorder, index=index, settings=settings
+    )
+    return deployments.controller(parts.metrics)

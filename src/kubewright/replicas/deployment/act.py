@@ -1,0 +1,190 @@
+"""Perform a deployment's plan: the only door through which a deployment's pass writes.
+
+Theory.      Every decision here rests on sizes that were read, so every patch of a set or of the
+             deployment names the version: a leader that has lost its lease without knowing cannot
+             write yesterday's sizes. ``Stale`` then ends the pass; the next look decides anew.
+Invariants.  Never a PUT. A name that is taken by a set of ours that is going away, or by a stranger,
+             raises ``collisionCount`` and so changes the next hash; nothing is created meanwhile.
+Called by    ``reconciler.Deployments``.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Generic, assert_never
+
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import Object
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
+from kubewright.kube.client import Client
+from kubewright.kube.patches import exactly, merge_patch
+from kubewright.replicas.batches import spread
+from kubewright.replicas.claims import adopted, disowned, key_of, reference
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.steps import (
+    Adopt,
+    Change,
+    ChangeSet,
+    CreateSet,
+    DeleteSets,
+    LetGo,
+    Mark,
+    MarkVictims,
+    Outcome,
+    Release,
+    Step,
+    Tell,
+)
+from kubewright.replicas.deployment.world import D, DeploymentWorld
+from kubewright.replicas.doubts import Doubts, Stale
+from kubewright.replicas.member import M
+from kubewright.replicas.objects import S, SetObject
+from kubewright.runtime.events import Teller
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
+
+Write = Change | Adopt | Release | MarkVictims | ChangeSet | DeleteSets | LetGo
+
+
+class Actor(Generic[D, S, M]):
+    """Performs plans of a world's deployments."""
+
+    def __init__(
+        self, world: DeploymentWorld[D, S, M], client: Client, recorder: Teller, doubts: Doubts, at_once: int
+    ) -> None:
+        self._world = world
+        self._deployments: Kind[Any] = world.kind
+        self._sets: Kind[Any] = world.set_kind
+        self._client = client
+        self._doubts = doubts
+        self._recorder = recorder
+        self._at_once = at_once
+
+    async def perform(self, seen: Seen[D, S, M], plan: Plan[Step]) -> Outcome:
+        """All steps in order.
+
+        Raises:
+            Stale: another look is needed before anything else is done.
+            KubewrightError: a write failed; what comes after it is not done.
+        """
+        outcome = Outcome()
+        for step in plan.steps:
+            match step:
+                case CreateSet(new):
+                    outcome = await self._create(seen, new)
+                case Tell(reason, message, warning):
+                    self._recorder.event(seen.written, reason, message, warning=warning)
+                case _:
+                    await self._write(seen, step)
+            if outcome.failed:
+                break
+        return outcome
+
+    async def _write(self, seen: Seen[D, S, M], step: Write) -> None:
+        match step:
+            case Change(after):
+                await self._patch(seen, self._deployments, seen.written, merge_patch(seen.written, after))
+            case ChangeSet(before, after):
+                await self._patch(seen, self._sets, before, merge_patch(before, after))
+            case Adopt(sets):
+                await self._adopt(seen, sets)
+            case Release(sets):
+                for each in sets:
+                    await self._patch(seen, self._sets, each, disowned(each, seen.written))
+            case MarkVictims(marks):
+                _raise_first(await spread(marks, self._mark, self._at_once))
+            case DeleteSets(sets):
+                _raise_first(await spread(sets, self._delete, self._at_once))
+            case LetGo():
+                left = [each for each in seen.written.metadata.finalizers if each != self._world.finalizer]
+                without = {"metadata": {"finalizers": left or None}}
+                await self._patch(seen, self._deployments, seen.written, without)
+            case _:
+                assert_never(step)
+
+    async def _patch(self, seen: Seen[D, S, M], kind: Kind[Any], read: Object, patch: dict[str, Any]) -> None:
+        """Write a difference onto exactly what was read."""
+        if not patch:
+            return
+        body = {**patch, "metadata": {**patch.get("metadata", {}), **exactly(read.metadata)}}
+        self._doubts.writing(seen.key, kind, read)
+        try:
+            await self._client.patch(kind, key_of(read), body)
+        except (Conflict, NotFound):
+            raise Stale("what was read has changed") from None
+        except KubewrightError as error:
+            self._doubts.failed(seen.key, error)
+            raise
+
+    async def _adopt(self, seen: Seen[D, S, M], sets: Iterable[Object]) -> None:
+        """Only after a look at the server: a deployment that is going adopts nothing."""
+        try:
+            live = await self._client.get(self._deployments, seen.key)
+        except NotFound:
+            raise Stale("what was read has changed") from None
+        if live.metadata.uid != seen.written.metadata.uid or live.metadata.deleting:
+            raise Stale("the deployment is going")
+        ours = reference(seen.written, self._world.kind)
+        for each in sets:
+            await self._patch(seen, self._sets, each, adopted(each, ours))
+
+    async def _mark(self, mark: Mark) -> KubewrightError | None:
+        member = mark.member
+        body = {"metadata": {"uid": member.uid, "annotations": dict(mark.annotations)}}
+        try:
+            await self._client.patch(self._world.member_kind, member.key, body)
+        except (NotFound, Conflict):
+            noun = self._world.words.member
+            return Stale(f"{noun} {member.name} is no longer the one that was seen")
+        except KubewrightError as error:
+            return error
+        return None
+
+    async def _delete(self, each: Object) -> KubewrightError | None:
+        """Exactly what was read: a set that was disowned since, to be kept, must not be deleted."""
+        meta, version = each.metadata, each.metadata.resource_version
+        try:
+            await self._client.delete(self._sets, key_of(each), uid=meta.uid, resource_version=version)
+        except NotFound:
+            return None
+        except Conflict:  # it is another one by now: nothing else would wake us
+            return Stale(f"set {meta.name} could not be deleted as it was seen")
+        except KubewrightError as error:
+            return error
+        return None
+
+    async def _create(self, seen: Seen[D, S, M], new: SetObject) -> Outcome:
+        """Create the current set. A refusal is the outcome; a set that was created, the caches show."""
+        self._doubts.asking(seen.key, new)
+        try:
+            await self._client.create(self._sets, new)
+        except AlreadyExists:
+            await self._collide(seen, new)
+            raise Stale("what was read has changed") from None
+        except KubewrightError as error:
+            self._doubts.failed(seen.key, error)
+            if not isinstance(error, ApiError):
+                raise
+            told = f'Failed to create new {self._world.words.set} "{new.name}": {error}'
+            self._recorder.event(seen.written, self._world.reasons.create_error, told, warning=True)
+            return Outcome(create_error=told, failed=True)
+        return Outcome()
+
+    async def _collide(self, seen: Seen[D, S, M], wanted: SetObject) -> None:
+        """The name is taken. A living set of ours with this very template: only the cache lags."""
+        try:
+            found = await self._client.get(self._sets, key_of(wanted))
+        except NotFound:
+            return
+        owner, identity = found.metadata.controller, self._world.identity
+        ours = owner is not None and owner.uid == seen.written.metadata.uid
+        same = identity(found.spec.template) == identity(wanted.spec.template)
+        if ours and same and not found.metadata.deleting:
+            return
+        self._doubts.settled(seen.key)
+        count = (seen.written.status.collision_count or 0) + 1
+        body = {"metadata": {"uid": seen.written.metadata.uid}, "status": {"collisionCount": count}}
+        await self._client.patch(self._deployments, seen.key, body, subresource="status")
+
+
+def _raise_first(errors: list[KubewrightError]) -> None:
+    if errors:
+        raise errors[0]

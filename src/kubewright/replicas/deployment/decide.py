@@ -1,0 +1,151 @@
+"""Decide what a deployment does next. Pure.
+
+Theory.      The order of the phases is the list in ``decide``; a phase that changes what the later ones look
+             at ends the pass, and the next one follows at once. ``rollout.planner`` decides the sizes;
+             here they become changes of sets, one write for each set that changes.
+Source       mcm.md §7.2-7.10, capi.md §7.9.
+"""
+
+from typing import assert_never
+
+from msgspec import structs
+
+from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.replicas.claims import ORPHAN_FINALIZER
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.sets import annotated, new_set, refreshed, revision_of, sized
+from kubewright.replicas.deployment.steps import (
+    Adopt,
+    Change,
+    ChangeSet,
+    CreateSet,
+    DeleteSets,
+    LetGo,
+    Release,
+    Step,
+    Tell,
+)
+from kubewright.replicas.deployment.world import D
+from kubewright.replicas.member import M
+from kubewright.replicas.objects import S, changed
+from kubewright.rollout import planner
+from kubewright.rollout.model import Create, Hold, Resize, Sizes
+from kubewright.rollout.revisions import forgettable, next_revision
+
+
+def decide(seen: Seen[D, S, M]) -> Plan[Step]:
+    """The plan for one pass."""
+    if seen.deleting:
+        return delete_sets(seen)
+    if seen.problem:
+        return Plan(because=f"the deployment is not valid: {seen.problem}")
+    return in_order((add_finalizer, claim, *seen.world.phases, resize, prune), seen)
+
+
+def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
+    """Put our finalizer on first, so that the sets are deleted before the deployment."""
+    meta, finalizer = seen.written.metadata, seen.world.finalizer
+    if not finalizer or finalizer in meta.finalizers:
+        return Plan()
+    added = structs.replace(meta, finalizers=(*meta.finalizers, finalizer))
+    after = changed(seen.written, metadata=added)
+    return Plan((Change(after),), AT_ONCE, "it has no finalizer of ours yet")
+
+
+def claim(seen: Seen[D, S, M]) -> Plan[Step]:
+    """Adopt sets that match the selector and have no controller; disown those that no longer match."""
+    steps: tuple[Step, ...] = (Release(seen.strays),) if seen.strays else ()
+    if seen.orphans:
+        return Plan((*steps, Adopt(seen.orphans)), AT_ONCE, "sets match and are nobody's")
+    return Plan(steps)
+
+
+def resize(seen: Seen[D, S, M]) -> Plan[Step]:
+    """Create the current set if it is missing, and give every set its size."""
+    world, sizes = seen.world, _sizes(seen)
+    revision = next_revision(seen.fleet.old)
+    wanted = _wanted(seen, sizes, revision)
+    steps: list[Step] = []
+    for intent in sizes.intents:
+        match intent:
+            case Create(size, _):
+                new = new_set(world, seen.deployment, revision, sizes, size)
+                steps += [CreateSet(new), *_scaled(seen, new.name, 0, size), *_numbered(seen, revision)]
+            case Resize(name, before, after, _):
+                steps += _scaled(seen, name, before, after)
+            case Hold():
+                pass  # only OnDelete holds sets, which MCM does not have
+            case _:
+                assert_never(intent)
+    changes = [ChangeSet(s, wanted[s.name]) for s in seen.sets if wanted[s.name] != s]
+    handed = "its sets get what changed" if changes and not sizes.intents else ""
+    steps = [*changes, *steps]
+    if seen.current is not None:
+        steps += _numbered(seen, revision_of(world, wanted[seen.current.name]).number)
+    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, handed))))
+
+
+def prune(seen: Seen[D, S, M]) -> Plan[Step]:
+    """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
+    if not _sizes(seen).idle or seen.world.keeps_history(seen.written):
+        return Plan()
+    surplus = forgettable(seen.fleet.old, seen.written.spec.revision_history_limit)
+    sets = tuple(seen.named(group.name) for group in surplus)
+    if not sets:
+        return Plan()
+    return Plan((DeleteSets(sets),), because=f"old sets beyond the history limit: {len(sets)}")
+
+
+def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
+    """Delete the sets of a deployment that is being deleted, unless its deletion orphans them."""
+    finalizers = seen.written.metadata.finalizers
+    if seen.world.finalizer not in finalizers:
+        return Plan()
+    if ORPHAN_FINALIZER in finalizers:
+        return Plan(because="the sets are being orphaned")
+    if not seen.sets:
+        return Plan((LetGo(),), because="no set is left")
+    living = tuple(each for each in seen.sets if not each.metadata.deleting)
+    return Plan((DeleteSets(living),) if living else (), because=f"sets left: {len(seen.sets)}")
+
+
+def _sizes(seen: Seen[D, S, M]) -> Sizes:
+    return planner.plan(seen.fleet, seen.strategy, seen.world.scaling)
+
+
+def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
+    """Every set as it should be after this pass."""
+    world, wanted = seen.world, {each.name: each for each in seen.sets}
+    if seen.current is not None:
+        wanted[seen.current.name] = refreshed(world, seen.current, seen.deployment, revision)
+    if (kept := _kept(seen)) is not None:
+        number = revision_of(world, kept).number
+        wanted[kept.name] = refreshed(world, kept, seen.deployment, number)
+    for name in sizes.stamps:
+        wanted[name] = sized(world, wanted[name], sizes)
+    for intent in sizes.intents:
+        if isinstance(intent, Resize):
+            wanted[intent.group] = sized(world, wanted[intent.group], sizes, intent.after)
+    return wanted
+
+
+def _kept(seen: Seen[D, S, M]) -> S | None:
+    """The old set that stays in use while the rollout is refused: changes that need no rollout go to it."""
+    active = [group for group in seen.fleet.old if group.size > 0]
+    return seen.named(active[-1].name) if seen.refused and seen.current is None and active else None
+
+
+def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:
+    """Write the current set's revision onto the deployment, if it is another."""
+    key, written = seen.world.marks.revision, seen.written
+    if written.metadata.annotations.get(key) == str(revision):
+        return []
+    return [Change(annotated(written, key, str(revision)))]
+
+
+def _scaled(seen: Seen[D, S, M], name: str, before: int, after: int) -> list[Step]:
+    if before == after:
+        return []
+    direction = "up" if after > before else "down"
+    told = seen.world.words.scaled.format(direction=direction, name=name, before=before, after=after)
+    return [Tell(seen.world.reasons.scaled, told)]

@@ -1,0 +1,178 @@
+"""Compute a deployment's condition ``Progressing``: how its rollout goes. Pure.
+
+Theory.      Each rollout is reported from its beginning, and its completion once. Which rollout the written
+             condition is about follows from its message, which names a set: if that is not the current
+             set, it is about an earlier rollout, and the present one begins with this report. Whether
+             the set was created for this rollout or found, its creationTimestamp and revisions tell. So
+             the next report makes up for one that came too early, was refused, or was lost with its
+             process, and no order of edits hides a rollout. "Complete" stays until the next
+             rollout: neither a new size nor an unhealthy member begins one (cluster-autoscaler removes
+             machines only while the condition has that reason).
+             Progress is what exceeds every earlier report of the same rollout: members that fail and are
+             replaced are no progress, and do not postpone the deadline.
+Source       mcm.md §2.7, §7.10, §7.11; the reasons and nouns are the world's.
+Called by    ``status``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.base.clock import stamp
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.world import D
+from kubewright.replicas.member import M
+from kubewright.replicas.objects import DeploymentObject, S
+from kubewright.rollout.progress import Counts, Progress, Report, is_complete, progress, seconds_left
+
+PROGRESSING = "Progressing"
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+Condition = Any
+"""A condition of a deployment, of the world's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A condition without its times."""
+
+    status: str
+    reason: str
+    message: str
+
+
+def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None:
+    """The condition to write; None leaves it as it is."""
+    known, paused, reasons = progressing(seen.written), seen.written.spec.paused, seen.world.reasons
+    if seen.problem:
+        return Statement(FALSE, reasons.invalid, seen.problem)
+    if outcome.create_error:
+        return _not_created(seen, outcome.create_error)
+    if paused:
+        told = Statement(UNKNOWN, reasons.paused, "Deployment is paused")
+        return None if _says(known, reasons.late, reasons.paused) else told
+    if seen.refused:
+        return Statement(FALSE, reasons.refused, seen.refused)
+    if rolled_out(seen):
+        return Statement(TRUE, reasons.complete, f"{_subject(seen)} has successfully progressed.")
+    if _says(known, reasons.paused):
+        return Statement(UNKNOWN, reasons.resumed, "Deployment is resumed")
+    return _first_statement(known, seen) if known is None or begins(seen) else _verdict(known, seen)
+
+
+def begins(seen: Seen[D, S, M]) -> bool:
+    """Whether no report of the present rollout has been written yet."""
+    known, reasons = progressing(seen.written), seen.world.reasons
+    if known is None:
+        return True
+    if known.reason == reasons.resumed:
+        return False
+    if known.reason == reasons.create_error:
+        return seen.current is not None
+    return not _is_about(known, seen) or (
+        known.reason == reasons.complete and any(group.claim for group in seen.fleet.old)
+    )
+
+
+def rolled_out(seen: Seen[D, S, M]) -> bool:
+    """Whether the rollout is complete: all replicas updated and available, old sets empty and sized 0."""
+    counted = is_complete(seen.counts, seen.written.spec.replicas)
+    return counted and seen.current is not None and not any(group.claim for group in seen.fleet.old)
+
+
+def progressing(written: DeploymentObject) -> Condition | None:
+    """The condition ``Progressing`` on the server; None if there is none."""
+    return next((c for c in written.status.conditions if c.type == PROGRESSING), None)
+
+
+def progress_reported(written: DeploymentObject) -> float | None:
+    """The date of the last report of progress, in seconds since the epoch; None when there was none."""
+    known = progressing(written)
+    return stamp(known.last_update_time or known.last_transition_time) if known is not None else None
+
+
+def until_late(seen: Seen[D, S, M]) -> float | None:
+    """Seconds until the progress deadline of the rollout; None if no deadline runs."""
+    if seen.written.spec.paused or rolled_out(seen):
+        return None
+    return seconds_left(_last_report(seen), _clock(seen))
+
+
+def reported_counts(status: Any) -> Counts:
+    """The replica counts of a status."""
+    return Counts(status.replicas, status.updated_replicas, status.ready_replicas, status.available_replicas)
+
+
+def _says(known: Condition | None, *reasons: str) -> bool:
+    return known is not None and known.reason in reasons
+
+
+def _subject(seen: Seen[D, S, M]) -> str:
+    """The subject of the message: the current set, or the deployment before it has one."""
+    if seen.current is None:
+        return f'{seen.world.words.deployment} "{seen.written.name}"'
+    return f'{seen.world.set_kind.resource.kind} "{seen.current.name}"'
+
+
+def _beginnings(seen: Seen[D, S, M]) -> tuple[Statement, ...]:
+    """The two first reports about the current set: it was created, or it was found."""
+    if seen.current is None:
+        return ()
+    reasons, subject = seen.world.reasons, f'new {seen.world.words.set} "{seen.current.name}"'
+    created = Statement(TRUE, reasons.created, f"Created {subject}")
+    return created, Statement(TRUE, reasons.found, f"Found {subject}")
+
+
+def _is_about(known: Condition, seen: Seen[D, S, M]) -> bool:
+    """Whether the message is about the current set or, without one, about the deployment."""
+    first = {each.message for each in _beginnings(seen)}
+    return known.message.startswith(f"{_subject(seen)} ") or known.message in first
+
+
+def _first_statement(known: Condition | None, seen: Seen[D, S, M]) -> Statement | None:
+    """The first report of a rollout. A set younger than its deployment that was never current before was
+    created for it; any other was found."""
+    if seen.current is None and known is None and not seen.sets:
+        return None
+    if seen.current is None or (known is not None and _is_about(known, seen)):
+        return _moving(seen)
+    meta = seen.current.metadata
+    older = (stamp(meta.creation_timestamp) or 0.0) < (stamp(seen.written.metadata.creation_timestamp) or 0.0)
+    created, found = _beginnings(seen)
+    return found if older or meta.annotations.get(seen.world.marks.history) else created
+
+
+def _verdict(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
+    before, late = seen.best or reported_counts(seen.written.status), seen.world.reasons.late
+    match progress(before, seen.counts, seen.written.spec.replicas, _last_report(seen), _clock(seen)):
+        case Progress.PROGRESSING:
+            return _moving(seen)
+        case Progress.TIMED_OUT if known.reason != late:
+            return Statement(FALSE, late, f"{_subject(seen)} has timed out progressing.")
+        case _:  # an earlier report told that it is complete
+            return None
+
+
+def _moving(seen: Seen[D, S, M]) -> Statement:
+    return Statement(TRUE, seen.world.reasons.updated, f"{_subject(seen)} is progressing.")
+
+
+def _not_created(seen: Seen[D, S, M], error: str) -> Statement:
+    """Report a set that cannot be created at once; past the deadline, that the rollout has timed out."""
+    known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _clock(seen)
+    late, create_error = seen.world.reasons.late, seen.world.reasons.create_error
+    over = report is not None and deadline is not None and report.since + deadline < now
+    if _says(known, late) or (_says(known, create_error) and over):
+        return Statement(FALSE, late, f"{_subject(seen)} has timed out progressing. {error}")
+    return Statement(FALSE, create_error, error)
+
+
+def _last_report(seen: Seen[D, S, M]) -> Report | None:
+    known = progressing(seen.written)
+    if known is None:
+        return None
+    return Report(seen.reported or 0.0, complete=known.reason == seen.world.reasons.complete)
+
+
+def _clock(seen: Seen[D, S, M]) -> tuple[float, int | None]:
+    return seen.now, seen.written.spec.progress_deadline_seconds

@@ -1,0 +1,97 @@
+"""A deployment's sets: how a new one looks, and what flows from the deployment into the current one. Pure.
+
+Theory.      The label with the template's hash tells the members of two sets apart; it takes no part in what
+             a template is, and is taken off before templates are compared or handed back. Annotations flow
+             down, but for those that belong to one object alone.
+Source       mcm.md §7.3, §7.5; capi.md §7.9.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from kubewright.api.meta import LabelSelector, Object, ObjectMeta
+from kubewright.replicas.claims import reference
+from kubewright.replicas.deployment.world import D, DeploymentWorld
+from kubewright.replicas.member import M
+from kubewright.replicas.objects import S, changed, integer, with_replicas
+from kubewright.rollout.model import Sizes
+from kubewright.rollout.revisions import Revision, read_history, write_history
+
+O = TypeVar("O", bound=Object)  # noqa: E741 a deployment or a set
+
+
+def with_annotations(obj: O, annotations: Mapping[str, str]) -> O:
+    """The object with these annotations and no others."""
+    return changed(obj, metadata=structs.replace(obj.metadata, annotations=annotations))
+
+
+def annotated(obj: O, key: str, value: str) -> O:
+    """The object with this annotation; without it if ``value`` is empty."""
+    annotations = {name: text for name, text in obj.metadata.annotations.items() if name != key}
+    return with_annotations(obj, {**annotations, key: value} if value else annotations)
+
+
+def with_hash(template: Any, label: str, hashed: str) -> Any:
+    """A deployment's template as its set carries it; as the deployment wrote it, if ``hashed`` is empty."""
+    meta: ObjectMeta = template.metadata
+    labels = {key: value for key, value in meta.labels.items() if key != label}
+    if hashed:
+        labels[label] = hashed
+    return changed(template, metadata=structs.replace(meta, labels=labels))
+
+
+def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes: Sizes, size: int) -> S:
+    """The set for the deployment's template, complete: finalizer, owner, hash, marks and revision."""
+    meta, marks = deployment.metadata, world.marks
+    name, hashed = world.name_and_hash(deployment)
+    template = with_hash(deployment.spec.template, marks.template_hash, hashed)
+    selector = deployment.spec.selector or LabelSelector()
+    labels = {**selector.match_labels, marks.template_hash: hashed}
+    found = world.new_set(
+        deployment,
+        ObjectMeta(
+            name=name,
+            namespace=meta.namespace,
+            labels=template.metadata.labels,
+            annotations={
+                **marks.shared(meta.annotations),
+                **_sizes(world, sizes),
+                marks.revision: str(revision),
+            },
+            finalizers=(world.finalizer,) if world.finalizer else (),
+            owner_references=(reference(deployment, world.kind),),
+        ),
+        structs.replace(selector, match_labels=labels),
+        template,
+    )
+    return with_replicas(world.handed_down(found, deployment), size)
+
+
+def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revision: int) -> S:
+    """The current set with all that flows down without a rollout, and with at least this revision."""
+    marks, mine = world.marks, current.metadata.annotations
+    raised = revision_of(world, current).raised(revision)
+    shared = marks.shared(deployment.metadata.annotations)
+    annotations = {**mine, **shared, marks.revision: str(raised.number)}
+    if raised.history:
+        annotations[marks.history] = write_history(raised.history)
+    return world.handed_down(with_annotations(current, annotations), deployment)
+
+
+def sized(world: DeploymentWorld[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
+    """The set with the notes on this sizing and, unless None, another size."""
+    noted = with_annotations(each, {**each.metadata.annotations, **_sizes(world, sizes)})
+    return noted if size is None else with_replicas(noted, size)
+
+
+def revision_of(world: DeploymentWorld[D, S, M], each: S) -> Revision:
+    """A set's number and history."""
+    annotations = each.metadata.annotations
+    history = read_history(annotations.get(world.marks.history, ""))
+    return Revision(integer(annotations, world.marks.revision), history)
+
+
+def _sizes(world: DeploymentWorld[D, S, M], sizes: Sizes) -> dict[str, str]:
+    return {world.marks.goal: str(sizes.goal), world.marks.ceiling: str(sizes.ceiling)}

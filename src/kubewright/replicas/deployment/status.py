@@ -1,0 +1,116 @@
+"""What a deployment's status says in every world, from what was seen and how the pass went. Pure.
+
+Theory.      Replica counts come from the members, not from the sets' status. A world builds its status from
+             ``counted`` and ``conditions``, and adds what only it says. ``progress`` computes the condition
+             about the rollout.
+Invariants.  An unchanged world gives an equal status, so nothing is written.
+Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
+Called by    ``reconciler``; the function ``status`` of each world.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.progress import (
+    FALSE,
+    PROGRESSING,
+    TRUE,
+    Condition,
+    Statement,
+    rollout_statement,
+    until_late,
+)
+from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.world import D
+from kubewright.replicas.member import M, until_available
+from kubewright.replicas.objects import S
+
+AVAILABLE = "Available"
+
+Copies = Mapping[str, Callable[[S], Statement | None]]
+"""By type, how a condition of a deployment follows from one of its sets."""
+
+
+def counted(seen: Seen[D, S, M], outcome: Outcome) -> dict[str, Any]:
+    """The fields of a status that are numbers in every world."""
+    counts, done = seen.counts, not (outcome.failed or seen.problem)
+    written, sizes = seen.written, (group.size for group in seen.groups.values())
+    return {
+        "observed_generation": written.metadata.generation if done else written.status.observed_generation,
+        "replicas": counts.replicas,
+        "updated_replicas": counts.updated,
+        "ready_replicas": counts.ready,
+        "available_replicas": counts.available,
+        "unavailable_replicas": max(sum(sizes) - counts.available, 0),
+    }
+
+
+def conditions(
+    seen: Seen[D, S, M], outcome: Outcome, kind: Callable[..., Any], copies: Copies[S], spared: int = 0
+) -> tuple[Any, ...]:
+    """The conditions: Available, Progressing, and those that are copied from the sets.
+
+    Args:
+        kind: the type of a condition.
+        copies: which conditions the sets' follow from; the current set's count before others'.
+        spared: how many replicas are unavailable on purpose.
+    """
+    found = {each.type: each for each in seen.written.status.conditions}
+
+    def put(name: str, statement: Statement, updated: datetime | None = None) -> None:
+        """An equal condition keeps its times, unless ``updated`` is given."""
+        known, message = found.get(name), statement.message[:MESSAGE_CHARS]
+        since = known.last_transition_time if known and known.status == statement.status else seen.wall
+        says = (known.status, known.reason, known.message) if known else None
+        if updated is None and says == (statement.status, statement.reason, message):
+            return
+        found[name] = kind(
+            type=name,
+            status=statement.status,
+            last_update_time=updated or seen.wall,
+            last_transition_time=since,
+            reason=statement.reason,
+            message=message,
+        )
+
+    if seen.deleting:
+        return tuple(found.values())
+    if not seen.problem:
+        put(AVAILABLE, _availability(seen, spared))
+    if (statement := rollout_statement(seen, outcome)) is not None:
+        put(PROGRESSING, statement, _updated(seen, found.get(PROGRESSING), statement))
+    ordered = sorted(seen.sets, key=lambda each: each is not seen.current)
+    for name, statement_of in copies.items():
+        statements = (statement_of(each) for each in ordered)
+        if (statement := next((each for each in statements if each is not None), None)) is not None:
+            put(name, statement)
+        else:
+            found.pop(name, None)
+    return tuple(found.values())
+
+
+def next_look(seen: Seen[D, S, M]) -> float | None:
+    """Seconds until time alone changes the status: ``minReadySeconds`` or the progress deadline is over."""
+    waits = [until_available(seen.members_of(s), s.spec.min_ready_seconds, seen.now) for s in seen.sets]
+    waits.append(until_late(seen))
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _availability(seen: Seen[D, S, M], spared: int) -> Statement:
+    floor = seen.strategy.limits(seen.written.spec.replicas).floor - spared
+    if seen.counts.available >= max(floor, 0):
+        return Statement(TRUE, seen.world.reasons.available, "Deployment has minimum availability.")
+    told = "Deployment does not have minimum availability."
+    return Statement(FALSE, seen.world.reasons.unavailable, told)
+
+
+def _updated(seen: Seen[D, S, M], known: Condition | None, statement: Statement) -> datetime | None:
+    """Progress renews ``lastUpdateTime``, though the words stay the same; a set that still cannot be created
+    does not, even if the error's message changes."""
+    if statement.reason == seen.world.reasons.updated:
+        return seen.wall
+    failing = statement.reason == seen.world.reasons.create_error
+    return known.last_update_time if failing and known and known.reason == statement.reason else None

@@ -1,0 +1,95 @@
+"""Everything that a deployment's pass may do to the world: a closed set of small values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kubewright.api.meta import Object
+from kubewright.replicas.member import Member
+from kubewright.replicas.objects import SetObject
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Write the deployment's metadata or spec as ``after`` has them."""
+
+    after: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Become the controller of these sets."""
+
+    sets: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give up sets that the selector no longer matches."""
+
+    sets: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A member, and the annotations that it is to have."""
+
+    member: Member
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkVictims:
+    """Write annotations on members, each only while it is the one that was seen."""
+
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSet:
+    """Create the current set."""
+
+    new: SetObject
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """Write a set's metadata or spec as ``after`` has them."""
+
+    before: SetObject
+    after: SetObject
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSets:
+    """Delete these sets; the current one is never among them while the deployment lives."""
+
+    sets: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """An event."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Nothing of the deployment is left: it may go."""
+
+
+Step = Change | Adopt | Release | MarkVictims | CreateSet | ChangeSet | DeleteSets | Tell | LetGo
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened in a pass that the caches cannot show.
+
+    ``create_error`` the error that kept the pass from creating a set; empty if none
+    ``failed``       a write of the pass failed
+    """
+
+    create_error: str = ""
+    failed: bool = False

@@ -1,0 +1,142 @@
+"""What a world says about its deployments: the one value that makes the generic controller its own.
+
+Theory.      What a deployment does is the same in all worlds: adopt sets, find or create the current one,
+             size all of them, prune old ones, report. A world differs in facts (kinds, annotations,
+             reasons, sentences), in what its specs mean, and in phases that only it has; each is a field
+             here. To serve a new world means to write one such value.
+Invariants.  Every function is pure. ``ranking`` is the one that the controller of the sets uses, or a
+             deployment expects other members to go than those that do.
+Called by    every module of this package; made once by each context (``machines.deployment.world``).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.base.plan import Plan
+from kubewright.replicas.deployment.steps import Outcome, Step
+from kubewright.replicas.member import M
+from kubewright.replicas.objects import DeploymentObject, S
+from kubewright.rollout.model import Group
+from kubewright.rollout.order import Rank
+from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
+from kubewright.rollout.revisions import oldest
+
+if TYPE_CHECKING:
+    from kubewright.replicas.deployment.observe import Seen
+
+D = TypeVar("D", bound=DeploymentObject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """The keys under which the controller keeps its notes on deployments and sets."""
+
+    template_hash: str  # label of sets and members: tells those of two templates apart
+    revision: str  # annotation of deployments and sets: the number of the set's template
+    history: str  # annotation of sets: the numbers that it had before
+    goal: str  # annotation of sets: the deployment's replicas when the set was last sized
+    ceiling: str  # annotation of sets: that number plus surge
+    own: frozenset[str] = frozenset()
+    """Further annotations that belong to one object alone: they are copied neither down nor back."""
+
+    def shared(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """Those that a deployment and its sets share."""
+        own = {self.revision, self.history, self.goal, self.ceiling, *self.own}
+        return {key: text for key, text in annotations.items() if key not in own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasons:
+    """Reasons of conditions and events, as clients of this world expect them."""
+
+    # of Progressing
+    created: str  # the current set was created
+    found: str  # a set that was there before is the current one
+    updated: str  # the rollout has made progress
+    complete: str
+    late: str  # no progress for longer than the deadline
+    paused: str
+    resumed: str
+
+    # of Progressing, and of an event
+    create_error: str  # the current set cannot be created
+    refused: str  # this rollout is not supported: the members stay as they are
+    invalid: str  # the deployment is not reconciled
+
+    # of Available
+    available: str
+    unavailable: str
+
+    # of events
+    selects_all: str  # the selector is empty
+    scaled: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What the objects are called in messages."""
+
+    deployment: str  # as in: Machine Deployment "pool" is progressing.
+    set: str  # as in: Created new machine set "pool-abcde"
+    member: str
+    scaled: str
+    """A set's new size: ``{direction}`` is up or down, and ``{name}``, ``{before}`` and ``{after}``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentWorld(Generic[D, S, M]):
+    """One world's deployments. Fields without a default are what every world has to say."""
+
+    # What is read and written, and in which terms
+    name: str
+    """The controller's, in logs and metrics."""
+    component: str
+    """What the events on deployments come from."""
+    kind: Kind[D]
+    set_kind: Kind[S]
+    member_kind: Kind[Any]
+    finalizer: str = ""
+    """Keeps a deployment until its sets are gone, and stands on new sets; empty: the garbage collector
+    deletes them."""
+    marks: Marks
+    reasons: Reasons
+    words: Words
+
+    # What a deployment wants
+    with_defaults: Callable[[D], D]
+    """The deployment as it is understood; never written back."""
+    validate: Callable[[D], str]
+    """What is wrong with a deployment; empty for nothing. That the selector selects the template is checked
+    for all worlds."""
+    strategy: Callable[[D], Strategy]
+    """How old members give way to new ones, for a valid deployment with its defaults."""
+    scaling: Scaling = MCM_SCALING
+    """Whether scaling comes before a rollout's steps, and which set gets what is added."""
+    keeps_history: Callable[[D], bool] = lambda _deployment: False
+    """Whether no old set is pruned for now, for example since a rollback may need it."""
+
+    # Its sets
+    identity: Callable[[Any], bytes]
+    """Equal for templates between which there is nothing to roll out."""
+    name_and_hash: Callable[[D], tuple[str, str]]
+    """The name of the set for the deployment's template, and the value of the label that tells it apart; both
+    change with ``status.collisionCount``."""
+    new_set: Callable[[D, ObjectMeta, LabelSelector, Any], S]
+    """A set of this metadata, selector and template (which carries the hash); its size is set afterwards."""
+    handed_down: Callable[[S, D], S]
+    """The set with all that flows down from the deployment without a rollout, but for annotations."""
+    choice: Callable[[Group], Rank] = oldest
+    """Which of several sets of the wanted template is the current one."""
+    ranking: Callable[[S, float], Callable[[M], Rank]]
+    """The order in which a set deletes members at this date (seconds since the epoch)."""
+    set_conditions: Callable[[S], tuple[Any, ...]]
+    """What a set reports beside numbers: its deployment is told when that changes."""
+
+    # What only this world does and says
+    phases: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
+    """What comes after adopting sets and before sizing them, in order."""
+    status: "Callable[[Seen[D, S, M], Outcome], Any]"
+    """The status to write, from what was seen after the pass and how the pass went (``status.py``)."""
