@@ -41,22 +41,33 @@ class World:
         self.faults = dict.fromkeys(self.toys)
         self.lines = {cluster: [] for cluster in self.toys}
         self.told = []
+        self.gained, self.lost = asyncio.Event(), asyncio.Event()
+        self.reached = 0
         self.sessions = Sessions(self.clock, self.reach, settings=Settings(**settings))
         self.sessions.cache(MAPS)
         self.sessions.subscribe(
             Listener(
-                lambda session: self.told.append(("gained", session.cluster.name)),
-                lambda session, because: self.told.append(("lost", session.cluster.name, because)),
+                self._gained,
+                self._lost,
             )
         )
 
     def reach(self, cluster, credentials):
+        self.reached += 1
         if credentials == "garbage":
             raise InvalidInput("kubeconfig in the Secret: not YAML")
         inner = InProcess(self.toys[cluster].handle)
         line = Faulty(inner, self.clock, lambda _: self.faults[cluster])
         self.lines[cluster].append((credentials, line))
         return Client(line, self.clock, name=str(cluster))
+
+    def _gained(self, session):
+        self.told.append(("gained", session.cluster.name))
+        self.gained.set()
+
+    def _lost(self, session, because):
+        self.told.append(("lost", session.cluster.name, because))
+        self.lost.set()
 
     def put(self, cluster, name):
         self.toys[cluster].put(f"/api/v1/namespaces/default/configmaps/{name}", {})
@@ -127,8 +138,9 @@ async def test_attempts_that_fail_come_at_growing_distances_until_one_succeeds(w
         assert len(apart) < 20
         assert world.why(EAST).endswith("connection refused (injected)")
         world.faults[EAST] = None
-        await asyncio.sleep(31)
+        await asyncio.wait_for(world.gained.wait(), 31)
         assert world.sessions.get(EAST)
+        assert world.sessions.health(EAST).error == ""
         assert world.told == [("gained", "east")]
 
 
@@ -188,6 +200,7 @@ async def test_credentials_that_cannot_be_read_are_not_tried_again_until_there_a
         world.sessions.want(EAST, "garbage")
         await asyncio.sleep(1000)
         assert world.why(EAST).endswith("kubeconfig in the Secret: not YAML")
+        assert world.reached == 1
         world.sessions.want(EAST, "key")
         await asyncio.sleep(1)
         assert world.sessions.get(EAST)
@@ -237,12 +250,67 @@ async def test_five_missed_probes_end_a_session(world):
         await asyncio.sleep(1)
         before = world.sessions.get(EAST)
         world.faults[EAST] = BROKEN
-        await asyncio.sleep(60)
-        assert [each[:2] for each in world.told] == [("gained", "east"), ("lost", "east")]
+        await asyncio.wait_for(world.lost.wait(), 1000)
+        assert len(world.probes(EAST)) == 1 + 5
+        assert world.told[1][:2] == ("lost", "east")
+        assert "503" in world.told[1][2]
+        assert "503" in world.why(EAST)
         assert not world.sessions.health(EAST).connected
         world.faults[EAST] = None
         await asyncio.sleep(31)
         assert world.sessions.get(EAST) is not before
+
+
+async def test_missed_probes_count_only_in_a_row(world):
+    async with world.running():
+        world.sessions.want(EAST, "key")
+        for _ in range(4):
+            await asyncio.sleep(15)
+            world.faults[EAST] = REFUSES
+            await asyncio.sleep(30)
+            world.faults[EAST] = None
+        assert world.told == [("gained", "east")]
+
+
+async def test_a_long_session_makes_earlier_failures_forgotten(world):
+    world.faults[EAST] = REFUSES
+    async with world.running():
+        world.sessions.want(EAST, "key")
+        await asyncio.sleep(300)
+        world.faults[EAST] = None
+        await asyncio.sleep(100)
+        assert world.sessions.health(EAST).error == ""
+        world.faults[EAST] = EXPIRED
+        await asyncio.wait_for(world.lost.wait(), 1000)
+        world.faults[EAST] = None
+        await asyncio.sleep(1.1)
+        assert world.sessions.get(EAST)
+
+
+async def test_a_server_that_says_when_to_come_back_is_left_alone_until_then(world):
+    world.faults[EAST] = Answer(503, retry_after=90)
+    async with world.running():
+        world.sessions.want(EAST, "key")
+        await asyncio.sleep(89)
+        assert len(world.probes(EAST)) == 1
+        await asyncio.sleep(2)
+        assert len(world.probes(EAST)) == 2
+
+
+async def test_a_connection_that_does_not_close_is_left_behind_after_a_while(world):
+    async def never():
+        await asyncio.sleep(1e9)
+
+    async with world.running():
+        left = asyncio.all_tasks()
+        world.sessions.want(EAST, "key")
+        await asyncio.sleep(1)
+        world.lines[EAST][0][1].close = never
+        world.sessions.drop(EAST)
+        await asyncio.sleep(4)
+        assert asyncio.all_tasks() != left
+        await asyncio.sleep(2)
+        assert asyncio.all_tasks() == left
 
 
 async def test_credentials_that_are_no_longer_accepted_end_a_session_at_the_first_probe(world):
@@ -337,7 +405,9 @@ async def test_a_defect_while_connecting_is_logged_and_tried_again():
 
 async def test_a_late_listener_hears_of_the_sessions_that_there_are(world):
     async with world.running():
+        world.faults[WEST] = HANGS
         world.sessions.want(EAST, "key")
+        world.sessions.want(WEST, "key")
         await asyncio.sleep(1)
         heard = []
         world.sessions.subscribe(Listener(lambda session: heard.append(session.cluster), lambda *_: None))
@@ -434,21 +504,41 @@ async def test_a_controller_is_told_of_a_cluster_that_is_gained_and_lost_and_ret
         assert looks.taken() == []
 
 
-async def test_what_a_cluster_brings_when_it_is_connected_lets_other_keys_pass(world):
-    for number in range(20):
-        world.put(EAST, f"m{number:02}")
+async def order_of_looks(world, meanwhile):
+    """The first two looks of a single worker, at ``west/urgent`` and at what ``meanwhile`` brings before it."""
+    world.sessions = Sessions(world.clock, world.reach)
     looks = Looks(world)
     controller = Controller("maps", looks, world.clock, workers=1)
     controller.watches_in(
-        world.sessions, MAPS, lambda cluster, change: [Key(cluster.name, change.key.name)], lambda _: ()
+        world.sessions,
+        MAPS,
+        lambda cluster, change: [Key(cluster.name, change.key.name)],
+        lambda cluster: [Key(cluster.name, "main")],
     )
     async with world.running():
-        world.sessions.want(EAST, "key")
+        await meanwhile()
         await asyncio.sleep(1)
         controller.enqueue(Key("west", "urgent"))
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(1)
         controller.close()
         await asyncio.wait([task])
-    assert looks.seen[0] == Key("west", "urgent")
-    assert len(looks.seen) == 21
+    return [str(key) for key in looks.seen]
+
+
+async def test_what_a_cluster_brings_when_it_is_connected_lets_other_keys_pass(world):
+    world.put(EAST, "m")
+
+    async def connect():
+        world.sessions.want(EAST, "key")
+
+    assert await order_of_looks(world, connect) == ["west/urgent", "east/m", "east/main"]
+
+
+async def test_what_changes_in_a_cluster_later_keeps_its_place(world):
+    async def change():
+        world.sessions.want(EAST, "key")
+        await asyncio.sleep(1)
+        world.put(EAST, "m")
+
+    assert await order_of_looks(world, change) == ["east/m", "west/urgent", "east/main"]
