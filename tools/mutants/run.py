@@ -115,7 +115,11 @@ def try_again(folder: Path) -> None:
 
 
 def run(folder: Path, processes: int, minutes: float) -> None:
-    """Let mutmut work until it is done or the time is up; its results are kept either way."""
+    """Let mutmut work until it is done or the time is up; its results are kept either way.
+
+    Raises:
+        SystemExit: mutmut failed by itself; most often because it was stopped while it wrote a module.
+    """
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes)]
     with (folder / "said").open("w") as said:
         output = None if sys.stdout.isatty() else said  # a line that counts upwards, for a terminal
@@ -126,6 +130,8 @@ def run(folder: Path, processes: int, minutes: float) -> None:
                 process.wait(minutes * 60)
             except (subprocess.TimeoutExpired, KeyboardInterrupt):
                 os.killpg(process.pid, signal.SIGTERM)
+    if process.returncode > 0:
+        raise SystemExit(f"mutants: mutmut failed; {folder / 'said'} says why. Remove {folder} to begin anew")
 
 
 def survivor(folder: Path, path: Path, mutant: str) -> Survivor:

@@ -37,6 +37,9 @@ NEVER = [
     ("there is room", budget(), False),
     ("no unavailable pod is allowed, whatever the counts", budget(spec={"maxUnavailable": 0}), True),
     ("nor a share of none", budget(spec={"maxUnavailable": "0%"}), True),
+    ("nor none in words", budget(spec={"maxUnavailable": "0"}), True),
+    ("its only pod is well, and may not go",
+     budget(expectedPods=1, currentHealthy=1, desiredHealthy=1, disruptionsAllowed=0), True),
     ("all must be available", budget(spec={"minAvailable": "100%"}, currentHealthy=0), True),
     ("its status is old", budget(generation=2, desiredHealthy=3, disruptionsAllowed=0), False),
     ("an eviction is not counted yet",
@@ -54,39 +57,44 @@ WHO = "pod disruption budget default/web"
 EXPLAINED = [
     ("a budget that may yield is named, with what is missing", REFUSED, [ONE_SHORT],
      f"{WHO} allows no eviction now: of its pods 2 must stay healthy and 2 are, so 1 more must become healthy",
-     False),
+     False, "default/web"),
     ("two are missing", REFUSED, [budget(currentHealthy=1, disruptionsAllowed=0)],
      f"{WHO} allows no eviction now: of its pods 2 must stay healthy and 1 are, so 2 more must become healthy",
-     False),
+     False, "default/web"),
     ("a budget that never yields", REFUSED, [NO_ROOM],
-     f"{WHO} is misconfigured and requires zero voluntary evictions", True),
+     f"{WHO} is misconfigured and requires zero voluntary evictions", True, "default/web never yields"),
     ("a budget whose status is old", REFUSED, [budget(generation=2)],
-     f"{WHO} is still being processed by the server", False),
+     f"{WHO} is still being processed by the server", False, "default/web"),
     ("a budget that has yielded meanwhile", REFUSED, [budget()],
-     f"{WHO} allowed no eviction when it was asked", False),
+     f"{WHO} allowed no eviction when it was asked", False, "default/web"),
     ("budgets of others do not count", REFUSED, [budget("db", selects="db"), budget(namespace="x"), NO_ROOM],
-     f"{WHO} is misconfigured and requires zero voluntary evictions", True),
+     f"{WHO} is misconfigured and requires zero voluntary evictions", True, "default/web never yields"),
     ("a budget that is gone meanwhile", REFUSED, [],
-     "Cannot evict pod. The disruption budget web needs 2 healthy pods and has 2", False),
+     "Cannot evict pod. The disruption budget web needs 2 healthy pods and has 2", False, "budget"),
     ("more than one budget", SEVERAL, [budget("b"), budget("a")],
      "more than one pod disruption budget selects it (default/a, default/b), which no eviction can satisfy",
-     True),
+     True, "default/a, default/b"),
     ("a server that is busy is no budget's doing", BUSY, [NO_ROOM],
-     "too many requests, please try again later", False),
-    ("a webhook that says no", Forbidden("denied by policy"), [], "denied by policy", True),
-    ("a server that breaks", ApiError("it broke", code=500), [budget()], "it broke", True),
-    ("a server that is away", Unavailable("not now"), [], "not now", False),
-    ("another pod of that name", Conflict("another uid"), [], "another uid", False),
-    ("a network that loses things", TransportError("lost"), [], "lost", False),
+     "too many requests, please try again later", False, ""),
+    ("a webhook that says no", Forbidden("denied by policy"), [], "denied by policy", True, "default/web-1"),
+    ("a server that breaks", ApiError("it broke", code=500), [budget()], "it broke", True, "default/web-1"),
+    ("a server that is away", Unavailable("not now"), [], "not now", False, ""),
+    ("another pod of that name", Conflict("another uid"), [], "another uid", False, ""),
+    ("a pod that is gone", ApiError("gone", code=404), [], "gone", False, ""),
+    ("a broken gateway", ApiError("no.", code=502), [], "no", False, ""),
+    ("a gateway that waits in vain", ApiError("late", code=504), [], "late", False, ""),
+    ("a method that is not allowed", ApiError("never", code=405), [], "never", True, "default/web-1"),
+    ("a budget that says nothing", TooManyRequests("Cannot evict pod.", details={"causes": [{"reason": "DisruptionBudget"}]}),
+     [], "Cannot evict pod. ", False, "budget"),
+    ("a network that loses things", TransportError("lost"), [], "lost", False, ""),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("error", "budgets", "why", "firm"), [c[1:] for c in EXPLAINED], ids=[c[0] for c in EXPLAINED]
+    ("error", "budgets", "why", "firm", "topic"), [c[1:] for c in EXPLAINED], ids=[c[0] for c in EXPLAINED]
 )
-def test_a_refusal_is_explained(error, budgets, why, firm):
-    found = explain(WEB, error, budgets)
-    assert (found.why, found.firm) == (why, firm)
+def test_a_refusal_is_explained(error, budgets, why, firm, topic):
+    assert explain(WEB, error, budgets) == Obstacle(why, firm, topic)
 
 
 def test_counts_change_the_words_and_not_the_topic():

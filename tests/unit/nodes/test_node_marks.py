@@ -95,8 +95,15 @@ class TestConditions:
             there, NodeCondition(type="X", status="True", reason="A", message="other"), later
         )
         moved = marks.condition(there, NodeCondition(type="X", status="True", reason="B", message="m"), later)
-        assert same["status"]["conditions"][0]["lastTransitionTime"] == "2029-01-01T00:00:00Z"
-        assert moved["status"]["conditions"][0]["lastTransitionTime"] == "2030-01-01T01:00:00Z"
+        said = {"type": "X", "status": "True", "lastHeartbeatTime": "2030-01-01T01:00:00Z"}
+        first = marks.condition(node(), there.status.conditions[0], later)
+        for patch, reason, message, since in (
+            (same, "A", "other", "2029-01-01T00:00:00Z"),
+            (moved, "B", "m", "2030-01-01T01:00:00Z"),
+            (first, "A", "m", "2030-01-01T01:00:00Z"),
+        ):
+            entry = {**said, "reason": reason, "message": message, "lastTransitionTime": since}
+            assert patch == {"status": {"conditions": [entry]}}
         assert marks.condition(there, there.status.conditions[0], later) == {}
 
 
