@@ -81,7 +81,7 @@ def prepare(room: str, facts: dict) -> Path:
             "-p",
             "no:cacheprovider",
             "--timeout",
-            "10",
+            "30",
         ],
         "pytest_add_cli_args_test_selection": [f"tests/{each}" for each in facts["tests"]],
         "type_check_command": [
