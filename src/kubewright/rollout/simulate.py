@@ -98,7 +98,10 @@ class World:
         return Actor(facts, broken=broken)
 
     def carry_out(self, plan: Sizes) -> bool:
-        """Apply a plan to the groups; True when anything changed."""
+        """Apply a plan to the groups; True when anything changed. The current group is never held."""
+        freed = [cast for cast in self.casts if cast.template == self.template and cast.group.held]
+        for cast in freed:
+            cast.group = replace(cast.group, held=False)
         for intent in plan.intents:
             match intent:
                 case Create(size, _):
@@ -112,7 +115,7 @@ class World:
                     self._cast(name).group = replace(self._cast(name).group, held=True)
         for name in plan.stamps:
             self._mark(self._cast(name), plan, self._cast(name).group.size)
-        return not plan.idle
+        return bool(freed) or not plan.idle
 
     def _cast(self, name: str) -> Cast:
         return next(cast for cast in self.casts if cast.group.name == name)

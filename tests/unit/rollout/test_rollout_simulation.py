@@ -186,3 +186,15 @@ def test_on_delete_only_follows_what_somebody_else_deletes() -> None:
         world.casts[0].machines[0].leaving = True
         simulate(world, play.planner(), random.Random(left))
         assert [len(cast.machines) for cast in world.casts] == [left, 4 - left]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_set_that_was_held_creates_members_again_when_its_template_is_wanted_again(seed: int) -> None:
+    play = Play("on delete", OnDelete(), 4, (4,), scaling=CAPI_SCALING)
+    world = play.world()
+    simulate(world, play.planner())
+    assert world.casts[0].group.held
+    world.template, world.replicas = "old0", 6
+    simulate(world, play.planner(), random.Random(seed))
+    assert [len(cast.machines) for cast in world.casts] == [6, 0]
+    assert not world.casts[0].group.held

@@ -13,7 +13,7 @@ from msgspec import structs
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.claims import ORPHAN_FINALIZER
 from kubewright.replicas.deployment.observe import Seen
-from kubewright.replicas.deployment.sets import annotated, new_set, refreshed, revision_of, sized
+from kubewright.replicas.deployment.sets import annotated, held, new_set, refreshed, revision_of, sized
 from kubewright.replicas.deployment.steps import (
     Adopt,
     Change,
@@ -74,7 +74,7 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
             case Resize(name, before, after, _):
                 steps += _scaled(seen, name, before, after)
             case Hold():
-                pass  # only OnDelete holds sets, which MCM does not have
+                pass  # it is one of the changes
             case _:
                 assert_never(intent)
     changes = [ChangeSet(s, wanted[s.name]) for s in seen.sets if wanted[s.name] != s]
@@ -124,8 +124,11 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     for name in sizes.stamps:
         wanted[name] = sized(world, wanted[name], sizes)
     for intent in sizes.intents:
-        if isinstance(intent, Resize):
-            wanted[intent.group] = sized(world, wanted[intent.group], sizes, intent.after)
+        match intent:
+            case Resize(name, _, size, _):
+                wanted[name] = sized(world, wanted[name], sizes, size)
+            case Hold(name, _):
+                wanted[name] = held(world, wanted[name])
     return wanted
 
 

@@ -205,6 +205,7 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         goal=_natural(meta.annotations, marks.goal),
         ceiling=_natural(meta.annotations, marks.ceiling),
         revision=revision_of(seen.world, each).number,
+        held=marks.no_creation in meta.annotations,
         settled=each.status.observed_generation >= meta.generation and not meta.deleting,
     )
 

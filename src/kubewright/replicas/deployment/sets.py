@@ -70,14 +70,23 @@ def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes
 
 
 def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revision: int) -> S:
-    """The current set with all that flows down without a rollout, and with at least this revision."""
+    """The current set with all that flows down without a rollout, and with at least this revision.
+
+    It may create members, even if it was an old set that OnDelete held before.
+    """
     marks, mine = world.marks, current.metadata.annotations
     raised = revision_of(world, current).raised(revision)
     shared = marks.shared(deployment.metadata.annotations)
     annotations = {**mine, **shared, marks.revision: str(raised.number)}
     if raised.history:
         annotations[marks.history] = write_history(raised.history)
+    annotations.pop(marks.no_creation, None)
     return world.handed_down(with_annotations(current, annotations), deployment)
+
+
+def held(world: DeploymentWorld[D, S, M], each: S) -> S:
+    """The set with the note that it creates no members: those that it loses go to the current set."""
+    return annotated(each, world.marks.no_creation, "true")
 
 
 def sized(world: DeploymentWorld[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:

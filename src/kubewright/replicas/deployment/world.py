@@ -39,12 +39,13 @@ class Marks:
     history: str  # annotation of sets: the numbers that it had before
     goal: str  # annotation of sets: the deployment's replicas when the set was last sized
     ceiling: str  # annotation of sets: that number plus surge
+    no_creation: str = ""  # annotation of sets: they create no members; for worlds that have OnDelete
     own: frozenset[str] = frozenset()
     """Further annotations that belong to one object alone: they are copied neither down nor back."""
 
     def shared(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Those that a deployment and its sets share."""
-        own = {self.revision, self.history, self.goal, self.ceiling, *self.own}
+        own = {self.revision, self.history, self.goal, self.ceiling, self.no_creation, *self.own}
         return {key: text for key, text in annotations.items() if key not in own}
 
 
