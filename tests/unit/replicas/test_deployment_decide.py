@@ -1,0 +1,211 @@
+"""What a deployment decides in whatever world, as tables of sentences: what the steps carry is compared.
+
+The world is the smallest one (``things``). What the world of machines adds has tables of its own
+(``machines_sets``).
+"""
+
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
+
+import pytest
+from msgspec import structs
+from tests.unit.replicas.things import (
+    FINALIZER,
+    FINALIZING,
+    GROUP,
+    T0,
+    WORLD,
+    SetSpec,
+    Template,
+    ThingSet,
+    deployment,
+    members,
+    seen,
+    thing_set,
+)
+
+from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
+from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.kube.patches import merge_patch
+from kubewright.replicas.deployment.decide import decide
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.steps import (
+    Adopt,
+    Change,
+    ChangeSet,
+    CreateSet,
+    DeleteSets,
+    LetGo,
+    Mark,
+    MarkVictims,
+    Release,
+    Step,
+    Tell,
+)
+
+OLD, NEW = thing_set("old", 3, 1), thing_set("new", 3, 2)
+SMALLER = thing_set("new", 1, 2)
+HELD = thing_set("old", 3, 1, **{"no-creation": "true"})
+ALL_OLD, ALL_NEW = members("old", 3), members("new", 3)
+BEING_DELETED = {"deletion_timestamp": T0}
+KEEPING = {"finalizers": (FINALIZER,)}
+
+
+def without(image: str, revision: int, **meta: Any) -> ThingSet:
+    """A set without replicas that was sized for none."""
+    found = thing_set(image, 0, revision, goal="0", ceiling="0")
+    return structs.replace(found, metadata=structs.replace(found.metadata, **meta))
+
+
+def told(picture: Seen[Any, Any, Any], step: Step) -> Any:
+    """A step that holds a whole object as what it changes in it; any other as it is."""
+    match step:
+        case Change(after):
+            return "deployment", merge_patch(picture.written, after)
+        case ChangeSet(before, after):
+            return before.name, merge_patch(before, after)
+        case CreateSet(new):
+            return f"create {new.name}", new.spec.replicas
+        case _:
+            return step
+
+
+def sized(size: int, **notes: str | None) -> dict[str, Any]:
+    return {"spec": {"replicas": size}} | ({"metadata": {"annotations": notes}} if notes else {})
+
+
+def scaled(name: str, before: int, after: int) -> Tell:
+    direction = "up" if after > before else "down"
+    return Tell("Scaled", f"Scaled {direction} {name} from {before} to {after}")
+
+
+def revision(number: int) -> tuple[str, dict[str, Any]]:
+    return "deployment", {"metadata": {"annotations": {"revision": str(number)}}}
+
+
+def marking(picture: Seen[Any, Any, Any]) -> Plan[Step]:
+    """A phase that only this world has."""
+    (first, *_) = picture.all_members
+    return Plan((MarkVictims((Mark(first, {"marked": "yes"}),)),), AT_ONCE, "the world wants it")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    seen: Seen[Any, Any, Any]
+    expect: list[Any]
+    at_once: bool = False
+
+
+CASES = [
+    Case("all is as it is wanted", seen(deployment(), NEW, members=ALL_NEW), []),
+    Case("an invalid deployment is left alone", seen(deployment(replicas=-1), NEW, members=ALL_NEW), []),
+    # finalizers and claims
+    Case("where the world has a finalizer it comes first, beside those of others",
+         seen(deployment(meta={"finalizers": ("foreign",)}), world=FINALIZING),
+         [("deployment", {"metadata": {"finalizers": ["foreign", FINALIZER]}})], at_once=True),
+    Case("sets are released and adopted, and then everything is counted anew",
+         seen(deployment(), orphans=(NEW,), strays=(OLD,)), [Release((OLD,)), Adopt((NEW,))], at_once=True),
+    Case("a set that is only released delays nothing",
+         seen(deployment(replicas=4), NEW, members=ALL_NEW, strays=(OLD,)),
+         [Release((OLD,)), ("d-new", sized(4, goal="4", ceiling="5")), scaled("d-new", 3, 4)]),
+    Case("what only this world does comes before sizes, and may end the pass",
+         seen(deployment(replicas=4), NEW, members=ALL_NEW, world=replace(WORLD, phases=(marking,))),
+         [MarkVictims((Mark(ALL_NEW["new-uid"][0], {"marked": "yes"}),))], at_once=True),
+    # rolling
+    Case("another template: the set is created in the room that the surge leaves",
+         seen(deployment("newer"), NEW, members=ALL_NEW),
+         [("create d-newer", 1), scaled("d-newer", 0, 1), revision(3)]),
+    Case("both sizes go in one pass, each with what it is sized for",
+         seen(deployment(), OLD, SMALLER, members=ALL_OLD | members("new", 1)),
+         [("d-old", sized(2)), scaled("d-old", 3, 2)]),
+    Case("while paused only the number counts",
+         seen(deployment("newer", replicas=5, paused=True), NEW, members=ALL_NEW),
+         [("d-new", sized(5, goal="5", ceiling="6")), scaled("d-new", 3, 5)]),
+    Case("of two sets of the wanted template the world's choice is the current one",
+         seen(deployment("old"), without("old", 1), structs.replace(OLD, metadata=structs.replace(
+             OLD.metadata, name="d-old-2", uid="old-2-uid", annotations={**OLD.metadata.annotations, "revision": "3"})),
+             members={"old-2-uid": ALL_OLD["old-uid"]}), [revision(3)]),
+    Case("what needs no rollout is handed down, annotations with it, but for those of one object alone",
+         seen(deployment(min_ready_seconds=5, meta={"annotations": {"a": "b"}}), NEW, members=ALL_NEW),
+         [("d-new", {"spec": {"minReadySeconds": 5}, "metadata": {"annotations": {"a": "b"}}})]),
+    Case("a set that becomes current again gets a fresh number, and remembers the old one",
+         seen(deployment("old", strategy="Recreate"), without("old", 1), NEW, members=ALL_NEW),
+         [("d-old", {"metadata": {"annotations": {"revision": "3", "history": "1"}}}),
+          ("d-new", sized(0, ceiling="3")), scaled("d-new", 3, 0), revision(3)]),
+    # on delete
+    Case("on delete: the old set may create nothing any more, and keeps its size",
+         seen(deployment(strategy="OnDelete"), OLD, without("new", 2), members=ALL_OLD),
+         [("d-old", {"metadata": {"annotations": {"no-creation": "true"}}})]),
+    Case("on delete: what was deleted from the old set is created by the new one",
+         seen(deployment(strategy="OnDelete"), HELD, without("new", 2), members=members("old", 2)),
+         [("d-old", sized(2, ceiling="3")), ("d-new", sized(1, goal="3", ceiling="3")),
+          scaled("d-old", 3, 2), scaled("d-new", 0, 1)]),
+    Case("on delete: while it is leaving its place is not taken",
+         seen(deployment(strategy="OnDelete"), HELD, without("new", 2),
+              members={"old-uid": (*members("old", 2)["old-uid"], *members("x", 1, deleting=True)["x-uid"])}),
+         [("d-old", sized(2, ceiling="3")), scaled("d-old", 3, 2)]),
+    Case("on delete: a set that becomes current again may create members again",
+         seen(deployment("old", strategy="OnDelete"), HELD, SMALLER, members=ALL_OLD | members("new", 1)),
+         [("d-old", {"metadata": {"annotations": {"no-creation": None, "revision": "3", "history": "1"}}}),
+          ("d-new", sized(0, ceiling="3", **{"no-creation": "true"})), scaled("d-new", 1, 0), revision(3)]),
+    # history
+    Case("old sets beyond the limit are deleted, oldest first",
+         seen(deployment(revision_history_limit=1), without("x", 0), without("y", 1), NEW, members=ALL_NEW),
+         [DeleteSets((without("x", 0),))]),
+    Case("not while the world keeps them",
+         seen(deployment(revision_history_limit=1), without("x", 0), without("y", 1), NEW, members=ALL_NEW,
+              world=replace(WORLD, keeps_history=lambda _deployment: True)), []),
+    Case("nor while sizes change",
+         seen(deployment(replicas=4, revision_history_limit=0), without("x", 0), NEW, members=ALL_NEW),
+         [("d-new", sized(4, goal="4", ceiling="5")), scaled("d-new", 3, 4)]),
+    # the end
+    Case("a deployment that is being deleted deletes the sets that are not yet",
+         seen(deployment(meta=BEING_DELETED | KEEPING), OLD, without("new", 2, **BEING_DELETED), world=FINALIZING),
+         [DeleteSets((OLD,))]),
+    Case("it waits for the last of them",
+         seen(deployment(meta=BEING_DELETED | KEEPING), without("new", 2, **BEING_DELETED), world=FINALIZING), []),
+    Case("and removes the finalizer", seen(deployment(meta=BEING_DELETED | KEEPING), world=FINALIZING),
+         [LetGo()]),
+    Case("sets that are being orphaned stay",
+         seen(deployment(meta=BEING_DELETED | {"finalizers": (FINALIZER, "orphan")}), OLD, world=FINALIZING), []),
+    Case("without a finalizer the garbage collector deletes them", seen(deployment(meta=BEING_DELETED), OLD), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_decision(case: Case) -> None:
+    plan = decide(case.seen)
+    assert [told(case.seen, step) for step in plan.steps] == case.expect
+    assert (plan.wake == AT_ONCE) is case.at_once
+
+
+def test_a_new_set_is_complete() -> None:
+    written = deployment("newer", 2, min_ready_seconds=7, meta={"annotations": {"a": "b"}})
+    (new,) = (step.new for step in decide(seen(written)).steps if isinstance(step, CreateSet))
+    labels = {"app": "a", "hash": "newer"}
+    assert new == ThingSet(
+        metadata=ObjectMeta(
+            name="d-newer",
+            namespace="ns",
+            labels=labels,
+            annotations={"a": "b", "goal": "2", "ceiling": "3", "revision": "1"},
+            owner_references=(
+                OwnerReference(
+                    api_version=f"{GROUP}/v1",
+                    kind="ThingDeployment",
+                    name="d",
+                    uid="d-uid",
+                    controller=True,
+                    block_owner_deletion=True,
+                ),
+            ),
+        ),
+        spec=SetSpec(
+            replicas=2,
+            selector=LabelSelector(match_labels=labels),
+            template=Template(metadata=ObjectMeta(labels=labels), image="newer"),
+            min_ready_seconds=7,
+        ),
+    )

@@ -1,0 +1,162 @@
+"""What a deployment's status says in whatever world: counts, conditions, and the story of one rollout."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from operator import attrgetter
+from typing import Any
+
+import pytest
+from msgspec import structs
+from tests.unit.replicas.things import (
+    T0,
+    WORLD,
+    Condition,
+    Status,
+    ThingDeployment,
+    deployment,
+    members,
+    seen,
+    thing_set,
+)
+
+from kubewright.replicas.deployment.progress import progress_reported
+from kubewright.replicas.deployment.status import conditions, next_look
+from kubewright.replicas.deployment.steps import Outcome
+
+NEW = thing_set("new", 3, 2)
+ALL = members("new", 3)
+YOUNG = members("new", 3, since=None)
+
+
+def at(seconds: float, written: ThingDeployment, status: Status, *sets: Any, **more: Any) -> Status:
+    """The status that follows ``status`` so long after ``T0``."""
+    written = structs.replace(written, status=status)
+    moment = T0 + timedelta(seconds=seconds)
+    more = {"reported": progress_reported(written), "wall": moment, "now": moment.timestamp(), **more}
+    outcome = more.pop("outcome", Outcome())
+    found: Status = WORLD.status(seen(written, *(sets or (NEW,)), **more), outcome)
+    return found
+
+
+def said(status: Status, kind: str = "Progressing") -> tuple[str, str, str]:
+    return next(((c.status, c.reason, c.message) for c in status.conditions if c.type == kind), ("", "", ""))
+
+
+def dates(status: Status, kind: str = "Progressing") -> tuple[float, float]:
+    """When a condition was updated and when its status changed, in seconds after ``T0``."""
+    (found,) = (c for c in status.conditions if c.type == kind)
+    assert found.last_update_time
+    assert found.last_transition_time
+    since = (found.last_update_time - T0, found.last_transition_time - T0)
+    return since[0].total_seconds(), since[1].total_seconds()
+
+
+def test_counts_come_from_the_members() -> None:
+    leaving = members("x", 1, deleting=True)["x-uid"]
+    found = at(
+        0,
+        deployment(meta={"generation": 7}),
+        Status(),
+        members={"new-uid": (*members("new", 2)["new-uid"], *leaving)},
+    )
+    assert (found.replicas, found.updated_replicas, found.observed_generation) == (3, 3, 7)
+    assert (found.ready_replicas, found.available_replicas, found.unavailable_replicas) == (2, 2, 1)
+
+
+def test_a_generation_counts_as_observed_when_the_pass_did_not_fail() -> None:
+    written = deployment(meta={"generation": 7})
+    assert (
+        at(0, written, Status(observed_generation=6), outcome=Outcome(failed=True)).observed_generation == 6
+    )
+    assert at(0, deployment(replicas=-1), Status(observed_generation=6)).observed_generation == 6
+
+
+def test_one_rollout_is_told_from_its_beginning_to_its_end_in_the_words_of_the_world() -> None:
+    written = deployment(progress_deadline_seconds=60)
+    first = at(0, written, Status(), members=YOUNG)
+    assert said(first) == ("True", "Created", 'Created new set of things "d-new"')
+    late = at(61, written, first, members=YOUNG)
+    assert said(late) == ("False", "Late", 'ThingSet "d-new" has timed out progressing.')
+    moving = at(70, written, late, members=members("new", 1))
+    assert said(moving) == ("True", "Updated", 'ThingSet "d-new" is progressing.')
+    done = at(80, written, moving, members=ALL)
+    assert said(done) == ("True", "Complete", 'ThingSet "d-new" has successfully progressed.')
+    assert at(99, written, done, members=ALL) == done, "an unchanged world writes nothing"
+
+
+def test_progress_is_dated_anew_and_what_still_fails_is_not() -> None:
+    written = deployment()
+    first = at(0, written, Status(), members=YOUNG)
+    moving = at(10, written, first, members=members("new", 1))
+    again = at(20, written, moving, members=members("new", 2))
+    assert (dates(moving), dates(again)) == ((10, 0), (20, 0)), "the same words, and new progress"
+    failed = at(30, written, again, members=ALL, outcome=Outcome("no 1", failed=True))
+    still = at(40, written, failed, members=ALL, outcome=Outcome("no 2", failed=True))
+    assert (said(failed), said(still)) == (
+        ("False", "Create_Error", "no 1"),
+        ("False", "Create_Error", "no 2"),
+    )
+    assert (dates(failed), dates(still)) == ((30, 30), (30, 30))
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    written: ThingDeployment
+    before: Status
+    expect: tuple[str, str, str]
+
+
+def known(status: str, reason: str, message: str = "") -> Status:
+    return Status(conditions=(Condition(type="Progressing", status=status, reason=reason, message=message),))
+
+
+CASES = [
+    Case("paused", deployment(paused=True), Status(), ("Unknown", "Paused", "Deployment is paused")),
+    Case("paused when it was late: that stays", deployment(paused=True), known("False", "Late", "x"),
+         ("False", "Late", "x")),
+    Case("resumed", deployment(), known("Unknown", "Paused"), ("Unknown", "Resumed", "Deployment is resumed")),
+    Case("invalid", deployment(replicas=-1), Status(), ("False", "Invalid", "spec.replicas: negative")),
+    Case("about another set: a new rollout begins", deployment(), known("True", "Complete", 'ThingSet "d-x" has'),
+         ("True", "Created", 'Created new set of things "d-new"')),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_what_is_said_of_a_rollout(case: Case) -> None:
+    assert said(at(0, case.written, case.before, members=YOUNG)) == case.expect
+
+
+@pytest.mark.parametrize(
+    ("ready", "spared", "expect"),
+    [
+        pytest.param(3, 0, ("True", "Available", "Deployment has minimum availability."), id="all"),
+        pytest.param(2, 0, ("False", "Unavailable", "Deployment does not have minimum availability."), id="one less"),
+        pytest.param(2, 1, ("True", "Available", "Deployment has minimum availability."), id="one is spared"),
+    ],
+)  # fmt: skip
+def test_minimum_availability(ready: int, spared: int, expect: tuple[str, str, str]) -> None:
+    picture = seen(deployment(), NEW, members=members("new", ready))
+    found = conditions(picture, Outcome(), Condition, {}, spared)
+    assert said(Status(conditions=found), "Available") == expect
+
+
+def test_conditions_stay_while_the_deployment_is_being_deleted() -> None:
+    before = known("True", "Complete", "x")
+    found = at(0, deployment(meta={"deletion_timestamp": T0}), before, members=YOUNG)
+    assert found.conditions == before.conditions
+
+
+@pytest.mark.parametrize(
+    ("more", "expect"),
+    [
+        pytest.param({"members": ALL}, None, id="all is well"),
+        pytest.param({"members": members("new", 3, since=T0.timestamp() - 10)}, 20.0, id="members are young"),
+        pytest.param({"members": YOUNG, "reported": T0.timestamp() - 20}, 41.0, id="the deadline comes"),
+    ],
+)
+def test_when_time_alone_changes_something(more: dict[str, Any], expect: float | None) -> None:
+    set_ = structs.replace(NEW, spec=structs.replace(NEW.spec, min_ready_seconds=30))
+    written = deployment(progress_deadline_seconds=60, min_ready_seconds=30)
+    written = structs.replace(written, status=known("True", "Updated"))
+    assert next_look(seen(written, set_, **more)) == expect
