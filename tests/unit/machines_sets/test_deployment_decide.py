@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -114,6 +115,20 @@ def running(
     return {uid: tuple(found)}
 
 
+def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    if not isinstance(value, dict) or not value:
+        return {path: value}
+    return {place: leaf for key, each in value.items() for place, leaf in leaves(each, (*path, key)).items()}
+
+
+def changed(before: Any, after: Any) -> str:
+    """What a write changes, and to what: ``replicas=2``; what it takes away is None."""
+    old, new = leaves(msgspec.to_builtins(before)), leaves(msgspec.to_builtins(after))
+    filled = {place[:length] for place in new for length in range(len(place))}
+    places = [p for p in (*new, *(old.keys() - new.keys() - filled)) if old.get(p) != new.get(p)]
+    return " ".join(f"{place[-1].rpartition('/')[2]}={new.get(place)}" for place in places)
+
+
 def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
     lines = []
     for step in steps:
@@ -121,20 +136,19 @@ def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
             case CreateSet(new):
                 lines.append(f"create set with {new.spec.replicas}")
             case ChangeSet(before, after):
-                sizes = f" {before.spec.replicas} -> {after.spec.replicas}"
-                lines.append(f"{after.metadata.name}{sizes if before.spec != after.spec else ' notes'}")
+                lines.append(f"{after.metadata.name} {changed(before, after)}")
             case DeleteSets(found):
                 lines.append("delete " + " ".join(s.metadata.name for s in found))
             case Adopt(found) | Release(found):
                 lines.append(f"{type(step).__name__.lower()} {' '.join(s.metadata.name for s in found)}")
             case MarkVictims(marks):
-                lines.append("mark " + " ".join(m.member.name for m in marks))
-            case Tell(reason, _, _):
-                lines.append(f"tell {reason}")
+                lines.append("mark " + " ".join(f"{m.member.name} {m.annotations}" for m in marks))
+            case Tell(reason, message, warning):
+                lines.append(f"{'warn' if warning else 'tell'} {reason}: {message}")
             case LetGo():
                 lines.append("remove finalizer")
             case Change(after):
-                lines.append("change")
+                lines.append(f"change {changed(seen.written, after)}")
     return lines
 
 
@@ -152,22 +166,22 @@ class Case:
 
 
 CASES = [
-    Case("our finalizer comes first, alone", World(deployment(meta={"finalizers": ()})), ["change"]),
+    Case("our finalizer comes first, alone", World(deployment(meta={"finalizers": ()})), ["change finalizers=('machine.sapcloud.io/machine-controller-manager',)"]),
     Case("a new deployment makes its set, complete, and takes its revision",
-         World(deployment()), ["create set with 3", SCALED, "change"]),
+         World(deployment()), ["create set with 3", "tell ScalingMachineSet: Scaled up machine set md-6f599 to 3", "change revision=1"]),
     Case("a paused one does not", World(deployment(paused=True)), []),
     Case("when all is as wanted nothing is done",
          World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3)), []),
     Case("another class rolls: the new set appears and the old one shrinks in the same pass",
          World(deployment(of=template("large"), meta=REVISION_1), (made("small", 3),), running("small", 3)),
-         ["ms-small 3 -> 2", "create set with 1", SCALED, "change", SCALED]),
+         ["ms-small replicas=2", "create set with 1", "tell ScalingMachineSet: Scaled up machine set md-79bf6 to 1", "change revision=2", "tell ScalingMachineSet: Scaled down machine set ms-small to 2"]),
     Case("a paused one does not roll",
          World(deployment(of=template("large"), meta=REVISION_1, paused=True), (made("small", 3),),
                running("small", 3)), []),
     Case("the rollout goes on with what is available",
          World(deployment(of=template("large"), meta=REVISION_2), (made("small", 2), made("large", 2, 2)),
                running("small", 2) | running("large", 2)),
-         ["ms-small 2 -> 0", SCALED]),
+         ["ms-small replicas=None", "tell ScalingMachineSet: Scaled down machine set ms-small to 0"]),
     Case("leaving machines take room, so the new set waits",
          World(deployment(of=template("large"), meta=REVISION_2), (made("small", 0), made("large", 2, 2)),
                running("small", 2, deleting=True) | running("large", 2)), []),
@@ -175,28 +189,28 @@ CASES = [
          World(deployment(of=template("small", drain_timeout="1h",
                                       node_template=NodeTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}))),
                           meta=REVISION_1), (made("small", 3),), running("small", 3)),
-         ["ms-small 3 -> 3"]),
+         ["ms-small drainTimeout=1h a=b"]),
     Case("annotations flow down to the current set",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1", "a": "b"}}), (made("small", 3),),
-               running("small", 3)), ["ms-small notes"]),
+               running("small", 3)), ["ms-small a=b"]),
     Case("scaling is one write on the one set",
          World(deployment(5, meta=REVISION_1), (made("small", 3),), running("small", 3)),
-         ["ms-small 3 -> 5", SCALED]),
+         ["ms-small desired-replicas=5 max-replicas=6 replicas=5", "tell ScalingMachineSet: Scaled up machine set ms-small to 5"]),
     Case("scaling also works while paused",
          World(deployment(5, meta=REVISION_1, paused=True), (made("small", 3),), running("small", 3)),
-         ["ms-small 3 -> 5", SCALED]),
+         ["ms-small desired-replicas=5 max-replicas=6 replicas=5", "tell ScalingMachineSet: Scaled up machine set ms-small to 5"]),
     Case("a template of the past makes its set current again, with a fresh number",
          World(deployment(meta=REVISION_2), (made("small", 0), made("large", 3, 2)), running("large", 3)),
-         ["ms-small 0 -> 1", "ms-large 3 -> 2", SCALED, SCALED, "change"]),
+         ["ms-small revision=3 revision-history=1 replicas=1", "ms-large replicas=2", "tell ScalingMachineSet: Scaled up machine set ms-small to 1", "tell ScalingMachineSet: Scaled down machine set ms-large to 2", "change revision=3"]),
     Case("recreate removes the old machines first",
          World(deployment(of=template("large"), meta=REVISION_1, kind="Recreate"), (made("small", 3),),
-               running("small", 3)), ["ms-small 3 -> 0", SCALED]),
+               running("small", 3)), ["ms-small max-replicas=3 replicas=None", "tell ScalingMachineSet: Scaled down machine set ms-small to 0"]),
     Case("and waits for the last of them",
          World(deployment(of=template("large"), meta=REVISION_1, kind="Recreate"), (made("small", 0),),
                running("small", 1, deleting=True)), []),
     Case("and then makes the new set",
          World(deployment(of=template("large"), meta=REVISION_1, kind="Recreate"), (made("small", 0),)),
-         ["create set with 3", SCALED, "change"]),
+         ["create set with 3", "tell ScalingMachineSet: Scaled up machine set md-79bf6 to 3", "change revision=2"]),
     Case("an omitted strategy is a rolling update",
          World(deployment(meta=REVISION_1, kind=""), (made("small", 3),), running("small", 3)), []),
     Case("orphaned sets are adopted, then everything is looked at anew",
@@ -214,19 +228,23 @@ CASES = [
     Case("nothing is forgotten while a rollout moves",
          World(deployment(meta=REVISION_2, revision_history_limit=0),
                (made("x", 0, 1), made("small", 2, 2)), running("small", 2)),
-         ["ms-small 2 -> 3", SCALED]),
+         ["ms-small replicas=3", "tell ScalingMachineSet: Scaled up machine set ms-small to 3"]),
+    Case("nothing is forgotten while a rollback waits: its set may be the one",
+         World(deployment(meta=REVISION_2, revision_history_limit=0, rollback_to=RollbackConfig(revision=1),
+                          paused=True),
+               (made("x", 0, 1), made("small", 3, 2)), running("small", 3)), []),
     # rollback
     Case("a rollback takes the template of a revision, and is looked at anew",
          World(deployment(of=template("large"), meta=REVISION_2, rollback_to=RollbackConfig(revision=1)),
                (made("small", 0), made("large", 3, 2)), running("large", 3)),
-         ["change", "tell DeploymentRollback"]),
+         ["change name=small revision=None", 'tell DeploymentRollback: Rolled back deployment "md" to revision 1']),
     Case("a rollback to nowhere is told, and the wish is cleared",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig()), (made("small", 3),), running("small", 3)),
-         ["tell DeploymentRollbackRevisionNotFound", "change"]),
+         ["warn DeploymentRollbackRevisionNotFound: Unable to find the last revision", "change rollbackTo=None"]),
     Case("so is one to the same template",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(revision=1)), (made("small", 3),),
                running("small", 3)),
-         ["tell DeploymentRollbackTemplateUnchanged", "change"]),
+         ["warn DeploymentRollbackTemplateUnchanged: the template of revision 1 is the one that the deployment has", "change revision=None"]),
     Case("while paused the wish waits",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(), paused=True), (made("small", 3),),
                running("small", 3)), []),
@@ -234,7 +252,7 @@ CASES = [
     Case("the autoscaler's victims are marked before anything is scaled",
          World(deployment(2, meta={"annotations": {names.REVISION_ANNOTATION: "1",
                                                    names.TRIGGER_DELETION_ANNOTATION: "small-1~2030-01-01T00:00:00Z"}}),
-               (made("small", 3),), running("small", 3)), ["mark small-1"]),
+               (made("small", 3),), running("small", 3)), ["mark small-1 {'machinepriority.machine.sapcloud.io': '1', 'machine.sapcloud.io/marked-for-deletion-time': '2030-01-01T00:00:00Z'}"]),
     # wrong input and the end
     Case("an invalid deployment is left alone", World(deployment(-1)), []),
     Case("an in-place update of existing machines is not supported yet",
@@ -255,8 +273,17 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
+    """A set in a step is the very one that was seen, with its uid and version: both bind the write."""
     seen = case.world.seen()
-    assert told(seen, decide(seen).steps) == case.expect
+    steps = decide(seen).steps
+    assert told(seen, steps) == case.expect
+    there = [
+        *seen.sets,
+        *(case.world.more or {}).get("orphans", ()),
+        *(case.world.more or {}).get("strays", ()),
+    ]
+    carried = [found for step in steps for found in getattr(step, "sets", ())]
+    assert all(any(found is each for each in there) for found in carried)
 
 
 def created(world: World) -> MachineSet:
