@@ -322,6 +322,18 @@ async def test_credentials_that_are_no_longer_accepted_end_a_session_at_the_firs
         assert [each[:2] for each in world.told] == [("gained", "east"), ("lost", "east")]
 
 
+async def test_a_cluster_that_is_dropped_while_its_session_ends_is_not_connected_to_again(world):
+    async with world.running():
+        left = asyncio.all_tasks()
+        world.sessions.want(EAST, "key")
+        await asyncio.sleep(1)
+        world.faults[EAST] = EXPIRED
+        await asyncio.wait_for(world.lost.wait(), 1000)
+        world.sessions.drop(EAST)
+        await asyncio.sleep(10)
+        assert asyncio.all_tasks() == left
+
+
 async def test_a_refusal_is_an_answer(world):
     world.toys[EAST].served = lambda path: path != "/version"
     async with world.running():

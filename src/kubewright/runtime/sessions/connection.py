@@ -132,6 +132,8 @@ class Connection:
         try:
             await self._live()
         except Exception as raised:  # one broken cluster never stops the program
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from None  # a TaskGroup that ends with an error swallows it
             error = single(raised)
             if isinstance(error, KubewrightError):
                 return error
