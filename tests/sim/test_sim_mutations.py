@@ -95,7 +95,7 @@ def _expectations_removed(patch: Patch) -> None:
 
     async def one(self: Creation, name: str) -> Any:
         error = await made(self, name)
-        self.memory.doubts.clear()
+        self.doubts.forget(self.owner.metadata.uid)
         return error
 
     patch.setattr(Creation, "one", one)

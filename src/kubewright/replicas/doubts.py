@@ -1,15 +1,18 @@
-"""What a deployment cannot know yet, and how it finds out before it decides anything.
+"""What a set or a deployment cannot know yet, and how it finds out before it decides anything.
 
-Theory.      Sizes of several sets go together, so a decision on a picture that is known to be old can
+Theory.      Every write is in doubt from before it is sent, so that a deadline or our own cancellation leaves
+             the doubt too; one whose answer came is in the cache, and settles at no cost.
+             A creation without an answer may still happen. A member that was asked for keeps its name, and is
+             asked for again by that name before any other; it counts for its deployment as if it existed
+             (``Creations``). A set that was asked for is asked for once more, by the same name and with no
+             members: now it exists, or the answer says that it did already.
+             Sizes of several sets go together, so a decision on a picture that is known to be old can
              break a bound. After a write that was refused as outdated, or that was not answered, the
-             cache may be behind it; until it has caught up, the deployment waits. A creation without an
-             answer is worse, since it may still happen: it is asked for once more, by the same
-             name and with no members. Now the set exists, or the answer says that it did already.
-             Every write is in doubt from before it is sent, so that a deadline or our own cancellation
-             leaves the doubt too; one whose answer came is in the cache, and settles at no cost.
+             cache may be behind it; until it has caught up, the deployment waits (``Doubts``).
 Invariants.  At most one doubt for a deployment: a pass that leaves one ends. After ``DOUBT_SECONDS`` no
              request of ours is on its way any more, whatever became of it.
-Called by    ``deployment``: its reconciler before each look, its actor before and after each write.
+Called by    ``set`` and ``deployment``: their reconcilers before each look, their actors before and after
+             each write. ``members`` keeps the ``Creations``, so that sets and deployments share them.
 """
 
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
 
 DOUBT_SECONDS = 60.0
-"""For how long a creation that was not answered may still happen."""
+"""For how long a creation that was not answered may still happen: kube-apiserver's request timeout."""
 
 
 class Stale(KubewrightError):
@@ -51,6 +54,39 @@ class Asked:
 
     new: SetObject
     until: float
+
+
+class Creations:
+    """The creations of members that were not answered, by the uid of their set; a new process has none."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, dict[str, float]] = {}
+        """Names, with the time of the last attempt in monotonic seconds."""
+
+    def asking(self, owner: str, name: str, now: float) -> bool:
+        """The creation of this member is about to be sent. Returns whether it was in doubt before."""
+        asked = self._asked.setdefault(owner, {})
+        before = name in asked
+        asked[name] = now
+        return before
+
+    def settled(self, owner: str, name: str) -> None:
+        """The member exists and is seen, or it does not and will not."""
+        self._asked.get(owner, {}).pop(name, None)
+
+    def open(self, owner: str) -> tuple[str, ...]:
+        """The names that are in doubt, the first one first."""
+        return tuple(self._asked.get(owner, ()))
+
+    def expire(self, owner: str, now: float) -> None:
+        """What was asked for long ago will not happen any more."""
+        since = now - DOUBT_SECONDS
+        for name in [name for name, asked in self._asked.get(owner, {}).items() if asked <= since]:
+            self.settled(owner, name)
+
+    def forget(self, owner: str) -> None:
+        """The set is gone."""
+        self._asked.pop(owner, None)
 
 
 class Doubts:

@@ -13,7 +13,7 @@ Called by    ``observe`` and ``reconciler`` of sets and deployments. A world pas
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic
 
@@ -24,6 +24,7 @@ from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, O
 from kubewright.wire.gvk import Key
 
@@ -46,13 +47,13 @@ class Members(Generic[O, M]):
 
     def __init__(self, objects: Informer[O], read: Reader[O, M], clock: SteadyClock) -> None:
         self.clock = clock
-        self._objects = objects
+        self.objects = objects
         self._reader = read
         self._witness = Witness(clock)
         self._read: dict[Key, M] = {}
         self._owned: dict[str, list[M]] = {}
         self._listeners: list[Listener[M]] = []
-        self._doubts: dict[str, Mapping[str, float]] = {}
+        self.creations = Creations()
         self._last: dict[str, int] = {}
         objects.index(WITHOUT_OWNER, namespace_of_orphans)
         objects.subscribe(self._changed)
@@ -71,7 +72,7 @@ class Members(Generic[O, M]):
 
     def without_owner(self, namespace: str) -> list[M]:
         """The members without a controller, in the order of their names."""
-        keys = self._objects.keys_by(WITHOUT_OWNER, namespace)
+        keys = self.objects.keys_by(WITHOUT_OWNER, namespace)
         return [self._read[key] for key in sorted(keys, key=lambda key: key.name)]
 
     def gather_seconds(self, least: float, *owners: str) -> float:
@@ -79,28 +80,22 @@ class Members(Generic[O, M]):
         most = max((len(self._owned.get(uid, ())) for uid in owners), default=0)
         return max(least, LOOK_SECONDS * most) if most > FEW else least
 
-    def seen(self, uid: str, names: Iterable[str]) -> list[str]:
-        """Those of ``names`` that members of this owner have."""
-        owned = self._owned.get(uid)
-        return [name for name in names if _has(owned, name)] if owned is not None else []
-
-    def doubt(self, uid: str, names: Mapping[str, float]) -> None:
-        """The set of this uid keeps here the names of members whose creation was not answered."""
-        self._doubts[uid] = names
+    def doubted(self, uid: str) -> tuple[str, ...]:
+        """The names of members of a set that may exist, and that the cache has not shown yet."""
+        owned = self._owned.get(uid, [])
+        for name in self.creations.open(uid):
+            if _has(owned, name):
+                self.creations.settled(uid, name)
+        return self.creations.open(uid)
 
     def forget_owner(self, uid: str) -> None:
         """The set of this uid is gone, and its doubts with it."""
-        self._doubts.pop(uid, None)
+        self.creations.forget(uid)
         self._last.pop(uid, None)
 
     def last_number(self, uid: str) -> int:
         """The highest number of any member of this set that was ever seen here."""
         return self._last.get(uid, 0)
-
-    def doubted(self, uid: str) -> int:
-        """How many members of a set may exist that the cache has not shown yet."""
-        doubts = self._doubts.get(uid, {})
-        return len(doubts) - len(self.seen(uid, doubts))
 
     def _changed(self, change: Change[O]) -> None:
         before = self._read.get(change.key)
@@ -134,7 +129,7 @@ class Members(Generic[O, M]):
 
     def _fresh(self, header: Header) -> M:
         try:
-            found = self._objects.get(header.key)
+            found = self.objects.get(header.key)
         except Undecodable:
             found = None
         if found is None or found.metadata.uid != header.uid:

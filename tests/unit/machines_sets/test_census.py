@@ -118,12 +118,13 @@ def test_a_fact_that_changes_is_told_with_what_was_known_before(machines, index)
 
 
 def test_doubts_end_when_the_machine_is_seen(machines, index) -> None:
-    index.doubt("set", {"a": 0.0, "b": 0.0})
-    assert index.doubted("set") == 2
+    for name in ("a", "b"):
+        index.creations.asking("set", name, 0.0)
+    assert index.doubted("set") == ("a", "b")
     machines.put(machine("a", "set"))
-    assert (index.doubted("set"), index.seen("set", ["a", "b"])) == (1, ["a"])
+    assert index.doubted("set") == ("b",)
     index.forget_owner("set")
-    assert index.doubted("set") == 0
+    assert index.doubted("set") == ()
 
 
 def test_the_more_machines_the_longer_news_wait_for_more(machines, index) -> None:

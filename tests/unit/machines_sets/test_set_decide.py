@@ -26,11 +26,11 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.naming import letters, number_of, proven
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.observe import Memory, outdated
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.seen import Seen, SetSettings, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
     Ask,
@@ -233,7 +233,7 @@ CASES = [
          seen(1, found=(member("a", deleting=True),), meta={"deletion_timestamp": T0}), []),
     Case("and lets go when nothing is left", seen(1, meta={"deletion_timestamp": T0}), ["let go"]),
     Case("but not while a creation is in doubt",
-         seen(1, doubts=("x",), meta={"deletion_timestamp": T0}), [], SETTINGS.doubt_seconds),
+         seen(1, doubts=("x",), meta={"deletion_timestamp": T0}), [], DOUBT_SECONDS),
     Case("it makes and adopts nothing", seen(3, orphans=members("o"), meta={"deletion_timestamp": T0}), ["let go"]),
     Case("machines that are being orphaned are not deleted",
          seen(1, found=members("a"),

@@ -17,8 +17,7 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
-from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.seen import Seen, SetSettings, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
     Ask,

@@ -24,8 +24,7 @@ from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
 from kubewright.machines.parts import Parts
 from kubewright.replicas.set.reconciler import Sets
-from kubewright.replicas.set.seen import Wait
-from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.seen import SetSettings, Wait
 from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
 from kubewright.rollout.order import mcm_ranking
 from kubewright.runtime.controller import Controller

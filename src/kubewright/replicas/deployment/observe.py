@@ -178,7 +178,7 @@ def observe(
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),
         members={each.metadata.uid: index.owned_by(each.metadata.uid) for each in owned},
-        doubted={each.metadata.uid: index.doubted(each.metadata.uid) for each in owned},
+        doubted={each.metadata.uid: len(index.doubted(each.metadata.uid)) for each in owned},
         reported=told[0],
         best=told[1],
         selector_problem=problem,

@@ -9,7 +9,7 @@ Theory.        What creates members must never create one twice. Three things se
                meets ``AlreadyExists``. And a creation without an answer keeps its name, and holds up all
                others, until the server has said what became of it.
 Map            world.py       what differs between the APIs: the policy of one, as a value
-               seen.py        one set and its members, as a picture
+               seen.py        one set and its members, as a picture; what an operator may set
                observe.py     takes it; Memory: what a process remembers
                decide.py      which members to create, adopt, change and delete
                steps.py       the closed set of effects
@@ -17,6 +17,5 @@ Map            world.py       what differs between the APIs: the policy of one, 
                creation.py    creations and their doubts
                outcome.py     how a pass went, in events and for the status
                reconciler.py  one pass; what enqueues a set
-               settings.py    what an operator may set
 Source         mcm.md §1.4, §6; capi.md §7.
 """

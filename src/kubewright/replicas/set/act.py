@@ -16,16 +16,15 @@ from typing import Any, Generic, assert_never
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
 from kubewright.kube.patches import Patch, exactly, with_uid
 from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
 from kubewright.replicas.member import M, Member, O
+from kubewright.replicas.members import Members
 from kubewright.replicas.set.creation import Creation, create
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
 from kubewright.replicas.set.seen import S, Seen
-from kubewright.replicas.set.settings import SetSettings
 from kubewright.replicas.set.steps import (
     Adopt,
     Ask,
@@ -53,15 +52,16 @@ class Actor(Generic[S, M, O]):
         self,
         world: SetWorld[S, M, O],
         client: Client,
-        objects: Informer[O],
+        index: Members[O, M],
         teller: Teller,
-        settings: SetSettings,
+        at_once: int,
     ) -> None:
         self._world = world
         self._client = client
-        self._objects = objects
+        self._objects = index.objects
         self._teller = teller
-        self._at_once = settings.concurrency
+        self._doubts = index.creations
+        self._at_once = at_once
 
     async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
         """All steps in order. A member's failure stands in the outcome; the set's own is raised."""
@@ -87,7 +87,7 @@ class Actor(Generic[S, M, O]):
             case Release(members) | Configure(members) | Ask(members):
                 outcome.errors += await self._patch_each(members, partial(self._rewritten, about, step))
             case Create(names):
-                creation = Creation(world, self._client, about, memory)
+                creation = Creation(world, self._client, about, memory, self._doubts)
                 await create(creation, names, self._at_once, reporter, outcome)
             case Delete(members):
                 await self._delete(members, reporter, outcome)

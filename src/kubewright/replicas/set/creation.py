@@ -19,6 +19,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
 from kubewright.replicas.batches import slow_start
+from kubewright.replicas.doubts import Creations
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter
 from kubewright.replicas.set.seen import S
@@ -38,12 +39,12 @@ class Creation(Generic[S]):
     client: Client
     owner: S
     memory: Memory
+    doubts: Creations
     created: list[str] = field(default_factory=list)
 
     async def one(self, name: str) -> KubewrightError | None:
         """Create the member ``name``; answers why it was not created."""
-        asked_before = name in self.memory.doubts
-        self.memory.doubts[name] = self.client.clock.monotonic()
+        asked_before = self.doubts.asking(self._uid, name, self.client.clock.monotonic())
         try:
             await self.world.create(self.client, self.owner, name)
         except AlreadyExists as error:
@@ -52,7 +53,7 @@ class Creation(Generic[S]):
             if not unanswered(error) and not asked_before:  # it says nothing about earlier attempts
                 await self._settle(name)
             return error
-        self.memory.doubts.pop(name, None)
+        self.doubts.settled(self._uid, name)
         self.created.append(name)
         return None
 
@@ -63,21 +64,28 @@ class Creation(Generic[S]):
                 await self.world.discard(self.client, self.owner, name)
             except KubewrightError:
                 return
-        self.memory.doubts.pop(name, None)
+        self.doubts.settled(self._uid, name)
 
     async def _whose(self, name: str, error: AlreadyExists) -> KubewrightError:
         """The name is taken. By us: the cache lags, and the doubt stays until it does not."""
         try:
             found = await self.client.get(self.world.member, Key(self.owner.metadata.namespace, name))
         except NotFound:
-            self.memory.doubts.pop(name, None)
+            if self.world.discard is not None:  # another owner has what the member needs before it
+                self.memory.belongs_to_another(name)
+            await self._settle(name)
             return error
         except KubewrightError as unknown:
             return unknown
         controller = found.metadata.controller
         if controller is None or controller.uid != self.owner.metadata.uid:
             self.memory.belongs_to_another(name)
+            await self._settle(name)
         return error
+
+    @property
+    def _uid(self) -> str:
+        return self.owner.metadata.uid
 
 
 async def create(

@@ -17,6 +17,7 @@ from typing import Any
 
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.claims import ORPHAN_FINALIZER
+from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.set.seen import S, Seen, Wait
@@ -141,7 +142,7 @@ def _retire(seen: Seen[S, M]) -> Plan[Step]:
         steps = (Delete(victims),) if victims else ()
         return Plan(steps, because=f"{many} left: {len(ours)}")
     if seen.doubts:
-        return Plan((), seen.settings.doubt_seconds, "a creation that nobody answered may still happen")
+        return Plan((), DOUBT_SECONDS, "a creation that nobody answered may still happen")
     return Plan((LetGo(),), because=f"no {seen.world.words.one} is left")
 
 

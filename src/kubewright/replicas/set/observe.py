@@ -16,8 +16,7 @@ from kubewright.replicas.members import Members
 from kubewright.replicas.naming import SPACE
 from kubewright.replicas.objects import SetObject, integer
 from kubewright.replicas.pace import Pace
-from kubewright.replicas.set.seen import S, Seen, Wait
-from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.seen import S, Seen, SetSettings, Wait
 from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector
@@ -30,12 +29,10 @@ TAKEN = 1000
 class Memory:
     """What a process remembers of one set between passes; losing it costs a request, never safety.
 
-    ``doubts`` holds the names of creations that nobody answered, with the monotonic time of the
-    last attempt. ``taken`` holds names that others have; ``told``, the problem of the last event.
+    ``taken`` holds names that others have; ``told``, the problem of the last event.
     ``outdated`` says how the set's size contradicts its owner, ``since`` when that was noticed.
     """
 
-    doubts: dict[str, float] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     told: str = ""
     outdated: str = ""
@@ -51,7 +48,6 @@ class Memory:
 
     def belongs_to_another(self, name: str) -> None:
         """Never try this name again."""
-        self.doubts.pop(name, None)
         if len(self.taken) >= TAKEN:
             self.taken.clear()
         self.taken.add(name)
@@ -68,11 +64,9 @@ class Observer(Generic[S, M]):
     settings: SetSettings
 
     def look(self, found: S, memory: Memory, pause: Wait | None = None) -> Seen[S, M]:
-        """The picture of one set; names that have turned up since are no longer in doubt."""
+        """The picture of one set."""
         meta, index = found.metadata, self.index
         selector, problem = read_selector(found.spec.selector)
-        for name in index.seen(meta.uid, memory.doubts):
-            del memory.doubts[name]
         members: list[M] = []
         strays: list[M] = []
         for member in index.owned_by(meta.uid):
@@ -88,7 +82,7 @@ class Observer(Generic[S, M]):
                 m for m in index.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
             ),
             problem=problem or self._problem(found, selector),
-            doubts=tuple(memory.doubts),
+            doubts=index.doubted(meta.uid),
             taken=frozenset(memory.taken),
             pause=pause,
             blocked=self.world.blocked(found),

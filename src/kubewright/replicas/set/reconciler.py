@@ -18,6 +18,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import exactly, merge_patch
 from kubewright.replicas.claims import BY_UID, key_of, read_selector
+from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.member import M, O, until_available
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import INVALID
@@ -26,8 +27,7 @@ from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.observe import Memory, Observer
 from kubewright.replicas.set.outcome import Outcome
-from kubewright.replicas.set.seen import S, Seen
-from kubewright.replicas.set.settings import SetSettings
+from kubewright.replicas.set.seen import S, Seen, SetSettings
 from kubewright.replicas.set.world import SetWorld
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -65,8 +65,7 @@ class Sets(Generic[S, M, O]):
         self._clock = client.clock
         self._recorder = recorder
         self._teller = recorder.of(world.component)
-        objects = informers.get(world.member)
-        self._actor = Actor(world, client, objects, self._teller, self.settings)
+        self._actor = Actor(world, client, index, self._teller, self.settings.concurrency)
         self._memories: dict[Key, tuple[str, Memory]] = {}
         self._reporting: set[Key] = set()
 
@@ -84,23 +83,20 @@ class Sets(Generic[S, M, O]):
         result = Result.later(plan.wake) if plan.wake is not None else Result.done()
         if not outcome.gone:
             result = result.sooner(await self._report(key, memory, outcome))
-        if memory.doubts:
-            result = result.sooner(Result.later(self.settings.doubt_seconds))
+        if self.index.doubted(found.metadata.uid):
+            result = result.sooner(Result.later(DOUBT_SECONDS))
         if outcome.errors:
             raise self._first(outcome.errors)
         return result
 
     def _memory(self, key: Key, found: S) -> Memory:
-        """What is remembered of this very set. What was asked for long ago will not happen any more."""
+        """What is remembered of this very set."""
         uid, memory = self._memories.get(key, ("", Memory()))
         if uid != found.metadata.uid:
             self._forget(key)
             memory = Memory(pace=Pace(self.settings.status_seconds))
             self._memories[key] = (found.metadata.uid, memory)
-        since = self._clock.monotonic() - self.settings.doubt_seconds
-        for name in [name for name, asked in memory.doubts.items() if asked <= since]:
-            del memory.doubts[name]
-        self.index.doubt(found.metadata.uid, memory.doubts)
+        self.index.creations.expire(found.metadata.uid, self._clock.monotonic())
         return memory
 
     def _forget(self, key: Key) -> None:

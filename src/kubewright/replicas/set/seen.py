@@ -11,13 +11,35 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import SetObject, integer
-from kubewright.replicas.set.settings import SetSettings
 from kubewright.rollout.order import in_line
 
 if TYPE_CHECKING:
     from kubewright.replicas.set.world import SetWorld
 
 S = TypeVar("S", bound=SetObject)
+
+
+@dataclass(frozen=True, slots=True)
+class SetSettings:
+    """Bounds of one pass, and how often a status may be written. Times are in seconds."""
+
+    burst: int = 250
+    """Members created, and members deleted, in one pass; the next pass follows at once (MCM: 100)."""
+
+    concurrency: int = 32
+    """Requests of one pass in flight."""
+
+    status_seconds: float = 0.5
+    """Least time between two status writes of one set; the last state is always written."""
+
+    gather_seconds: float = 0.03
+    """How long a member's change waits for others before its set looks: bursts become one pass. Large
+    sets wait for longer (``members.LOOK_SECONDS``)."""
+
+    resize_seconds: float = 5.0
+    """How long a set whose size is for another desired size than its deployment's waits for a new size."""
+
+    workers: int = 10
 
 
 @dataclass(frozen=True, slots=True)
