@@ -115,7 +115,7 @@ def _stale_read_trusted(patch: Patch) -> None:
 def _unwell_is_dead(patch: Patch) -> None:
     """The VM of a machine whose node is unwell is deleted, and the machine stays."""
 
-    def impatient(seen: Seen, _now: datetime) -> Plan | None:
+    def impatient(seen: Seen) -> Plan | None:
         gone = seen.node is not None and not seen.health.healthy and seen.phase == "Unknown"
         return Plan((Call(Verb.DELETE),), wake=timedelta(1)) if gone and not seen.vm.deleted else None
 
@@ -198,8 +198,8 @@ def _young_again(patch: Patch) -> None:
 def _creation_never_ends(patch: Patch) -> None:
     """The creation time-out strikes machines that have been up for long."""
 
-    def impatient(seen: Seen, now: datetime) -> Plan | None:
-        grown = seen.phase is Phase.RUNNING and now > seen.born + timedelta(seconds=10)
+    def impatient(seen: Seen) -> Plan | None:
+        grown = seen.phase is Phase.RUNNING and seen.now > seen.born + timedelta(seconds=10)
         return Plan(report=states.report(seen, Finding.NOT_JOINED)) if grown else None
 
     patch.setattr(decide, "LIVING", (impatient, *decide.LIVING))
@@ -261,7 +261,7 @@ def _time_is_never_over(patch: Patch) -> None:
 def _asks_for_ever(patch: Patch) -> None:
     """A machine that is well is never left alone."""
 
-    def restless(seen: Seen, _now: datetime) -> Plan | None:
+    def restless(seen: Seen) -> Plan | None:
         well = seen.phase is Phase.RUNNING and seen.health.healthy
         return Plan((DropToken(),), wake=timedelta(milliseconds=100)) if well else None
 
@@ -272,15 +272,15 @@ def _writes_the_time(patch: Patch) -> None:
     """Machines say when they were looked at, every forty seconds."""
     pause, last = timedelta(seconds=40), dict[str, datetime]()
 
-    def busy(seen: Seen, now: datetime) -> Plan | None:
+    def busy(seen: Seen) -> Plan | None:
         uid = seen.machine.metadata.uid
         if seen.phase is not Phase.RUNNING:
             return None
-        left = last.setdefault(uid, now) + pause - now
+        left = last.setdefault(uid, seen.now) + pause - seen.now
         if left > timedelta(0):
             return Plan(wake=left)
-        last[uid] = now
-        return Plan((Adorn({"annotations": {"looked-at": now.isoformat()}}),), wake=pause)
+        last[uid] = seen.now
+        return Plan((Adorn({"annotations": {"looked-at": seen.now.isoformat()}}),), wake=pause)
 
     patch.setattr(decide, "LIVING", (busy, *decide.LIVING))
 
@@ -288,7 +288,7 @@ def _writes_the_time(patch: Patch) -> None:
 def _stumbles(patch: Patch) -> None:
     """A pass over a machine whose node is missing ends with a surprise."""
 
-    def stumble(seen: Seen, _now: datetime) -> Plan | None:
+    def stumble(seen: Seen) -> Plan | None:
         if seen.phase is Phase.RUNNING and seen.node is None:
             raise KeyError(seen.machine.metadata.name)
         return None

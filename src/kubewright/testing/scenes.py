@@ -100,7 +100,7 @@ def node(*conditions: NodeCondition, cordoned: bool = False, taints: tuple[Taint
 def seen(of: Machine, at: Node | None = None, **more: Any) -> Seen:
     settings = MachineSettings()
     judged = health.judge(at.status.conditions if at else (), settings.node_conditions)
-    return Seen(machine=of, settings=settings, now=NOW, node=at, health=judged, **more)
+    return Seen(machine=of, settings=settings, now=NOW, wall=NOW, node=at, health=judged, **more)
 
 
 def called(

@@ -446,7 +446,7 @@ CASES = [*CREATION, *JOINING, *HEALTH]
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     assert [type(step).__name__ for step in plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     assert case.says in (plan.report.description if plan.report else "")
@@ -458,7 +458,7 @@ def test_decision(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_a_plan_never_leaves_a_machine_asleep_with_work_to_do(case: Case) -> None:
     """Whatever waits is woken: by a call that ends, a change of what was looked at, or a time."""
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     resting = case.seen.phase in (Phase.RUNNING, Phase.IN_PLACE_UPDATING) and plan.report is None
     patient = bool(case.seen.machine.spec.disable_health_timeout)
     assert plan.steps or plan.wake is not None or plan.report or resting or case.seen.vm.running or patient

@@ -281,7 +281,7 @@ CASES = DELETION
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     assert [type(step).__name__ for step in plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     assert case.says in (plan.report.description if plan.report else "")
@@ -292,7 +292,7 @@ def test_decision(case: Case) -> None:
 
 def test_the_same_picture_gives_the_same_plan() -> None:
     of = seen(DYING, node(cordoned=True), drain=BUSY)
-    assert decide(of, NOW) == decide(of, NOW)
+    assert decide(of) == decide(of)
 
 
 SOFT = Obstacle("budget x allows no eviction now", topic="x")
@@ -330,7 +330,7 @@ HELD = [
     ("drain", "state", "text", "reason"), [case[1:] for case in HELD], ids=[case[0] for case in HELD]
 )
 def test_a_drain_that_is_held(drain: DrainPlan, state: OperationState, text: str, reason: str) -> None:
-    plan = decide(seen(OLD, node(cordoned=True), drain=drain), NOW)
+    plan = decide(seen(OLD, node(cordoned=True), drain=drain))
     assert plan.report is not None
     assert (plan.report.state, plan.report.description) == (state, f"{text}. Initiate node drain")
     assert plan.warning == (reason, text)
@@ -338,13 +338,13 @@ def test_a_drain_that_is_held(drain: DrainPlan, state: OperationState, text: str
 
 
 def test_a_drain_that_is_held_for_a_moment_is_no_news() -> None:
-    plan = decide(seen(DYING, node(cordoned=True), drain=held_by(FIRM)), NOW)
+    plan = decide(seen(DYING, node(cordoned=True), drain=held_by(FIRM)))
     assert plan.report is None
     assert plan.warning is None
 
 
 def test_a_drain_that_goes_on_warns_of_nothing() -> None:
-    plan = decide(seen(OLD, node(cordoned=True), drain=BUSY), NOW)
+    plan = decide(seen(OLD, node(cordoned=True), drain=BUSY))
     assert plan.report is not None
     assert plan.report.state is OperationState.PROCESSING
     assert plan.warning is None

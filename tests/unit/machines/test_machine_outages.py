@@ -104,7 +104,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     assert [type(step).__name__ for step in plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     if case.wake != "any":

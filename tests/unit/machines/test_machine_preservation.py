@@ -121,7 +121,7 @@ def test_nothing_begins_while_a_cluster_cannot_be_seen() -> None:
 
 
 def steps(look: Any) -> list[Any]:
-    return list(decide(look, NOW).steps)
+    return list(decide(look).steps)
 
 
 def test_the_autoscaler_is_told_to_leave_it_alone() -> None:
@@ -218,19 +218,19 @@ def test_a_persons_word_to_the_autoscaler_outlives_it() -> None:
 
 def test_it_is_awake_when_it_ends() -> None:
     where = at("", says(UNTIL), calm=True)
-    assert decide(seen(of("Running", "now", until=LATER), where), NOW).wake == minutes(60) + timedelta(
+    assert decide(seen(of("Running", "now", until=LATER), where)).wake == minutes(60) + timedelta(
         milliseconds=1
     )
-    assert decide(seen(of("Running", "now"), at()), NOW).wake == timedelta(seconds=1)
+    assert decide(seen(of("Running", "now"), at())).wake == timedelta(seconds=1)
 
 
 def test_what_cannot_be_read_is_told() -> None:
-    plan = decide(seen(of("Running", "forever"), at()), NOW)
+    plan = decide(seen(of("Running", "forever"), at()))
     assert plan.warning is not None
     assert plan.warning[1].startswith(f'The machine\'s annotation {PRESERVE} is "forever", and none of ')
     assert all(value.value in plan.warning[1] for value in Preserve)
 
 
 def test_a_machine_without_the_annotation_is_not_looked_at_twice() -> None:
-    plan = decide(seen(machine("Running"), node()), NOW)
+    plan = decide(seen(machine("Running"), node()))
     assert (plan.steps, plan.wake) == ((), None)

@@ -187,7 +187,7 @@ LIVING = [
     ),
     Case(
         "a machine that cannot be deleted when its node asks for it is looked after",
-        told(delete_when_triggered(ASKED, NOW).steps[0], ASKED.machine, ASKED.node),
+        told(delete_when_triggered(ASKED).steps[0], ASKED.machine, ASKED.node),
         [],
         wake=LATER,
     ),
@@ -287,7 +287,7 @@ CASES = [*LIVING, *LEAVING]
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     assert [type(step).__name__ for step in plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     assert case.says in (plan.report.description if plan.report else "")
@@ -300,7 +300,7 @@ def test_decision(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_nothing_that_was_refused_sleeps_for_ever(case: Case) -> None:
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     assert plan.steps or plan.wake is not None or plan.report
 
 

@@ -25,7 +25,7 @@ REFUSED = Report(None, OperationType.CREATE, OperationState.FAILED, "no (request
 def seen(status: MachineStatus, *conditions: NodeCondition) -> Seen:
     machine = Machine(metadata=ObjectMeta(name="m1", uid="u1"), status=status)
     node = Node(status=NodeStatus(conditions=conditions)) if conditions else None
-    return Seen(machine=machine, settings=MachineSettings(), now=NOW, node=node)
+    return Seen(machine=machine, settings=MachineSettings(), now=NOW, wall=NOW, node=node)
 
 
 def failed(ago: timedelta) -> MachineStatus:
@@ -144,5 +144,5 @@ def test_a_drivers_note_is_kept() -> None:
     report = Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, "made")
     noted = VmSeen(instance=Instance("p", "n", last_known_state="half"))
     of = structs.replace(seen(MachineStatus()).machine)
-    picture = Seen(machine=of, settings=MachineSettings(), now=NOW, vm=noted)
+    picture = Seen(machine=of, settings=MachineSettings(), now=NOW, wall=NOW, vm=noted)
     assert machine_status(picture, report, NOW).last_known_state == "half"

@@ -11,7 +11,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.machine.decide import decide
-from kubewright.testing.scenes import NOW, SILENT, Case, machine, minutes, node, seen
+from kubewright.testing.scenes import SILENT, Case, machine, minutes, node, seen
 
 TRIGGER = names.TRIGGER_DELETION_ANNOTATION
 
@@ -69,7 +69,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_triggered_deletion(case: Case) -> None:
-    plan = decide(case.seen, NOW)
+    plan = decide(case.seen)
     assert [type(step).__name__ for step in plan.steps] == case.steps
     assert plan.report is None or plan.report.phase is not Phase.FAILED
     assert plan.because

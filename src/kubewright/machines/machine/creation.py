@@ -31,7 +31,7 @@ from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report, Verb
 
 
-def adorn(seen: Seen, _now: datetime) -> Plan | None:
+def adorn(seen: Seen) -> Plan | None:
     """Put finalizer and deletion priority onto a machine that lacks them: a user or MCM created it."""
     meta = seen.machine.metadata
     patch: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def adorn(seen: Seen, _now: datetime) -> Plan | None:
     return Plan((Adorn(patch),), wake=timedelta(0), because="it has no finalizer or priority of ours yet")
 
 
-def record_vm(seen: Seen, _now: datetime) -> Plan | None:
+def record_vm(seen: Seen) -> Plan | None:
     """Write providerID and node name onto the machine as soon as the driver has answered them."""
     found, machine = seen.vm.instance, seen.machine
     on_record = (machine.spec.provider_id, names.node_name(machine.metadata.labels))
@@ -59,36 +59,36 @@ def record_vm(seen: Seen, _now: datetime) -> Plan | None:
     return Plan((Record(found),), wake=timedelta(0), because=because, milestone=made)
 
 
-def refuse_invalid(seen: Seen, now: datetime) -> Plan | None:
+def refuse_invalid(seen: Seen) -> Plan | None:
     """No VM for an invalid machine, or one without a valid class and secret; its status says why."""
     if not seen.problem or seen.vm.running or not _wants_vm(seen):
         return None
-    report = creation_failed(seen, now, Code.InvalidArgument, seen.problem)
+    report = creation_failed(seen, Code.InvalidArgument, seen.problem)
     return Plan(
         report=report,
-        wake=until_late(seen, now),
+        wake=until_late(seen),
         because=seen.problem,
         warning=(EventReason.FAILED_VALIDATION, seen.problem),
     )
 
 
-def ensure_vm(seen: Seen, now: datetime) -> Plan | None:
+def ensure_vm(seen: Seen) -> Plan | None:
     """Have the driver find or create the VM; wait for its answer; repeat a failed call after its pause."""
     if not _wants_vm(seen) or seen.vm.settled(Verb.ENSURE):
         return None
     if seen.vm.running:
-        return _while_running(seen, now)
+        return _while_running(seen)
     if error := seen.vm.failed(Verb.ENSURE):
-        return _after_failure(seen, now, error)
+        return _after_failure(seen, error)
     known = seen.machine.spec.provider_id
     because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
     asked = f"The driver is asked for a VM of class {seen.machine.spec.machine_class.name}"
     begins = Milestone(EventReason.CREATING_VM, asked, event=False)
-    plan = Plan((Call(Verb.ENSURE),), wake=until_late(seen, now), because=because, milestone=begins)
-    return replace(plan, wake=plan.sooner(_worth_telling(seen, now)))
+    plan = Plan((Call(Verb.ENSURE),), wake=until_late(seen), because=because, milestone=begins)
+    return replace(plan, wake=plan.sooner(_worth_telling(seen, seen.now)))
 
 
-def refuse_usurped(seen: Seen, _now: datetime) -> Plan | None:
+def refuse_usurped(seen: Seen) -> Plan | None:
     """Fail a machine whose node name another VM's Node has already: its kubelet would take that over."""
     if not unsettled(seen.machine) or not seen.usurped:
         return None
@@ -104,14 +104,14 @@ def unsettled(machine: Machine) -> bool:
     return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 
 
-def _while_running(seen: Seen, now: datetime) -> Plan:
+def _while_running(seen: Seen) -> Plan:
     """While the driver works: Pending when that lasts; Failed past the creation timeout, to be replaced."""
     because = "the cloud is working on its VM"
     overdue = Finding.NOT_JOINED if seen.machine.spec.provider_id else Finding.NOT_CREATED
-    if is_late(seen, now) and states.moves(seen.phase, overdue):
+    if is_late(seen) and states.moves(seen.phase, overdue):
         report = states.report(seen, overdue)
         return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, report.description))
-    plan = Plan(wake=until_late(seen, now), because=because)
+    plan = Plan(wake=until_late(seen), because=because)
     if not states.moves(seen.phase, Finding.CALL_LASTS) or _is_well(seen):
         return plan  # its status shows the last error, or it will be Running in a moment
     if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
@@ -125,13 +125,13 @@ def _worth_telling(seen: Seen, began: datetime | None) -> timedelta:
     return seen.until_worth_reporting(since=began, after=seen.settings.report_creation_after)
 
 
-def _after_failure(seen: Seen, now: datetime, error: DriverError) -> Plan:
+def _after_failure(seen: Seen, error: DriverError) -> Plan:
     text = f"Provider error: {error}. Initialize VM Instance" if seen.vm.initializing else (
         f"Cloud provider message - {error}"
     )  # fmt: skip
-    report = creation_failed(seen, now, error.code, text)
-    late, wait = until_late(seen, now), (seen.vm.ended or now) + _pause(seen, error) - now
-    giving_up = is_late(seen, now) and seen.phase is not Phase.FAILED
+    report = creation_failed(seen, error.code, text)
+    late, wait = until_late(seen), (seen.vm.ended or seen.now) + _pause(seen, error) - seen.now
+    giving_up = is_late(seen) and seen.phase is not Phase.FAILED
     if (wait <= timedelta(0) or seen.vm.inputs != seen.inputs) and not giving_up:
         return Plan((Call(Verb.ENSURE),), report, wake=late, because="it tries again")
     return Plan(
@@ -152,9 +152,9 @@ def _pause(seen: Seen, error: DriverError) -> timedelta:
     return timedelta(seconds=retry.seconds)
 
 
-def creation_failed(seen: Seen, now: datetime, code: Code, text: str) -> Report:
+def creation_failed(seen: Seen, code: Code, text: str) -> Report:
     """The report of a failed creation: CrashLoopBackOff, or Failed past the creation timeout."""
-    finding = Finding.CREATION_FAILED_LATE if is_late(seen, now) else Finding.CREATION_FAILED
+    finding = Finding.CREATION_FAILED_LATE if is_late(seen) else Finding.CREATION_FAILED
     return states.report(seen, finding, text, code.name)
 
 
@@ -162,16 +162,16 @@ def _wants_vm(seen: Seen) -> bool:
     return not seen.recorded or unsettled(seen.machine)
 
 
-def is_late(seen: Seen, now: datetime) -> bool:
+def is_late(seen: Seen) -> bool:
     """The creation deadline has passed, and the machine has no healthy node."""
-    return now > seen.creation_deadline and not _is_well(seen)
+    return seen.now > seen.creation_deadline and not _is_well(seen)
 
 
 def _is_well(seen: Seen) -> bool:
     return seen.node is not None and seen.health.healthy
 
 
-def until_late(seen: Seen, now: datetime) -> timedelta | None:
+def until_late(seen: Seen) -> timedelta | None:
     """The wait until just past the creation deadline; None when it has passed."""
-    left = seen.creation_deadline - now
+    left = seen.creation_deadline - seen.now
     return left + timedelta(milliseconds=1) if left >= timedelta(0) else None

@@ -4,7 +4,6 @@ Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and 
 """
 
 from dataclasses import replace
-from datetime import datetime
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
@@ -30,13 +29,13 @@ LIVING: tuple[Deciding, ...] = (
 )  # fmt: skip
 
 
-def decide(seen: Seen, now: datetime) -> Plan:
+def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. Pure: an equal ``Seen`` gives an equal plan."""
     if seen.machine.metadata.deleting:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and we hold nothing of it")
-        return first(DELETING, seen, now)
-    return _attentive(first(LIVING, seen, now), seen)
+        return first(DELETING, seen)
+    return _attentive(first(LIVING, seen), seen)
 
 
 def _attentive(plan: Plan, seen: Seen) -> Plan:
@@ -51,8 +50,8 @@ def _attentive(plan: Plan, seen: Seen) -> Plan:
     return replace(plan, warning=(EventReason.INVALID_PRESERVE, wrong), topics=frozenset((wrong,)))
 
 
-def first(phases: tuple[Deciding, ...], seen: Seen, now: datetime) -> Plan:
+def first(phases: tuple[Deciding, ...], seen: Seen) -> Plan:
     """The plan of the first phase that has one, without the steps that an API server refuses."""
-    plans = (plan for phase in phases if (plan := phase(seen, now)) is not None)
+    plans = (plan for phase in phases if (plan := phase(seen)) is not None)
     possible = (plan for each in plans if (plan := allowed(each, seen)) is not None)
     return patient(next(possible, Plan(because="nothing is left to do")), seen)

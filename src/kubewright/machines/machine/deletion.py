@@ -17,7 +17,7 @@ Called by    ``decide``.
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
@@ -60,24 +60,24 @@ RELEASING = "Initiate machine object finalizer removal"
 UNSURE = "Error occurred with decoding machine error status while getting VM status"
 
 
-def settle_creation(seen: Seen, _now: datetime) -> Plan | None:
+def settle_creation(seen: Seen) -> Plan | None:
     """Wait for a driver call in flight, if it creates or looks for the VM: a delete must not overtake it."""
     if seen.vm.running and seen.vm.verb is not Verb.DELETE:
         return _waiting(seen, GETTING_STATUS, "it waits for the cloud call in flight")
     return None
 
 
-def bury_the_first(seen: Seen, now: datetime) -> Plan | None:
+def bury_the_first(seen: Seen) -> Plan | None:
     """A late creation made a second VM after the recorded one was gone: drain and delete the first one's
     node before the second is recorded. Afterwards the machine would no longer name that node.
     """
     found, known = seen.vm.instance, seen.machine.spec.provider_id
     if found is None or not known or known == found.provider_id:
         return None
-    return cordon(seen, now) or drain(seen, now) or delete_node(seen, now)
+    return cordon(seen) or drain(seen) or delete_node(seen)
 
 
-def identify(seen: Seen, now: datetime) -> Plan | None:
+def identify(seen: Seen) -> Plan | None:
     """Before a VM that a creation may have left is deleted, ask the driver which node it has, to drain that.
 
     The driver deletes by name, so it would delete a VM that the cloud does not list yet, pods included.
@@ -88,13 +88,13 @@ def identify(seen: Seen, now: datetime) -> Plan | None:
     if seen.vm.verb in (None, Verb.ENSURE):
         return Plan((Call(Verb.LOOK),), because="the cloud is asked whether there is a VM")
     if (error := seen.vm.failed(Verb.LOOK)) is None:
-        return _doubtful(seen, now) if seen.vm.absent and not seen.vm.deleted else None
+        return _doubtful(seen) if seen.vm.absent and not seen.vm.deleted else None
     how = "with retry." if error.retry == SHORT else "without retry. machine code:"
     text = f"{UNSURE}, aborting {how} {error}. {GETTING_STATUS}"
-    return _again(seen, now, Call(Verb.LOOK), deletion_failed(text, error.code.name))
+    return _again(seen, Call(Verb.LOOK), deletion_failed(text, error.code.name))
 
 
-def read(seen: Seen, _now: datetime) -> Plan | None:
+def read(seen: Seen) -> Plan | None:
     """The server refuses to show node or pods: keep the VM until it shows them, or time runs out."""
     if not seen.unread or seen.out_of_patience or seen.vm.running:
         return None
@@ -105,14 +105,14 @@ def read(seen: Seen, _now: datetime) -> Plan | None:
     )
 
 
-def cordon(seen: Seen, _now: datetime) -> Plan | None:
+def cordon(seen: Seen) -> Plan | None:
     """Cordon the node before its pods are listed, so that no new one is scheduled onto it."""
     if not _drainable(seen) or seen.node is None or seen.node.spec.unschedulable:
         return None
     return _with_step(Cordon(marks.cordon()), "its node should take no new pods")
 
 
-def look(seen: Seen, _now: datetime) -> Plan | None:
+def look(seen: Seen) -> Plan | None:
     """Before waiting for pods of an unhealthy node, ask the driver whether its VM still exists: without a VM
     no kubelet ends them."""
     stuck = _drainable(seen) and seen.drain is not None and not seen.drain.done
@@ -124,7 +124,7 @@ def look(seen: Seen, _now: datetime) -> Plan | None:
     )
 
 
-def drain(seen: Seen, now: datetime) -> Plan | None:
+def drain(seen: Seen) -> Plan | None:
     """Evict the pods, wait for them, and at last delete them.
 
     The node gets its ``Terminating`` condition here: an empty node is gone before a reader could see it.
@@ -133,7 +133,9 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
         return None
     plan, begins = seen.drain, None
     steps: list[Step] = []
-    if seen.node is not None and (mark := node_marks.terminating(seen.node, seen.terminating_reason, now)):
+    if seen.node is not None and (
+        mark := node_marks.terminating(seen.node, seen.terminating_reason, seen.now)
+    ):
         steps.append(MarkTerminating(mark))
         begins = Milestone(EventReason.DRAINING, f"Draining node {seen.node.metadata.name}: {plan.because}")
     if plan.evict or plan.delete:
@@ -148,27 +150,27 @@ def drain(seen: Seen, now: datetime) -> Plan | None:
     return Plan(tuple(steps), report, wake, because, warning, plan.topics, begins)
 
 
-def release_volumes(seen: Seen, now: datetime) -> Plan | None:
+def release_volumes(seen: Seen) -> Plan | None:
     """Wait until volumes are detached before the VM is deleted; a forced deletion deletes their
     VolumeAttachments."""
     if not _drainable(seen) or seen.node is None or not seen.attachments:
         return None
     if seen.forced:
         return _with_step(ReleaseVolumes(seen.attachments), DETACHING)
-    left = seen.drain_policy.until_detached(seen.drained_since or now, now)
+    left = seen.drain_policy.until_detached(seen.drained_since or seen.now, seen.now)
     if left is not None and left <= timedelta(0):
         return None
     return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", left)
 
 
-def delete_vm(seen: Seen, now: datetime) -> Plan | None:
+def delete_vm(seen: Seen) -> Plan | None:
     """Have the driver delete the VM, until it reports none and no late creation can bring one."""
     vm = seen.vm
     if vm.running:
         because = "the cloud is deleting the VM"
         return _waiting(seen, DELETING_VM, because) if vm.error is None else Plan(because=because)
     if vm.deleted and vm.error is None:
-        return _doubtful(seen, now)
+        return _doubtful(seen)
     if not seen.can_call:
         return _without_class(seen)
     if error := vm.failed(Verb.DELETE):
@@ -176,11 +178,11 @@ def delete_vm(seen: Seen, now: datetime) -> Plan | None:
         text = f"VM deletion failed due to - {error}. {tail}. {DELETING_VM}"
         unknown = not seen.recorded and seen.doubt_until is not None  # a creation may have ended since
         again = Call(Verb.LOOK if unknown else Verb.DELETE)
-        return _again(seen, now, again, deletion_failed(text, error.code.name))
+        return _again(seen, again, deletion_failed(text, error.code.name))
     return Plan((Call(Verb.DELETE),), because="its VM may go")
 
 
-def delete_node(seen: Seen, _now: datetime) -> Plan | None:
+def delete_node(seen: Seen) -> Plan | None:
     """Delete the Node object once its VM is gone, and take MCM's finalizer off it."""
     if seen.node is None or (seen.node.metadata.deleting and not _held(seen.node.metadata.finalizers)):
         return None
@@ -194,7 +196,7 @@ def delete_node(seen: Seen, _now: datetime) -> Plan | None:
     return replace(plan, milestone=Milestone(EventReason.VM_DELETED, over, event=False))
 
 
-def release(seen: Seen, _now: datetime) -> Plan | None:
+def release(seen: Seen) -> Plan | None:
     """VM and node are gone: delete an unused bootstrap token, then take the finalizer off."""
     used, vm = seen.phase in (Phase.RUNNING, Phase.UNKNOWN), seen.machine.spec.provider_id
     token: tuple[Step, ...] = (DropToken(),) if seen.has_token and not used else ()
@@ -231,7 +233,7 @@ def _drain_report(plan: DrainPlan) -> Report:
     return _processing(f"Drain waits: {leaving}{why}. {DRAINING}")
 
 
-Deciding = Callable[[Seen, datetime], Plan | None]
+Deciding = Callable[[Seen], Plan | None]
 DELETING: tuple[Deciding, ...] = (
     settle_creation, bury_the_first, record_vm, identify, read, cordon, look, drain, release_volumes,
     delete_vm, delete_node, release,
@@ -243,15 +245,15 @@ def _drainable(seen: Seen) -> bool:
     return seen.node is not None and seen.vm.verb is not Verb.DELETE and not seen.vm.absent
 
 
-def _doubtful(seen: Seen, now: datetime) -> Plan | None:
+def _doubtful(seen: Seen) -> Plan | None:
     """The driver reports no VM: wait, and ask again, while an unanswered creation may still bring one."""
     if seen.doubt_until is None:
         return None
-    if (left := seen.doubt_until - now) > timedelta(0):
+    if (left := seen.doubt_until - seen.now) > timedelta(0):
         because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
         return _waiting(seen, GETTING_STATUS, because, left)
     began, ended = seen.vm.began, seen.vm.ended
-    if began and ended and began >= seen.doubt_until and ended >= now - seen.settings.confirm_absent:
+    if began and ended and began >= seen.doubt_until and ended >= seen.now - seen.settings.confirm_absent:
         return None
     verb = Verb.LOOK if seen.can_call else Verb.DELETE
     return Plan((Call(verb),), because="it makes sure that no late creation left a VM")
@@ -269,11 +271,11 @@ def _without_class(seen: Seen) -> Plan | None:
     )
 
 
-def _again(seen: Seen, now: datetime, call: Call, report: Report) -> Plan:
+def _again(seen: Seen, call: Call, report: Report) -> Plan:
     """Repeat a failed call after its pause, or at once when class or secret have changed (mcm.md §3.4)."""
     error, late = seen.vm.error, MEDIUM if seen.vm.verb is Verb.LOOK else LONG
     pause = SHORT if error is not None and error.retry == SHORT else late
-    wait = (seen.vm.ended or now) + timedelta(seconds=pause.seconds) - now
+    wait = (seen.vm.ended or seen.now) + timedelta(seconds=pause.seconds) - seen.now
     if wait <= timedelta(0) or seen.vm.inputs != seen.inputs:
         return Plan((call,), report, because="it tries again")
     return Plan(

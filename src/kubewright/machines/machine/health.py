@@ -16,7 +16,7 @@ Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit),
 Called by    ``decide``, once the VM is on record.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
@@ -33,16 +33,16 @@ LOOK_AGAIN = timedelta(seconds=30)
 """How soon a machine is looked at again while a cluster cannot be watched."""
 
 
-def hold_still(seen: Seen, _now: datetime) -> Plan | None:
+def hold_still(seen: Seen) -> Plan | None:
     """While a cluster cannot be watched its cache is old: create no VM, fail no machine."""
     if not seen.blind:
         return None
     return Plan(wake=LOOK_AGAIN, because=f"the {seen.blind} cluster cannot be watched")
 
 
-def follow_node(seen: Seen, now: datetime) -> Plan:
+def follow_node(seen: Seen) -> Plan:
     """One pass over a machine whose VM is on record."""
-    report, wake, because = _verdict(seen, now)
+    report, wake, because = _verdict(seen)
     steps: list[Step] = []
     if seen.node is not None and (patch := node_marks.sync_node(seen.node, seen.machine)):
         steps.append(SyncNode(patch))
@@ -75,14 +75,14 @@ def _warning(report: Report | None) -> tuple[str, str] | None:
     return told[report.phase], report.description
 
 
-def _verdict(seen: Seen, now: datetime) -> Verdict:
+def _verdict(seen: Seen) -> Verdict:
     if report := _next_phase(seen):
         return report, timedelta(0), report.description
     match seen.phase:
         case Phase.NONE | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
-            return _joining(seen, now)
+            return _joining(seen)
         case Phase.UNKNOWN:
-            return _unwell(seen, now)
+            return _unwell(seen)
         case Phase.RUNNING:
             return None, None, "its node is well"
         case phase:
@@ -113,11 +113,11 @@ def _held_back(seen: Seen) -> bool:
     return any(taint.key == names.CRITICAL_COMPONENTS_TAINT for taint in taints)
 
 
-def _joining(seen: Seen, now: datetime) -> Verdict:
+def _joining(seen: Seen) -> Verdict:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
-    if now > seen.creation_deadline:
+    if seen.now > seen.creation_deadline:
         return states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time"
-    left = seen.creation_deadline - now + timedelta(milliseconds=1)
+    left = seen.creation_deadline - seen.now + timedelta(milliseconds=1)
     because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
     if seen.phase is Phase.PENDING and not unsettled(seen.machine):
         return None, left, because
@@ -127,11 +127,11 @@ def _joining(seen: Seen, now: datetime) -> Verdict:
     return states.report(seen, Finding.NODE_AWAITED), left, because
 
 
-def _unwell(seen: Seen, now: datetime) -> Verdict:
+def _unwell(seen: Seen) -> Verdict:
     """Unknown: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
         return None, None, "it is unwell, and its health timeout is disabled"
-    left = seen.due(seen.turned, seen.health_timeout) - now
+    left = seen.due(seen.turned, seen.health_timeout) - seen.now
     if left >= timedelta(0):
         return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
     name = seen.machine.metadata.name

@@ -48,8 +48,8 @@ class Refused:
 class Seen:
     """One machine and all that decides about it.
 
-    ``now``          on a clock that does not step (``base.clock.SteadyClock``)
-    ``wall``         the date on our wall clock; None: ``now``
+    ``now``          on a clock that does not step (``base.clock.SteadyClock``): ages and waits count by it
+    ``wall``         the date on our wall clock: what people compare the dates with that they read
     ``begun``        what of the machine began before our eyes, on the same clock
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
     ``can_call``     the class is there, so that the driver can be called
@@ -72,7 +72,7 @@ class Seen:
     machine: Machine
     settings: MachineSettings
     now: datetime
-    wall: datetime | None = None
+    wall: datetime
     begun: Begun = field(default_factory=Begun)
     vm: VmSeen = NOTHING
     node: Node | None = None
@@ -144,11 +144,6 @@ class Seen:
     @property
     def preserve_timeout(self) -> timedelta:
         return effective(self.machine.spec.machine_preserve_timeout, self.settings.preserve_timeout)
-
-    @property
-    def today(self) -> datetime:
-        """The date on our wall: what people compare the dates with that they read."""
-        return self.wall or self.now
 
     @property
     def drain_policy(self) -> DrainPolicy:

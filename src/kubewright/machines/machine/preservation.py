@@ -66,9 +66,9 @@ def verdict(seen: Seen, phase: Phase) -> Verdict:
     """What the annotations ask for if the machine is in that phase (mcm.md §4.12, table "Effective")."""
     value, by_node = _effective(seen)
     expiry, failed = seen.machine.status.current_status.preserve_expiry_time, phase is Phase.FAILED
-    if expiry is not None and expiry <= seen.today:
+    if expiry is not None and expiry <= seen.wall:
         return Verdict(None, drop=value not in (None, Preserve.FALSE), value=value, by_node=by_node)
-    until = expiry or seen.today + seen.preserve_timeout
+    until = expiry or seen.wall + seen.preserve_timeout
     match value:
         case Preserve.NOW:
             return Verdict(until, value=value, by_node=by_node)
@@ -102,7 +102,7 @@ def draining(machine: Machine, node: Node | None) -> bool:
     return tainted and not _said(node).message.startswith(DRAINED)
 
 
-def preserve(seen: Seen, _now: datetime) -> Plan | None:
+def preserve(seen: Seen) -> Plan | None:
     """Bring the node's marks in line with the verdict; None if they are, or before the expiry is written."""
     found, expiry = verdict(seen, seen.phase), seen.machine.status.current_status.preserve_expiry_time
     if found.until is None:
@@ -130,9 +130,9 @@ def due(seen: Seen) -> timedelta | None:
     expiry = seen.machine.status.current_status.preserve_expiry_time
     if expiry is None:
         return SOON if begins(seen, seen.phase) else None
-    if expiry <= seen.today:
+    if expiry <= seen.wall:
         return None
-    waits = [expiry - seen.today + timedelta(milliseconds=1)]
+    waits = [expiry - seen.wall + timedelta(milliseconds=1)]
     if seen.drain is not None and not seen.drain.done:
         waits.append(max(seen.drain.wake, SOON))
     return min(waits)
@@ -142,12 +142,12 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
     """The steps of a preservation that goes on: marks, drain if the machine is Failed, condition."""
     steps: list[Step] = list(_notes(seen, found))
     if seen.node is not None:
-        marked = node_marks.preserved(seen.node, seen.today, seen.phase)
+        marked = node_marks.preserved(seen.node, seen.wall, seen.phase)
         if marked:
             steps.append(MarkPreserved(marked))
         if seen.drain is not None and (seen.drain.evict or seen.drain.delete):
             steps.append(Drain(seen.drain))
-        said = marks.condition(seen.node, _condition(seen, found, until), seen.today)
+        said = marks.condition(seen.node, _condition(seen, found, until), seen.wall)
         if said and not (marked and seen.phase is Phase.FAILED):  # the drain that begins next says more
             steps.append(SayPreserved(said))
     because = f"it is preserved until {rfc3339(until)}"
@@ -176,7 +176,7 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
         stopped = NodeCondition(
             type=NodeConditionType.PRESERVED, status="False", reason=PreservedReason.STOPPED, message=""
         )
-        if _said(seen.node).type and (patch := marks.condition(seen.node, stopped, seen.today)):
+        if _said(seen.node).type and (patch := marks.condition(seen.node, stopped, seen.wall)):
             steps.append(SayPreserved(patch))
     steps += _notes(seen, found)
     if not steps and expiry is not None and not _for_its_set(seen, expiry):
@@ -188,13 +188,13 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
 
 def _for_its_set(seen: Seen, expiry: datetime) -> bool:
     """Whether a past expiry stays on record: it keeps the set from preserving the Failed machine again."""
-    over = seen.phase is Phase.FAILED and expiry <= seen.today
+    over = seen.phase is Phase.FAILED and expiry <= seen.wall
     return over and seen.machine.metadata.controller is not None
 
 
 def _why_it_ends(seen: Seen, found: Verdict) -> str:
     expiry = seen.machine.status.current_status.preserve_expiry_time
-    if expiry is not None and expiry <= seen.today:
+    if expiry is not None and expiry <= seen.wall:
         return "its time is over"
     if found.value in (Preserve.WHEN_FAILED, Preserve.AUTO):
         return f"it has not failed, it is {seen.phase.value or 'new'}"

@@ -75,11 +75,11 @@ class Machines:
             self._looker.unclaim(uid)
 
     async def _act(self, machine: Machine, seen: Seen) -> Result:
-        plan = decide(seen, seen.now)
+        plan = decide(seen)
         if _fails(plan):
             self._looker.claim(machine)  # at once: meanwhile others ask whether it is their turn
             seen = await self._looker.closer(seen)
-            plan = decide(seen, seen.now)
+            plan = decide(seen)
         steps = [type(step).__name__ for step in plan.steps]
         log.debug("plan", machine=str(_key(machine)), because=plan.because, steps=steps)
         return await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))

@@ -161,10 +161,10 @@ def _held(seen: Seen, found: Refused, rule: Rule) -> Plan:
         report = deletion_failed(f"{found.problem}. Will retry in next sync. {rule.ends}", found.code.name)
         return Plan(report=report, because=found.problem)
     return Plan(
-        report=creation_failed(seen, seen.now, found.code, found.problem),
-        wake=until_late(seen, seen.now),
+        report=creation_failed(seen, found.code, found.problem),
+        wake=until_late(seen),
         because=found.problem,
-        warning=(EventReason.MACHINE_FAILED, found.problem) if is_late(seen, seen.now) else None,
+        warning=(EventReason.MACHINE_FAILED, found.problem) if is_late(seen) else None,
     )
 
 

@@ -29,9 +29,9 @@ REFRESH = {
 """How old a description may get while only its words change."""
 
 
-def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
+def machine_status(seen: Seen, report: Report | None, wall: datetime) -> MachineStatus:
     """The status to write; equal to the present one when there is nothing new."""
-    status = _reported(seen, report, now)
+    status = _reported(seen, report, wall)
     after = report.phase if report is not None and report.phase is not None else seen.phase
     until = begins(seen, after)
     if until is None:
@@ -40,7 +40,7 @@ def machine_status(seen: Seen, report: Report | None, now: datetime) -> MachineS
     return structs.replace(status, current_status=current)
 
 
-def _reported(seen: Seen, report: Report | None, now: datetime) -> MachineStatus:
+def _reported(seen: Seen, report: Report | None, wall: datetime) -> MachineStatus:
     status = seen.machine.status
     if seen.node is not None and not seen.machine.metadata.deleting and _conditions_moved(seen, report):
         status = structs.replace(status, conditions=seen.node.status.conditions)
@@ -50,8 +50,8 @@ def _reported(seen: Seen, report: Report | None, now: datetime) -> MachineStatus
     return structs.replace(
         status,
         last_known_state=left or status.last_known_state,
-        last_operation=_operation(status.last_operation, report, now),
-        current_status=_current(status.current_status, report, now),
+        last_operation=_operation(status.last_operation, report, wall),
+        current_status=_current(status.current_status, report, wall),
     )
 
 
@@ -63,23 +63,23 @@ def _conditions_moved(seen: Seen, report: Report | None) -> bool:
     return report is not None or seen.phase not in (Phase.NONE, Phase.PENDING, Phase.CRASH_LOOP_BACK_OFF)
 
 
-def _operation(last: LastOperation, report: Report, now: datetime) -> LastOperation:
+def _operation(last: LastOperation, report: Report, wall: datetime) -> LastOperation:
     same = (last.type, last.state, last.error_code) == (report.type, report.state, report.error_code)
-    if same and (last.description == report.description or _only_words(last, report, now)):
+    if same and (last.description == report.description or _only_words(last, report, wall)):
         return last
     return LastOperation(
         description=report.description,
         error_code=report.error_code,
-        last_update_time=now,
+        last_update_time=wall,
         state=report.state.value,
         type=report.type.value,
     )
 
 
-def _only_words(last: LastOperation, report: Report, now: datetime) -> bool:
+def _only_words(last: LastOperation, report: Report, wall: datetime) -> bool:
     """Whether a new description can wait: the written one is recent, and names the same step."""
     limit = REFRESH[OperationState.PROCESSING if report.exact else report.state]
-    young = last.last_update_time is not None and now - last.last_update_time < limit
+    young = last.last_update_time is not None and wall - last.last_update_time < limit
     step_known = report.state is OperationState.FAILED or _step(last.description) == _step(report.description)
     return young and step_known
 
@@ -89,7 +89,7 @@ def _step(description: str) -> str:
     return description.rpartition(". ")[2]
 
 
-def _current(current: CurrentStatus, report: Report, now: datetime) -> CurrentStatus:
+def _current(current: CurrentStatus, report: Report, wall: datetime) -> CurrentStatus:
     if report.phase is None:
         return current
     if report.phase == current.phase:
@@ -97,7 +97,7 @@ def _current(current: CurrentStatus, report: Report, now: datetime) -> CurrentSt
     return structs.replace(
         current,
         phase=report.phase.value,
-        last_update_time=now,
+        last_update_time=wall,
         timeout_active=report.joining,
         preserve_expiry_time=None if report.phase is Phase.TERMINATING else current.preserve_expiry_time,
     )

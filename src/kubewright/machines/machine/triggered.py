@@ -8,14 +8,12 @@ Source       seed 004, FAQ "How to delete machine object immedietly"; mcm.md §2
 Called by    ``decide``.
 """
 
-from datetime import datetime
-
 from kubewright.api.machine import names
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import DeleteMachine, Plan
 
 
-def delete_when_triggered(seen: Seen, _now: datetime) -> Plan | None:
+def delete_when_triggered(seen: Seen) -> Plan | None:
     """Delete the machine once its node carries the annotation; the next pass sees its deletionTimestamp."""
     if seen.node is None or not names.deletion_triggered(seen.node.metadata.annotations):
         return None
