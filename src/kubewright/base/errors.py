@@ -1,7 +1,8 @@
 """The root of all our errors, and the ways an error may be retried.
 
 Theory.      An error knows how it wants to be retried; the runtime obeys in one place
-             (``runtime.controller``). Nobody compares strings or codes to decide a delay.
+             (``runtime.controller``). No code compares strings or codes to decide a delay; what the
+             codes of drivers mean stands in one table (``driver.errors``).
 Tree.        KubewrightError
              ├── InvalidInput      a person gave us something wrong: one sentence, no traceback
              ├── wire.errors.ApiError ...      what an API server answered
@@ -10,6 +11,7 @@ Tree.        KubewrightError
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,11 @@ class After:
     """Retry once after a fixed time."""
 
     seconds: float
+
+    @property
+    def pause(self) -> timedelta:
+        """The time to wait."""
+        return timedelta(seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

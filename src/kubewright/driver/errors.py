@@ -1,19 +1,18 @@
 """What a driver may say when it fails: the codes of the machine error vocabulary.
 
-Theory.      A driver raises one of these; the machine controllers decide by class, never by
-             text. The text form ``machine codes error: code = [..] message = [..]`` exists
-             because it ends up in ``lastOperation.description``, which cluster-autoscaler and
-             Gardener read (mcm.md §3.2); ``parse_error_text`` reads it back.
-Tree.        DriverError  (code 2, Unknown)
-             ├── retried soon (5 s)     Unknown, DeadlineExceeded, Aborted, Unavailable
-             ├── retried late (10 min)  ResourceExhausted, on creation
-             ├── NotFound, Unimplemented, Uninitialized   answers more than errors
-             └── retried in 3 min       all others
+Theory.      A driver raises one of these, and this file says what comes of it: ``MEANINGS`` what a code
+             says, ``PAUSES`` when a call that failed so is repeated. Nothing else compares codes to find
+             a delay. The text form ``machine codes error: code = [..] message = [..]`` exists because it
+             ends up in ``lastOperation.description``, which cluster-autoscaler and Gardener read
+             (mcm.md §3.2); ``parse_error_text`` reads it back.
 Source       seed 004 "Machine Error Codes"; mcm.md §3.2-3.4.
 """
 
 import re
-from enum import IntEnum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, IntEnum
 from typing import ClassVar
 
 from kubewright.base.errors import After, KubewrightError, Retry
@@ -45,7 +44,72 @@ class Code(IntEnum):
     Uninitialized = 17
 
 
-_SOON = frozenset((Code.Unknown, Code.DeadlineExceeded, Code.Aborted, Code.Unavailable))
+class Trouble(Enum):
+    """What a code says of the next try."""
+
+    PASSING = "passing"
+    """The same call may succeed in a moment."""
+
+    EXHAUSTED = "exhausted"
+    """Capacity or quota is used up: the same creation may succeed in a while."""
+
+    LASTING = "lasting"
+    """The same call is likely to fail until something has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """``certain``: the cloud has done nothing. Any other failed creation may have left a VM."""
+
+    trouble: Trouble
+    certain: bool
+
+
+MEANINGS: Mapping[Code, Meaning] = {
+    Code.OK: Meaning(Trouble.LASTING, certain=False),
+    Code.Canceled: Meaning(Trouble.LASTING, certain=False),
+    Code.Unknown: Meaning(Trouble.PASSING, certain=False),
+    Code.InvalidArgument: Meaning(Trouble.LASTING, certain=True),
+    Code.DeadlineExceeded: Meaning(Trouble.PASSING, certain=False),
+    Code.NotFound: Meaning(Trouble.LASTING, certain=True),
+    Code.AlreadyExists: Meaning(Trouble.LASTING, certain=False),
+    Code.PermissionDenied: Meaning(Trouble.LASTING, certain=True),
+    Code.ResourceExhausted: Meaning(Trouble.EXHAUSTED, certain=True),
+    Code.FailedPrecondition: Meaning(Trouble.LASTING, certain=True),
+    Code.Aborted: Meaning(Trouble.PASSING, certain=False),
+    Code.OutOfRange: Meaning(Trouble.LASTING, certain=True),
+    Code.Unimplemented: Meaning(Trouble.LASTING, certain=True),
+    Code.Internal: Meaning(Trouble.LASTING, certain=False),
+    Code.Unavailable: Meaning(Trouble.PASSING, certain=False),
+    Code.DataLoss: Meaning(Trouble.LASTING, certain=False),
+    Code.Unauthenticated: Meaning(Trouble.LASTING, certain=True),
+    Code.Uninitialized: Meaning(Trouble.LASTING, certain=False),
+}
+
+
+class During(Enum):
+    """What a call was for that failed."""
+
+    CREATING = "creating"
+    """A VM that may not exist yet."""
+
+    COMPLETING = "completing"
+    """A VM that exists: quota and class, which are about its creation, do not matter any more."""
+
+    LOOKING = "looking"
+    """Whether there is a VM."""
+
+    DELETING = "deleting"
+
+
+PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
+    During.CREATING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: None, Trouble.LASTING: MEDIUM},
+    During.COMPLETING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: SHORT, Trouble.LASTING: SHORT},
+    During.LOOKING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: MEDIUM, Trouble.LASTING: MEDIUM},
+    During.DELETING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: LONG, Trouble.LASTING: LONG},
+}
+"""How long to wait before a failed call is repeated; None: as the operator says, LONG by default."""
+
 _TEXT = re.compile(r"machine codes error: code = \[(\w+)\] message = \[(.*)\]", re.DOTALL)
 
 
@@ -62,10 +126,21 @@ class DriverError(KubewrightError):
         super().__init__(message)
         self.message = message
         self.code = type(self).code if code is None else code
-        self.retry: Retry = SHORT if self.code in _SOON else MEDIUM
+        self.retry: Retry = PAUSES[During.LOOKING][self.meaning.trouble] or LONG
 
     def __str__(self) -> str:
         return f"machine codes error: code = [{self.code.name}] message = [{self.message}]"
+
+    @property
+    def meaning(self) -> Meaning:
+        """What its code says."""
+        return MEANINGS[self.code]
+
+    def pause(self, during: During, exhausted: timedelta = LONG.pause) -> timedelta:
+        """How long to wait before the call is repeated. ``exhausted``: after a creation for which the cloud
+        has no capacity."""
+        after = PAUSES[during][self.meaning.trouble]
+        return after.pause if after is not None else exhausted
 
     @staticmethod
     def of(code: Code, message: str) -> "DriverError":

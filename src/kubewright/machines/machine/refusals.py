@@ -17,7 +17,7 @@ Called by    ``look`` (``remember``), ``decide`` (``allowed``, ``patient``), ``a
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kubewright.api.machine import names
@@ -31,11 +31,11 @@ from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.steps import Plan, Step
 from kubewright.wire.errors import ApiError, Forbidden
 
-PAUSE = timedelta(seconds=MEDIUM.seconds)
+PAUSE = MEDIUM.pause
 """How long a refused write is not sent again, unless the plan asks for another write. A user who mends a role
 or a webhook waits at most so long; one who mends the machine, so that the write changes, does not wait."""
 
-BREATH = timedelta(seconds=SHORT.seconds)
+BREATH = SHORT.pause
 """How soon the next pass of a deletion comes while the server refuses the machine's status."""
 
 GoesOn = Callable[[Seen], bool]
