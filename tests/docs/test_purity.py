@@ -84,8 +84,14 @@ def effects(module: str) -> tuple[str, ...]:
     waiting = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
     return (
         *(f"imports {name}" for name in imported(module) if {name, name.partition(".")[0]} & EFFECTS),
-        *{"awaits" for node in ast.walk(tree(module)) if isinstance(node, waiting)},
+        *{"awaits" for node in ast.walk(tree(module)) if isinstance(node, waiting) and not _declares(node)},
     )
+
+
+def _declares(node: ast.AST) -> bool:
+    """Whether it is a method of a Protocol without a body: a type, which awaits nothing."""
+    body = node.body if isinstance(node, ast.AsyncFunctionDef) else [node]
+    return all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in body)
 
 
 def reasons(module: str) -> list[str]:

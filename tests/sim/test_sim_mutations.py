@@ -19,13 +19,14 @@ from kubewright.api.machine.names import Phase
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.driver.contract import Driver, Instance, MachineRequest
+from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.machines.deployment import world as deployment_world
 from kubewright.machines.machine import creation, decide, deletion, health, states
-from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report, Verb
+from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report
 from kubewright.machines.machineset import world as machineset
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment import decide as deployment_decide
@@ -75,8 +76,7 @@ def _without(patch: Patch, *phases: Callable[..., Any]) -> None:
 def _no_doubt(patch: Patch) -> None:
     """A creation whose answer was lost counts as one that never was."""
     _without(patch, deletion.settle_creation)
-    patch.setattr(Looker, "_doubt_until", lambda *_: None)
-    patch.setattr(deletion, "_doubtful", lambda *_: None)
+    patch.setattr(VmCalls, "doubt_until", lambda *_, **__: None)
 
 
 def _random_names(patch: Patch) -> None:

@@ -14,8 +14,8 @@ from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.driver.absent import Absent
-from kubewright.driver.calls import Listener
 from kubewright.driver.contract import Driver
+from kubewright.driver.fence import Listener
 from kubewright.machines import world as machines
 from kubewright.runtime.world import Listed, World
 

@@ -4,7 +4,8 @@
 ``errors``        the codes a driver may answer with, and how each wants to be retried
 ``capabilities``  what a driver may offer beyond the six verbs
 ``registry``      finding drivers by name through entry points
-``calls``         a fence around any driver: deadlines, slots, foreign exceptions, counts
+``fence``         what stands around any driver: deadlines, slots, foreign exceptions, counts
+``life``          what a controller does about one VM: ensured, looked for, deleted
 ``metrics``       those counts for Prometheus, under the names that dashboards know
 
 ``kubewright.testing.driver_conformance`` checks that a driver keeps the contract.

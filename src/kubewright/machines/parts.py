@@ -16,7 +16,7 @@ from kubewright.runtime.sessions.session import NAMELESS, Lookup
 class Parts:
     """``control`` has the machines; ``targets`` finds the cluster of their nodes, which may be the same.
 
-    ``driver`` is fenced (``driver.calls``). ``recorder`` writes events next to the machines.
+    ``driver`` is fenced (``driver.fence``). ``recorder`` writes events next to the machines.
     """
 
     control: Client

@@ -17,9 +17,9 @@ from kubewright.api.core import SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.driver.calls import Fenced, Listener
 from kubewright.driver.capabilities import Background
 from kubewright.driver.contract import Driver
+from kubewright.driver.fence import Fenced, Listener
 from kubewright.machines.deployment import world as deployment
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import Caches

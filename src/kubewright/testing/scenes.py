@@ -23,10 +23,9 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
-from kubewright.machines.machine.calls import VmSeen
+from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.machine.steps import Verb
 from kubewright.nodes import health
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -12,9 +12,8 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
-from kubewright.machines.machine.calls import VmSeen
+from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Verb
 from kubewright.testing.scenes import (
     ENSURED,
     NOW,

@@ -12,9 +12,8 @@ from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
-from kubewright.machines.machine.calls import VmSeen
+from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Verb
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import (

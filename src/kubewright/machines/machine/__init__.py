@@ -20,9 +20,9 @@ Files        ``observe``   everything that is known of one machine, as one froze
              ``decide``    which of them apply, in which order
              ``node_marks``  what is written onto the machine's node, as patches (pure)
              ``states``    the phases as a table: what is seen, which phase follows, what it says (pure)
+             ``driver.life``  what comes next for the VM, and the calls in flight
              ``steps``     the closed set of effects, and the Plan that carries them
              ``status``    what the Machine's status says, given the plan (pure)
-             ``calls``     cloud calls in flight and what came of them
              ``requests``  what a driver is told, bootstrap token included; ``userdata`` fills it in
              ``act``       performs the steps; the only file that writes
              ``reconciler``  the wiring

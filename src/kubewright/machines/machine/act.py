@@ -24,8 +24,9 @@ from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.seen import Verb
 from kubewright.kube.patches import merge_patch, with_uid
-from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.refusals import mute
@@ -52,7 +53,6 @@ from kubewright.machines.machine.steps import (
     SayPreserved,
     Step,
     SyncNode,
-    Verb,
 )
 from kubewright.machines.parts import Parts
 from kubewright.runtime.result import Result

@@ -23,12 +23,12 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.durations import format_duration
-from kubewright.base.errors import After
-from kubewright.driver.errors import SHORT, Code, DriverError
+from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.machines.machine import states
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report, Verb
+from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report
 
 
 def adorn(seen: Seen) -> Plan | None:
@@ -74,17 +74,20 @@ def refuse_invalid(seen: Seen) -> Plan | None:
 
 def ensure_vm(seen: Seen) -> Plan | None:
     """Have the driver find or create the VM; wait for its answer; repeat a failed call after its pause."""
-    if not _wants_vm(seen) or seen.vm.settled(Verb.ENSURE):
+    if not _wants_vm(seen):
         return None
-    if seen.vm.running:
-        return _while_running(seen)
-    if error := seen.vm.failed(Verb.ENSURE):
-        return _after_failure(seen, error)
-    known = seen.machine.spec.provider_id
-    because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
+    vm = seen.vm_plan(Want.ENSURED)
+    if vm.state is State.RUNNING:
+        return _while_running(seen, vm)
+    if vm.error is not None:
+        return _after_failure(seen, vm, vm.error)
+    if vm.call is None:
+        return None
     asked = f"The driver is asked for a VM of class {seen.machine.spec.machine_class.name}"
     begins = Milestone(EventReason.CREATING_VM, asked, event=False)
-    plan = Plan((Call(Verb.ENSURE),), wake=until_late(seen), because=because, milestone=begins)
+    known = seen.machine.spec.provider_id
+    because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
+    plan = Plan((Call(vm.call),), wake=until_late(seen), because=because, milestone=begins)
     return replace(plan, wake=plan.sooner(_worth_telling(seen, seen.now)))
 
 
@@ -104,15 +107,15 @@ def unsettled(machine: Machine) -> bool:
     return being_made or current.phase in (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF)
 
 
-def _while_running(seen: Seen) -> Plan:
+def _while_running(seen: Seen, vm: VmPlan) -> Plan:
     """While the driver works: Pending when that lasts; Failed past the creation timeout, to be replaced."""
-    because = "the cloud is working on its VM"
     overdue = Finding.NOT_JOINED if seen.machine.spec.provider_id else Finding.NOT_CREATED
     if is_late(seen) and states.moves(seen.phase, overdue):
         report = states.report(seen, overdue)
-        return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, report.description))
-    plan = Plan(wake=until_late(seen), because=because)
-    if not states.moves(seen.phase, Finding.CALL_LASTS) or _is_well(seen):
+        warning = (EventReason.MACHINE_FAILED, report.description)
+        return Plan(report=report, because=vm.because, warning=warning)
+    plan = Plan(wake=until_late(seen), because=vm.because)
+    if not states.moves(seen.phase, Finding.CALL_LASTS) or seen.well:
         return plan  # its status shows the last error, or it will be Running in a moment
     if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
         return replace(plan, wake=plan.sooner(wait))
@@ -125,31 +128,21 @@ def _worth_telling(seen: Seen, began: datetime | None) -> timedelta:
     return seen.until_worth_reporting(since=began, after=seen.settings.report_creation_after)
 
 
-def _after_failure(seen: Seen, error: DriverError) -> Plan:
+def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     text = f"Provider error: {error}. Initialize VM Instance" if seen.vm.initializing else (
         f"Cloud provider message - {error}"
     )  # fmt: skip
     report = creation_failed(seen, error.code, text)
-    late, wait = until_late(seen), (seen.vm.ended or seen.now) + _pause(seen, error) - seen.now
+    late, left = until_late(seen), vm.wake or timedelta(0)
     giving_up = is_late(seen) and seen.phase is not Phase.FAILED
-    if (wait <= timedelta(0) or seen.vm.inputs != seen.inputs) and not giving_up:
-        return Plan((Call(Verb.ENSURE),), report, wake=late, because="it tries again")
+    if vm.call is not None and not giving_up:
+        return Plan((Call(vm.call),), report, wake=late, because=vm.because)
     return Plan(
         report=report,
-        wake=max(timedelta(0), wait if late is None else min(wait, late)),
-        because=f"the cloud refused ({error.code.name}); next try in {format_duration(wait)}",
+        wake=max(timedelta(0), left if late is None else min(left, late)),
+        because=f"the cloud refused ({error.code.name}); next try in {format_duration(left)}",
         warning=(EventReason.FAILED_CREATE_VM, text),
     )
-
-
-def _pause(seen: Seen, error: DriverError) -> timedelta:
-    """How long to wait after an error of the driver. Where the VM exists already, the long pauses (a quota, a
-    class that is wrong) do not apply: they are about creating it."""
-    made = seen.vm.initializing or _is_well(seen)
-    if error.code is Code.ResourceExhausted and not made:
-        return seen.settings.resource_exhausted_retry
-    retry = error.retry if isinstance(error.retry, After) and not made else SHORT
-    return timedelta(seconds=retry.seconds)
 
 
 def creation_failed(seen: Seen, code: Code, text: str) -> Report:
@@ -164,11 +157,7 @@ def _wants_vm(seen: Seen) -> bool:
 
 def is_late(seen: Seen) -> bool:
     """The creation deadline has passed, and the machine has no healthy node."""
-    return seen.now > seen.creation_deadline and not _is_well(seen)
-
-
-def _is_well(seen: Seen) -> bool:
-    return seen.node is not None and seen.health.healthy
+    return seen.now > seen.creation_deadline and not seen.well
 
 
 def until_late(seen: Seen) -> timedelta | None:

@@ -23,7 +23,9 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
-from kubewright.driver.errors import LONG, MEDIUM, SHORT
+from kubewright.driver.errors import MEDIUM, DriverError, Trouble
+from kubewright.driver.life.plan import State, VmPlan, Want
+from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import record_vm
 from kubewright.machines.machine.observe import Seen
@@ -41,7 +43,6 @@ from kubewright.machines.machine.steps import (
     ReleaseVolumes,
     Report,
     Step,
-    Verb,
 )
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
@@ -62,9 +63,8 @@ UNSURE = "Error occurred with decoding machine error status while getting VM sta
 
 def settle_creation(seen: Seen) -> Plan | None:
     """Wait for a driver call in flight, if it creates or looks for the VM: a delete must not overtake it."""
-    if seen.vm.running and seen.vm.verb is not Verb.DELETE:
-        return _waiting(seen, GETTING_STATUS, "it waits for the cloud call in flight")
-    return None
+    vm = seen.vm_plan(Want.KNOWN)
+    return _waiting(seen, GETTING_STATUS, vm.because) if vm.state is State.RUNNING else None
 
 
 def bury_the_first(seen: Seen) -> Plan | None:
@@ -78,20 +78,13 @@ def bury_the_first(seen: Seen) -> Plan | None:
 
 
 def identify(seen: Seen) -> Plan | None:
-    """Before a VM that a creation may have left is deleted, ask the driver which node it has, to drain that.
-
-    The driver deletes by name, so it would delete a VM that the cloud does not list yet, pods included.
-    That is why one "not found" is not enough, and an error says nothing.
-    """
-    if seen.recorded or seen.doubt_until is None or not seen.can_call:
-        return None
-    if seen.vm.verb in (None, Verb.ENSURE):
-        return Plan((Call(Verb.LOOK),), because="the cloud is asked whether there is a VM")
-    if (error := seen.vm.failed(Verb.LOOK)) is None:
-        return _doubtful(seen) if seen.vm.absent and not seen.vm.deleted else None
-    how = "with retry." if error.retry == SHORT else "without retry. machine code:"
-    text = f"{UNSURE}, aborting {how} {error}. {GETTING_STATUS}"
-    return _again(seen, Call(Verb.LOOK), deletion_failed(text, error.code.name))
+    """Before a VM that a creation may have left is deleted, ask the driver for its node, to drain that."""
+    vm = seen.vm_plan(Want.KNOWN)
+    if vm.error is None:
+        return _calling(seen, vm)
+    how = "with retry." if _passes(vm.error) else "without retry. machine code:"
+    text = f"{UNSURE}, aborting {how} {vm.error}. {GETTING_STATUS}"
+    return _again(vm, deletion_failed(text, vm.error.code.name))
 
 
 def read(seen: Seen) -> Plan | None:
@@ -99,7 +92,7 @@ def read(seen: Seen) -> Plan | None:
     if not seen.unread or seen.out_of_patience or seen.vm.running:
         return None
     text = f"{seen.unread}. Will retry in next sync. {DRAINING}"
-    wake = min(timedelta(seconds=MEDIUM.seconds), seen.drain_timeout - (seen.now - seen.deleted_at))
+    wake = min(MEDIUM.pause, seen.drain_timeout - (seen.now - seen.deleted_at))
     return Plan(
         report=deletion_failed(text), wake=wake, because=seen.unread, warning=(EventReason.FAILED_READ, text)
     )
@@ -165,21 +158,19 @@ def release_volumes(seen: Seen) -> Plan | None:
 
 def delete_vm(seen: Seen) -> Plan | None:
     """Have the driver delete the VM, until it reports none and no late creation can bring one."""
-    vm = seen.vm
-    if vm.running:
-        because = "the cloud is deleting the VM"
-        return _waiting(seen, DELETING_VM, because) if vm.error is None else Plan(because=because)
-    if vm.deleted and vm.error is None:
-        return _doubtful(seen)
-    if not seen.can_call:
-        return _without_class(seen)
-    if error := vm.failed(Verb.DELETE):
-        tail = "However, will re-try in the next resync" if error.retry == SHORT else "Aborting operation"
-        text = f"VM deletion failed due to - {error}. {tail}. {DELETING_VM}"
-        unknown = not seen.recorded and seen.doubt_until is not None  # a creation may have ended since
-        again = Call(Verb.LOOK if unknown else Verb.DELETE)
-        return _again(seen, again, deletion_failed(text, error.code.name))
-    return Plan((Call(Verb.DELETE),), because="its VM may go")
+    vm = seen.vm_plan(Want.GONE)
+    match vm.state:
+        case State.RUNNING if seen.vm.error is None:
+            return _waiting(seen, DELETING_VM, vm.because)
+        case State.RUNNING:  # the status tells of the error before
+            return Plan(because=vm.because)
+        case State.BLOCKED:
+            return _without_class(seen)
+    if vm.error is None:
+        return _calling(seen, vm)
+    tail = "However, will re-try in the next resync" if _passes(vm.error) else "Aborting operation"
+    text = f"VM deletion failed due to - {vm.error}. {tail}. {DELETING_VM}"
+    return _again(vm, deletion_failed(text, vm.error.code.name))
 
 
 def delete_node(seen: Seen) -> Plan | None:
@@ -245,18 +236,15 @@ def _drainable(seen: Seen) -> bool:
     return seen.node is not None and seen.vm.verb is not Verb.DELETE and not seen.vm.absent
 
 
-def _doubtful(seen: Seen) -> Plan | None:
-    """The driver reports no VM: wait, and ask again, while an unanswered creation may still bring one."""
-    if seen.doubt_until is None:
-        return None
-    if (left := seen.doubt_until - seen.now) > timedelta(0):
-        because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
-        return _waiting(seen, GETTING_STATUS, because, left)
-    began, ended = seen.vm.began, seen.vm.ended
-    if began and ended and began >= seen.doubt_until and ended >= seen.now - seen.settings.confirm_absent:
-        return None
-    verb = Verb.LOOK if seen.can_call else Verb.DELETE
-    return Plan((Call(verb),), because="it makes sure that no late creation left a VM")
+def _calling(seen: Seen, vm: VmPlan) -> Plan | None:
+    """Call the driver, or wait while an unanswered creation may still bring a VM; None: neither."""
+    if vm.state is State.DOUBTFUL:
+        return _waiting(seen, GETTING_STATUS, vm.because, vm.wake)
+    return Plan((Call(vm.call),), because=vm.because) if vm.call is not None else None
+
+
+def _passes(error: DriverError) -> bool:
+    return error.meaning.trouble is Trouble.PASSING
 
 
 def _without_class(seen: Seen) -> Plan | None:
@@ -271,19 +259,12 @@ def _without_class(seen: Seen) -> Plan | None:
     )
 
 
-def _again(seen: Seen, call: Call, report: Report) -> Plan:
-    """Repeat a failed call after its pause, or at once when class or secret have changed (mcm.md §3.4)."""
-    error, late = seen.vm.error, MEDIUM if seen.vm.verb is Verb.LOOK else LONG
-    pause = SHORT if error is not None and error.retry == SHORT else late
-    wait = (seen.vm.ended or seen.now) + timedelta(seconds=pause.seconds) - seen.now
-    if wait <= timedelta(0) or seen.vm.inputs != seen.inputs:
-        return Plan((call,), report, because="it tries again")
-    return Plan(
-        report=report,
-        wake=wait,
-        because=report.description,
-        warning=(EventReason.FAILED_DELETE_VM, report.description),
-    )
+def _again(vm: VmPlan, report: Report) -> Plan:
+    """Tell of a failed call, and repeat it when its pause is over."""
+    if vm.call is not None:
+        return Plan((Call(vm.call),), report, because=vm.because)
+    told = report.description
+    return Plan(report=report, wake=vm.wake, because=told, warning=(EventReason.FAILED_DELETE_VM, told))
 
 
 def _held(finalizers: tuple[str, ...] | list[str]) -> bool:

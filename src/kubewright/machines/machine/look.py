@@ -21,26 +21,19 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import summary, validate_class, validate_machine
+from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata
 from kubewright.machines.machine.caches import Caches, ClassSeen, belongs
-from kubewright.machines.machine.calls import VmCalls, VmSeen
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import remember
-from kubewright.machines.machine.steps import Cordon, Step, Verb
+from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.machines.parts import Parts
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
-
-CLOCK_SKEW = timedelta(minutes=5)
-"""How far the server's clock, which sets creationTimestamps, may be ahead of ours. A machine that seems to be
-created less than this after our start may be older, and the process before us may have called for its VM."""
-
-LONGEST_CREATION = timedelta(minutes=5)
-"""How long after a machine was created another creation may be under way although its VM is on record: a
-process that died may have called the driver for the same VM before."""
 
 
 @dataclass(slots=True)
@@ -173,7 +166,12 @@ class Looker:
             problem=_problem(machine, found),
             can_call=found.machine_class is not None,
             inputs=found.version,
-            doubt_until=self._doubt_until(machine, vm),
+            doubt_until=self._calls.doubt_until(
+                machine.metadata.uid,
+                created=machine.metadata.creation_timestamp,
+                recorded=_recorded(machine),
+                confirm_absent=self._settings.confirm_absent,
+            ),
             replacing=self._replacing(machine),
             has_token=bool(found.problem) or userdata.wants_token(found.secret.get("userData", b"")),
             busy=busy,
@@ -187,15 +185,6 @@ class Looker:
         own = machine.spec.node_conditions
         types = names.condition_list(own) if own else self._settings.node_conditions
         return health.judge(node.status.conditions if node else (), types)
-
-    def _doubt_until(self, machine: Machine, vm: VmSeen) -> datetime | None:
-        born = machine.metadata.creation_timestamp
-        if _recorded(machine) and born is not None and born + LONGEST_CREATION < self._moments.now():
-            return None
-        ours = born is not None and born > self._calls.started + CLOCK_SKEW
-        inherited = None if ours else self._calls.started
-        moments = [moment for moment in (inherited, vm.doubt) if moment]
-        return max(moments) + self._settings.confirm_absent if moments else None
 
     def _replacing(self, machine: Machine) -> int:
         """How many other machines use up an Unknown one's limit of replacements (mcm.md §4.8)."""

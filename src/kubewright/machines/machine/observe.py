@@ -14,7 +14,8 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.errors import Code
-from kubewright.machines.machine.calls import NOTHING, VmSeen
+from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
+from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.moments import Begun, reported
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Step
@@ -106,6 +107,17 @@ class Seen:
     def recorded(self) -> bool:
         """Whether it is written down which VM and node this machine is."""
         return bool(self.machine.spec.provider_id and names.node_name(self.machine.metadata.labels))
+
+    @property
+    def well(self) -> bool:
+        """Whether the machine has a healthy node."""
+        return self.node is not None and self.health.healthy
+
+    def vm_plan(self, want: Want) -> VmPlan:
+        """What comes next for the machine's VM."""
+        wanted = Wanted(want, self.recorded, self.well, self.doubt_until, self.can_call, self.inputs)
+        limits = Limits(self.settings.confirm_absent, self.settings.resource_exhausted_retry)
+        return plan(self.vm, wanted, limits, self.now)
 
     @property
     def creation_timeout(self) -> timedelta:

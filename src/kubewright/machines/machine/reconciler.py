@@ -10,10 +10,10 @@ import structlog
 from kubewright.api.core import Node, VolumeAttachment
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor, WriteRefused
 from kubewright.machines.machine.caches import Caches
-from kubewright.machines.machine.calls import VmCalls
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments

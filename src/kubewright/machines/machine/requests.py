@@ -16,10 +16,10 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches
-from kubewright.machines.machine.steps import Verb
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
 

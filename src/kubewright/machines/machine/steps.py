@@ -8,24 +8,12 @@ Theory.      A plan is a value: what to do, when to look again, what to report, 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
 from typing import Any
 
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.driver.contract import Instance
+from kubewright.driver.life.seen import Verb
 from kubewright.nodes.drain.plan import DrainPlan
-
-
-class Verb(Enum):
-    """What a cloud call is for."""
-
-    ENSURE = "ensure"
-    """Find the VM, or make it, and initialize it."""
-
-    LOOK = "look"
-    """Only find out whether there is a VM."""
-
-    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)

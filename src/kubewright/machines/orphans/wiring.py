@@ -14,9 +14,9 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
+from kubewright.driver.life.doubts import LONGEST_CREATION
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.caches import Caches, class_key
-from kubewright.machines.machine.look import LONGEST_CREATION
 from kubewright.machines.orphans.farewell import Farewell
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.settings import OrphanSettings
@@ -30,7 +30,7 @@ SEVERAL = Code.OutOfRange.name.encode()
 PATIENT = Curve(base=5.0, cap=600.0)
 """For lists that fail: they cost a cloud more than other calls, and nothing waits for them."""
 LONGEST_LOOK = 900.0
-"""Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.calls``)."""
+"""Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.fence``)."""
 
 
 def wire(parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:

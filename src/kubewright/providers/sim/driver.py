@@ -3,7 +3,7 @@
 Theory.      Everything interesting happens in ``cloud``; here a class's ``providerSpec`` is read and
              a VM becomes an ``Instance``. The driver also brings the VMs' kubelets (``run``), which
              is how nodes join a cluster that has no machines.
-Called by    the machine controllers through ``driver.calls``; ``compose`` for ``run`` and ``close``.
+Called by    the machine controllers through ``driver.fence``; ``compose`` for ``run`` and ``close``.
 """
 
 from collections.abc import Sequence

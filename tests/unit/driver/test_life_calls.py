@@ -10,8 +10,8 @@ import pytest
 from kubewright.base.clock import LoopClock
 from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
-from kubewright.machines.machine.calls import VmCalls, VmSeen
-from kubewright.machines.machine.steps import Verb
+from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key
 

@@ -7,9 +7,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kubewright.base.clock import LoopClock
-from kubewright.driver.calls import FENCES, CallEnded, Fence, Fenced, Operation
 from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, NotFound
+from kubewright.driver.fence import FENCES, CallEnded, Fence, Fenced, Operation
 from kubewright.driver.metrics import DriverMetrics
 
 CLASS = MachineClassRef("c", "ns")

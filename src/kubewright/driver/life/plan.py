@@ -1,0 +1,183 @@
+"""Decide what comes next for one VM, from what is seen of it and what is wanted. Pure.
+
+Theory.      A VM is wanted (``ENSURED``), or it is not (``GONE``). On the way to ``GONE`` lies ``KNOWN``: it
+             is settled which VM there is, so that its node can be drained before the VM is deleted. The
+             driver deletes by name: it would delete a VM that the cloud does not list yet, with all pods on
+             it. So after an unanswered creation the VM is looked for before it is deleted. One "not found"
+             is not enough, and an error says nothing.
+             A failed call is repeated after the pause of its error, or at once when what the driver is told
+             has changed.
+Invariants.  While a creation or a look is in flight nothing else is called.
+             ``GONE`` is done only by an answer that was asked for after the doubt was over, and that is not
+             older than ``confirm_absent``.
+             A plan that waits for no event says for how long.
+Source       mcm.md §3.4, §4.4, §4.13; defects 2, 4, 25, 27 of §19 are not copied.
+Called by    ``machines.machine``; a controller of another API's machines in the same way.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from kubewright.base.durations import format_duration
+from kubewright.driver.errors import LONG, DriverError, During
+from kubewright.driver.life.seen import Verb, VmSeen
+
+
+class Want(Enum):
+    """What the owner of a VM wants."""
+
+    ENSURED = "ensured"
+    """The VM exists and is initialized."""
+
+    KNOWN = "known"
+    """It is settled which VM there is, if any: the first half of ``GONE``."""
+
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is wanted, and what the owner knows besides.
+
+    ``recorded``     the VM is on record, so that a deletion by its id finds it
+    ``exists``       the VM is there (its node is healthy): errors are not about its creation
+    ``doubt_until``  until when an unanswered creation may still bring a VM (``VmCalls.doubt_until``)
+    ``callable``     what the driver must be told is there; without it no call is made
+    ``inputs``       changes whenever what the driver is told does
+    """
+
+    want: Want
+    recorded: bool = False
+    exists: bool = False
+    doubt_until: datetime | None = None
+    callable: bool = True
+    inputs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``confirm_absent``: how long a VM may stay unseen after its creation, and an answer that there is none
+    counts. ``exhausted``: the pause after a creation for which the cloud has no capacity."""
+
+    confirm_absent: timedelta = timedelta(seconds=10)
+    exhausted: timedelta = LONG.pause
+
+
+class State(Enum):
+    """How it stands between the VM and what is wanted."""
+
+    DONE = "done"
+    """It is as wanted."""
+
+    CALL = "call"
+    """The driver is to be called."""
+
+    RUNNING = "running"
+    """A call is in flight; its end brings the next plan."""
+
+    FAILED = "failed"
+    """The last call failed; it is repeated."""
+
+    DOUBTFUL = "doubtful"
+    """The driver reports no VM; an unanswered creation may still bring one."""
+
+    BLOCKED = "blocked"
+    """The driver would be called, and cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class VmPlan:
+    """What comes next.
+
+    ``because``  one clause, for logs and messages
+    ``call``     the call to start now; None: none
+    ``wake``     how long a pause or a doubt still lasts; with a ``call`` it is not waited for
+    ``error``    what the last call failed with, if that is why
+    """
+
+    state: State
+    because: str
+    call: Verb | None = None
+    wake: timedelta | None = None
+    error: DriverError | None = None
+
+
+def plan(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+    """The next step of a VM's life. ``now`` is of the steady clock."""
+    match wanted.want:
+        case Want.ENSURED:
+            return _ensured(vm, wanted, limits, now)
+        case Want.KNOWN:
+            return _known(vm, wanted, limits, now)
+        case Want.GONE:
+            known = _known(vm, wanted, limits, now)
+            return known if known.state is not State.DONE else _gone(vm, wanted, limits, now)
+
+
+def _ensured(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+    if vm.settled(Verb.ENSURE):
+        return VmPlan(State.DONE, "the VM is complete")
+    if vm.running:
+        return VmPlan(State.RUNNING, "the cloud is working on its VM")
+    if not wanted.callable:
+        return _blocked()
+    if error := vm.failed(Verb.ENSURE):
+        during = During.COMPLETING if vm.initializing or wanted.exists else During.CREATING
+        return _again(Verb.ENSURE, vm, error.pause(during, limits.exhausted), wanted, now)
+    return VmPlan(State.CALL, "it is not known to have a complete VM", Verb.ENSURE)
+
+
+def _known(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+    if vm.running and vm.verb is not Verb.DELETE:
+        return VmPlan(State.RUNNING, "it waits for the cloud call in flight")
+    if wanted.recorded or wanted.doubt_until is None or not wanted.callable:
+        return VmPlan(State.DONE, "no creation is in doubt")
+    if vm.verb in (None, Verb.ENSURE):
+        return VmPlan(State.CALL, "the cloud is asked whether there is a VM", Verb.LOOK)
+    if error := vm.failed(Verb.LOOK):
+        return _again(Verb.LOOK, vm, error.pause(During.LOOKING), wanted, now)
+    if vm.absent and not vm.deleted:
+        return _confirmed(vm, wanted, limits, now)
+    return VmPlan(State.DONE, "the cloud has told of the VM")
+
+
+def _gone(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+    if vm.running:
+        return VmPlan(State.RUNNING, "the cloud is deleting the VM")
+    if vm.deleted and vm.error is None:
+        return _confirmed(vm, wanted, limits, now)
+    if not wanted.callable:
+        return _blocked()
+    if error := vm.failed(Verb.DELETE):
+        unknown = not wanted.recorded and wanted.doubt_until is not None  # a creation may have ended since
+        verb = Verb.LOOK if unknown else Verb.DELETE
+        return _again(verb, vm, error.pause(During.DELETING), wanted, now)
+    return VmPlan(State.CALL, "its VM may go", Verb.DELETE)
+
+
+def _confirmed(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+    """The driver has reported that there is no VM: whether that is final, or is to be asked again."""
+    if wanted.doubt_until is None:
+        return VmPlan(State.DONE, "there is no VM")
+    if (left := wanted.doubt_until - now) > timedelta(0):
+        because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
+        return VmPlan(State.DOUBTFUL, because, wake=left)
+    began, ended = vm.began, vm.ended
+    if began and ended and began >= wanted.doubt_until and ended >= now - limits.confirm_absent:
+        return VmPlan(State.DONE, "there is no VM, and none can come")
+    verb = Verb.LOOK if wanted.callable else Verb.DELETE
+    return VmPlan(State.CALL, "it makes sure that no late creation left a VM", verb)
+
+
+def _again(verb: Verb, vm: VmSeen, pause: timedelta, wanted: Wanted, now: datetime) -> VmPlan:
+    """Call again after the pause of the error, or at once when what the driver is told has changed."""
+    left = (vm.ended or now) + pause - now
+    if left <= timedelta(0) or vm.inputs != wanted.inputs:
+        return VmPlan(State.FAILED, "it tries again", verb, left, vm.error)
+    because = f"it tries again in {format_duration(left)}"
+    return VmPlan(State.FAILED, because, None, left, vm.error)
+
+
+def _blocked() -> VmPlan:
+    return VmPlan(State.BLOCKED, "what the driver must be told is missing")

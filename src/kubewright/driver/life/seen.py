@@ -1,0 +1,65 @@
+"""What a process knows of one VM: from the last call about it, and from those before.
+
+Called by    ``calls`` (keeps it), ``outcome`` (makes the next one), ``plan`` (decides by it).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from kubewright.driver.contract import Instance
+from kubewright.driver.errors import DriverError
+
+
+class Verb(Enum):
+    """What a call is for."""
+
+    ENSURE = "ensure"
+    """Find the VM, or create it, and initialize it."""
+
+    LOOK = "look"
+    """Only find out whether there is a VM."""
+
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class VmSeen:
+    """What is known of one object's VM. Times are those of the steady clock.
+
+    ``began``, ``ended``  of the last call; ``ended`` is None while it runs
+    ``instance``          the VM, when the last completed call found or created one
+    ``error``             what the last call ended with; None: well, or it still runs and none failed before
+    ``absent``            by the last answer of the driver there is no VM
+    ``deleted``           a deletion has succeeded, and no VM was seen since
+    ``initializing``      the VM is there, its initialization failed
+    ``doubt``             when a creation of ours last ended without a definite answer
+    ``inputs``            what the call was made from: a change of them is worth another try
+    """
+
+    verb: Verb | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+    instance: Instance | None = None
+    error: DriverError | None = None
+    absent: bool = False
+    deleted: bool = False
+    initializing: bool = False
+    doubt: datetime | None = None
+    inputs: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.began is not None and self.ended is None
+
+    def settled(self, verb: Verb) -> bool:
+        """Whether the last call was ``verb`` and came to a good end."""
+        return self.verb is verb and not self.running and self.error is None
+
+    def failed(self, verb: Verb) -> DriverError | None:
+        """The error that the last call ended with, if it was ``verb``."""
+        return self.error if self.verb is verb and not self.running else None
+
+
+NOTHING = VmSeen()
+"""Of a VM about which this process has made no call yet."""

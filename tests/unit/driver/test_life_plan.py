@@ -1,0 +1,338 @@
+"""What comes next for one VM: a table of what is seen and wanted, and the plan that follows."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from kubewright.driver.contract import Instance
+from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.life.doubts import CLOCK_SKEW, LONGEST_CREATION, doubt_until
+from kubewright.driver.life.plan import Limits, State, VmPlan, Want, Wanted, plan
+from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+VM = Instance("sim:///vm-1", "m1")
+LIMITS = Limits(confirm_absent=timedelta(seconds=10), exhausted=timedelta(minutes=7))
+ENSURED, KNOWN, GONE = (Wanted(want, inputs="v1") for want in Want)
+OVER = NOW - timedelta(seconds=1)
+"""A doubt that ended a moment ago."""
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+def ended(verb: Verb, ago: float = 0, *, code: Code | None = None, **more: Any) -> VmSeen:
+    error = None if code is None else DriverError.of(code, "no")
+    at = NOW - seconds(ago)
+    return VmSeen(verb=verb, began=at, ended=at, error=error, inputs="v1", **more)
+
+
+def running(verb: Verb, **more: Any) -> VmSeen:
+    return VmSeen(verb=verb, began=NOW - seconds(3), inputs="v1", **more)
+
+
+ABSENT = ended(Verb.LOOK, absent=True)
+DELETED = ended(Verb.DELETE, absent=True, deleted=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """``call``, ``wake``: of the plan."""
+
+    name: str
+    vm: VmSeen
+    wanted: Wanted
+    state: State
+    call: Verb | None = None
+    wake: timedelta | None = None
+
+
+CASES = [
+    # ---------------------------------------------------------------- ensured
+    Case("a VM that was never asked about is ensured", NOTHING, ENSURED, State.CALL, Verb.ENSURE),
+    Case(
+        "a VM on record is ensured again after a restart: it may not be initialized",
+        NOTHING,
+        replace(ENSURED, recorded=True),
+        State.CALL,
+        Verb.ENSURE,
+    ),
+    Case("a call in flight is waited for", running(Verb.ENSURE), ENSURED, State.RUNNING),
+    Case("a VM that was ensured is done", ended(Verb.ENSURE, instance=VM), ENSURED, State.DONE),
+    Case(
+        "without what the driver must be told nothing is called",
+        NOTHING,
+        replace(ENSURED, callable=False),
+        State.BLOCKED,
+    ),
+    Case(
+        "a VM that was ensured is done, even if its class is missing now",
+        ended(Verb.ENSURE, instance=VM),
+        replace(ENSURED, callable=False),
+        State.DONE,
+    ),
+    Case(
+        "an error that passes is waited out for five seconds",
+        ended(Verb.ENSURE, 1, code=Code.Unavailable),
+        ENSURED,
+        State.FAILED,
+        wake=seconds(4),
+    ),
+    Case(
+        "and then the call is repeated",
+        ended(Verb.ENSURE, 5, code=Code.Unavailable),
+        ENSURED,
+        State.FAILED,
+        Verb.ENSURE,
+        wake=seconds(0),
+    ),
+    Case(
+        "an error that lasts is waited out for three minutes",
+        ended(Verb.ENSURE, code=Code.InvalidArgument),
+        ENSURED,
+        State.FAILED,
+        wake=timedelta(minutes=3),
+    ),
+    Case(
+        "but not when what the driver is told has changed",
+        ended(Verb.ENSURE, code=Code.InvalidArgument),
+        replace(ENSURED, inputs="v2"),
+        State.FAILED,
+        Verb.ENSURE,
+        wake=timedelta(minutes=3),
+    ),
+    Case(
+        "a cloud without capacity is asked again when the operator says",
+        ended(Verb.ENSURE, code=Code.ResourceExhausted),
+        ENSURED,
+        State.FAILED,
+        wake=timedelta(minutes=7),
+    ),
+    Case(
+        "a quota does not matter any more to a VM that only lacks its initialization",
+        ended(Verb.ENSURE, code=Code.ResourceExhausted, instance=VM, initializing=True),
+        ENSURED,
+        State.FAILED,
+        wake=seconds(5),
+    ),
+    Case(
+        "nor does a wrong class to one whose node is healthy",
+        ended(Verb.ENSURE, code=Code.InvalidArgument),
+        replace(ENSURED, exists=True),
+        State.FAILED,
+        wake=seconds(5),
+    ),
+    Case(
+        "a look does not tell that a VM is complete",
+        ended(Verb.LOOK, instance=VM),
+        ENSURED,
+        State.CALL,
+        Verb.ENSURE,
+    ),
+    # ---------------------------------------------------------------- known
+    Case("where no creation is in doubt, no VM is looked for", NOTHING, KNOWN, State.DONE),
+    Case("a creation in flight is waited for", running(Verb.ENSURE), KNOWN, State.RUNNING),
+    Case(
+        "even when the VM is on record",
+        running(Verb.ENSURE),
+        replace(KNOWN, recorded=True),
+        State.RUNNING,
+    ),
+    Case(
+        "a VM that an unanswered creation may have left is looked for",
+        ended(Verb.ENSURE, code=Code.DeadlineExceeded),
+        replace(KNOWN, doubt_until=NOW + seconds(9)),
+        State.CALL,
+        Verb.LOOK,
+    ),
+    Case(
+        "as is one that the process before us may have created",
+        NOTHING,
+        replace(KNOWN, doubt_until=NOW + seconds(9)),
+        State.CALL,
+        Verb.LOOK,
+    ),
+    Case("unless it is on record", NOTHING, replace(KNOWN, doubt_until=OVER, recorded=True), State.DONE),
+    Case(
+        "or the driver cannot be called",
+        NOTHING,
+        replace(KNOWN, doubt_until=OVER, callable=False),
+        State.DONE,
+    ),
+    Case(
+        "a VM that was found is known",
+        ended(Verb.LOOK, instance=VM),
+        replace(KNOWN, doubt_until=OVER),
+        State.DONE,
+    ),
+    Case(
+        "a first denial is not believed before the doubt is over",
+        ABSENT,
+        replace(KNOWN, doubt_until=NOW + seconds(9)),
+        State.DOUBTFUL,
+        wake=seconds(9),
+    ),
+    Case(
+        "nor after it: the cloud is asked again",
+        replace(ABSENT, began=NOW - seconds(2), ended=NOW),
+        replace(KNOWN, doubt_until=OVER),
+        State.CALL,
+        Verb.LOOK,
+    ),
+    Case(
+        "a denial that was asked for after the doubt counts",
+        ABSENT,
+        replace(KNOWN, doubt_until=OVER),
+        State.DONE,
+    ),
+    Case(
+        "a look that failed for a moment is repeated soon",
+        ended(Verb.LOOK, code=Code.Unavailable),
+        replace(KNOWN, doubt_until=OVER),
+        State.FAILED,
+        wake=seconds(5),
+    ),
+    Case(
+        "one that was refused is repeated, too: it is not known whose node to drain",
+        ended(Verb.LOOK, code=Code.PermissionDenied),
+        replace(KNOWN, doubt_until=OVER),
+        State.FAILED,
+        wake=timedelta(minutes=3),
+    ),
+    # ---------------------------------------------------------------- gone
+    Case("a VM on record is deleted at once", NOTHING, replace(GONE, recorded=True), State.CALL, Verb.DELETE),
+    Case(
+        "what may be known is known before it is deleted",
+        NOTHING,
+        replace(GONE, doubt_until=OVER),
+        State.CALL,
+        Verb.LOOK,
+    ),
+    Case(
+        "a VM that the cloud denies is deleted all the same: its disks may be left",
+        ABSENT,
+        replace(GONE, doubt_until=OVER),
+        State.CALL,
+        Verb.DELETE,
+    ),
+    Case("a deletion in flight is waited for", running(Verb.DELETE), GONE, State.RUNNING),
+    Case("a deletion waits for the creation in flight", running(Verb.ENSURE), GONE, State.RUNNING),
+    Case("a deletion without a doubt is final", DELETED, GONE, State.DONE),
+    Case(
+        "with a doubt it is not",
+        DELETED,
+        replace(GONE, doubt_until=NOW + seconds(4)),
+        State.DOUBTFUL,
+        wake=seconds(4),
+    ),
+    Case(
+        "after the doubt the cloud is asked once more",
+        ended(Verb.DELETE, 4, absent=True, deleted=True),
+        replace(GONE, doubt_until=OVER),
+        State.CALL,
+        Verb.LOOK,
+    ),
+    Case(
+        "an answer from after the doubt is final",
+        ended(Verb.LOOK, absent=True, deleted=True),
+        replace(GONE, doubt_until=OVER),
+        State.DONE,
+    ),
+    Case(
+        "unless it is old: a late creation may have shown meanwhile",
+        ended(Verb.LOOK, 11, absent=True, deleted=True),
+        replace(GONE, doubt_until=NOW - seconds(60)),
+        State.CALL,
+        Verb.LOOK,
+    ),
+    Case(
+        "a VM that shows after its deletion is deleted again",
+        ended(Verb.LOOK, instance=VM),
+        replace(GONE, doubt_until=OVER),
+        State.CALL,
+        Verb.DELETE,
+    ),
+    Case(
+        "a deletion that failed for a moment is repeated soon",
+        ended(Verb.DELETE, code=Code.Unavailable),
+        replace(GONE, recorded=True),
+        State.FAILED,
+        wake=seconds(5),
+    ),
+    Case(
+        "one that was refused is repeated after ten minutes",
+        ended(Verb.DELETE, code=Code.PermissionDenied),
+        replace(GONE, recorded=True),
+        State.FAILED,
+        wake=timedelta(minutes=10),
+    ),
+    Case(
+        "a failed deletion of a VM in doubt is followed by a look",
+        ended(Verb.DELETE, 6, code=Code.Unavailable),
+        replace(GONE, doubt_until=OVER),
+        State.FAILED,
+        Verb.LOOK,
+        wake=seconds(-1),
+    ),
+    Case(
+        "without what the driver must be told the VM is not deleted",
+        NOTHING,
+        replace(GONE, recorded=True, callable=False),
+        State.BLOCKED,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
+def test_plan(case: Case) -> None:
+    found = plan(case.vm, case.wanted, LIMITS, NOW)
+    error = case.vm.error if case.state is State.FAILED else None
+    assert found == VmPlan(case.state, found.because, case.call, case.wake, error)
+    assert found.because
+
+
+STARTED = NOW - timedelta(hours=1)
+OLD = STARTED - timedelta(hours=1)
+DOUBTS = [
+    pytest.param(
+        None, STARTED + CLOCK_SKEW + seconds(1), False, None, id="an object of our time has no doubt"
+    ),
+    pytest.param(
+        None,
+        STARTED + CLOCK_SKEW,
+        False,
+        STARTED + seconds(10),
+        id="one that may be older inherits the calls of the process before us",
+    ),
+    pytest.param(None, None, False, STARTED + seconds(10), id="so does one without a date"),
+    pytest.param(None, OLD, True, None, id="one whose VM is on record for long has no doubt"),
+    pytest.param(
+        OVER,
+        OLD,
+        False,
+        OVER + seconds(10),
+        id="a creation of ours that was not answered counts when it is later",
+    ),
+    pytest.param(OVER, OLD, True, None, id="nor does it count beside a record that is old enough"),
+    pytest.param(
+        OVER,
+        NOW - LONGEST_CREATION,
+        True,
+        OVER + seconds(10),
+        id="beside a young record it counts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("unanswered", "created", "recorded", "until"), DOUBTS)
+def test_how_long_a_creation_is_in_doubt(
+    unanswered: datetime | None, created: datetime | None, recorded: bool, until: datetime | None
+) -> None:
+    found = doubt_until(
+        unanswered, STARTED, created=created, recorded=recorded, now=NOW, confirm_absent=seconds(10)
+    )
+    assert found == until
