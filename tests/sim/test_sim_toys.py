@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
+from kubewright.rollout.planner import RollingUpdate
 from kubewright.testing.simulation import crashes
 from kubewright.testing.simulation.invariants import INVARIANTS, Past
-from kubewright.testing.simulation.journal import MACHINE_SETS, MACHINES, ApiStep, Step
+from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, ApiStep, Step
 from kubewright.testing.simulation.person import Person, going, of_class, phase
 from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.search import plot_of
 from kubewright.testing.simulation.stories import Story
-from kubewright.testing.simulation.toys import api, policy
-from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_SET
+from kubewright.testing.simulation.toys import api, policy, rollouts
+from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET
 from kubewright.testing.simulation.world import Plot
 from kubewright.wire.http import Request
 
@@ -40,7 +41,7 @@ def settled(count: int, flavor: str = "") -> Callable[[Person], bool]:
 
 
 def nothing_left(person: Person) -> bool:
-    return settled(0)(person) and person.empty(MACHINE_SETS)
+    return settled(0)(person) and person.empty(MACHINE_SETS) and person.empty(MACHINE_DEPLOYMENTS)
 
 
 def spec(replicas: int, flavor: str = "plain", **more: Any) -> dict[str, Any]:
@@ -98,12 +99,58 @@ async def be_refused(person: Person) -> None:
     await person.patch(TOY_SET, "box", {"spec": {"replicas": 0}})
 
 
+def deployed(count: int, strategy: str = "RollingUpdate") -> Callable[[Person], Any]:
+    async def before(person: Person) -> None:
+        bounds = {"maxSurge": 1, "maxUnavailable": 1}
+        wanted = spec(count, strategy={"type": strategy, "rollingUpdate": bounds})
+        await person.make(TOY_DEPLOYMENT, "box", spec=wanted)
+        await person.until(lambda: settled(count)(person), f"{count} toys")
+
+    return before
+
+
+async def roll(person: Person) -> None:
+    await person.patch(TOY_DEPLOYMENT, "box", {"spec": {"template": {"spec": {"flavor": "fancy"}}}})
+
+
+async def replace_by_hand(person: Person) -> None:
+    """Old toys are replaced one after the other, each when a user deletes it."""
+    await roll(person)
+    await person.until(lambda: held(person), "the old set may create nothing")
+    for left in (2, 1, 0):
+        old = [toy for toy in person.machines if of_class(toy) == "plain"]
+        await person.remove(TOY, str(old[0]["metadata"]["name"]))
+        await person.until(lambda left=left: mixture(person) == (left, 3 - left), f"{left} old toys")  # type: ignore[misc]
+
+
+def mixture(person: Person) -> tuple[int, int]:
+    """How many toys of the old and of the new flavor there are; nothing else counts until all work."""
+    flavors = [of_class(toy) for toy in person.machines if phase(toy) == "Running" and not going(toy)]
+    whole = len(flavors) == len(person.machines)
+    return (flavors.count("plain"), flavors.count("fancy")) if whole else (-1, -1)
+
+
+def held(person: Person) -> bool:
+    """Whether one of two sets may create nothing."""
+    sets = person.world.journal.objects[MACHINE_SETS].values()
+    marked = [each for each in sets if policy.NO_CREATION in each["metadata"].get("annotations", {})]
+    return (len(sets), len(marked)) == (2, 1)
+
+
+async def undeploy(person: Person) -> None:
+    await person.remove(TOY_DEPLOYMENT, "box")
+
+
+BY_HAND = Story("toys-on-delete", replace_by_hand, settled(3, "fancy"), before=deployed(3, "OnDelete"))
 STORIES = (
     Story("toys-create", create, settled(3)),
     Story("toys-scale-up", scale(4), settled(4), before=toy_set(2)),
     Story("toys-scale-down", scale(1), settled(1), before=toy_set(4, deletePolicy="Oldest")),
     Story("toys-heal", heal, healed, before=toy_set(3)),
     Story("toys-delete", delete, nothing_left, before=toy_set(3)),
+    Story("toys-roll", roll, settled(3, "fancy"), before=deployed(3)),
+    BY_HAND,
+    Story("toys-undeploy", undeploy, nothing_left, before=deployed(2)),
 )
 
 
@@ -163,6 +210,12 @@ WITHOUT_CLEANING = replace(policy.TOY_SETS, discard=None)
 def test_stories_of_toys_notice(bug: Any, story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "TOY_SETS", bug)
     assert not run(story, Plot(seed=1)).good
+
+
+def test_a_rollout_that_does_not_wait_for_users_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty = replace(rollouts.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(1, 1))
+    monkeypatch.setattr(api, "TOY_DEPLOYMENTS", hasty)
+    assert not run(BY_HAND, Plot(seed=1)).good
 
 
 @pytest.mark.parametrize("seed", SEEDS)

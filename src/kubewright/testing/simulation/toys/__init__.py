@@ -2,9 +2,10 @@
 
 Theory.      The journal shows toys in the shape of machines (``guise``), so all that is known of machines,
              sets and deployments, and every rule about them, holds for toys too.
-Map          kinds.py   the objects
-             policy.py  what sets and deployments of toys are: ``SetWorld`` and ``DeploymentWorld``
-             keeper.py  the controller of toys
-             api.py     the world as a whole, and how it enters a simulation
+Map          kinds.py     the objects
+             policy.py    what sets of toys are: ``SetWorld``
+             rollouts.py  what deployments of toys are: ``DeploymentWorld``
+             keeper.py    the controller of toys
+             api.py       the world as a whole, and how it enters a simulation
 Called by    tests; no shipped story has toys.
 """

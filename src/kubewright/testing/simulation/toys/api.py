@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubewright.api.machine import names
+from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import Ground, Listed, Wired
@@ -15,9 +16,11 @@ from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_S
 from kubewright.testing.simulation.toys.keeper import Keeper
 from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET, definitions
 from kubewright.testing.simulation.toys.policy import FINALIZER, TOY_SETS, index_of
+from kubewright.testing.simulation.toys.rollouts import HASH, REVISION, TOY_DEPLOYMENTS
 from kubewright.testing.simulation.world import World
 
 LISTED = (
+    Listed("toydeployment", "ToyDeployment", names.SETS_LEASE, "rolls out toys"),
     Listed("toyset", "ToySet", names.SETS_LEASE, "keeps as many toys as a set says"),
     Listed("toy", "Toy", names.SETS_LEASE, "keeps toys"),
 )
@@ -46,8 +49,9 @@ def _wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
     toys = caches.get(TOY)
     index = index_of(toys, client.steady())
     sets = Sets(TOY_SETS, client, caches, ground.recorder, index=index)
+    deployments = Deployments(TOY_DEPLOYMENTS, client, caches, ground.recorder, index=index)
     keeper = Controller("toy", Keeper(client, toys, ground.clock), ground.clock).watches(toys)
-    return Wired([sets.controller(), keeper])
+    return Wired([deployments.controller(), sets.controller(), keeper])
 
 
 def guise(found: Object) -> Object:
@@ -55,6 +59,8 @@ def guise(found: Object) -> Object:
     meta, spec, status = dict(found["metadata"]), dict(found["spec"]), dict(found.get("status", {}))
     if FINALIZER in meta.get("finalizers", ()):
         meta["finalizers"] = [names.FINALIZER]
+    if (number := meta.get("annotations", {}).get(REVISION)) is not None:
+        meta["annotations"] = {**meta["annotations"], names.REVISION_ANNOTATION: number}
     if "template" in spec:
         spec["template"] = _classed(spec["template"])
         return {"metadata": meta, "spec": spec, "status": status}
@@ -67,4 +73,8 @@ def guise(found: Object) -> Object:
 
 
 def _classed(template: Mapping[str, Any]) -> dict[str, Any]:
-    return {**template, "spec": {"class": {"name": template.get("spec", {}).get("flavor", "")}}}
+    labels = {key: text for key, text in template["metadata"]["labels"].items() if key != HASH}
+    return {
+        "metadata": {"labels": labels},
+        "spec": {"class": {"name": template.get("spec", {}).get("flavor", "")}},
+    }

@@ -23,7 +23,7 @@ from kubewright.replicas.member import Member
 from kubewright.replicas.members import Members
 from kubewright.replicas.naming import number_of, proven
 from kubewright.replicas.objects import integer
-from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.world import Doomed, Failure, SetWorld, Words
 from kubewright.rollout.order import DeletePolicy, Rank, capi_ranking
 from kubewright.testing.simulation.toys.kinds import (
@@ -43,6 +43,8 @@ from kubewright.wire.gvk import Key
 FINALIZER = f"{GROUP}/toy"
 NUMBER, LAST_NUMBER = f"{GROUP}/number", f"{GROUP}/last-number"
 DESIRED = f"{GROUP}/desired-replicas"
+NO_CREATION = f"{GROUP}/create-no-toys"
+"""Annotation of a set: it creates no toys; those that it loses its deployment creates by another set."""
 MARKED = f"{GROUP}/delete-toy"
 """Annotation of a toy: it is the first to go when there are too many."""
 
@@ -166,6 +168,11 @@ def ranking(owner: ToySet, wall: float) -> Callable[[ToyMember], Rank]:
     return capi_ranking(DeletePolicy(owner.spec.delete_policy or "Random"), wall)
 
 
+def blocked(owner: ToySet) -> Wait | None:
+    """An old set of OnDelete does not create what users delete."""
+    return Wait("its deployment holds it") if NO_CREATION in owner.metadata.annotations else None
+
+
 TOY_SETS: SetWorld[ToySet, ToyMember, Toy] = SetWorld(
     name="toyset",
     component="toyset-controller",
@@ -181,6 +188,7 @@ TOY_SETS: SetWorld[ToySet, ToyMember, Toy] = SetWorld(
     finalizer=FINALIZER,
     number_annotation=LAST_NUMBER,
     counts_deleting=True,
+    blocked=blocked,
     owner=TOY_DEPLOYMENT,
     desired_annotation=DESIRED,
 )

@@ -1,0 +1,119 @@
+"""The policy of toy deployments: how toys are rolled out, and how old ones are left to users to delete.
+
+Called by    ``toys.api``.
+Source       capi.md §7.9.
+"""
+
+from typing import Any
+
+from msgspec import json, structs
+
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.base.names import child_name, fnv32a, safe_encode
+from kubewright.machines.deployment.world import REASONS
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.progress import TRUE, Statement
+from kubewright.replicas.deployment.status import conditions, counted
+from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Words
+from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
+from kubewright.rollout.revisions import largest
+from kubewright.testing.simulation.toys.kinds import (
+    GROUP,
+    TOY,
+    TOY_DEPLOYMENT,
+    TOY_SET,
+    ToyCondition,
+    ToyDeployment,
+    ToyDeploymentStatus,
+    ToySet,
+    ToySetSpec,
+    ToyTemplate,
+)
+from kubewright.testing.simulation.toys.policy import DESIRED, FINALIZER, NO_CREATION, ToyMember, ranking
+
+REVISION = f"{GROUP}/revision"
+HASH = f"{GROUP}/template-hash"
+
+
+def strategy(deployment: ToyDeployment) -> Strategy:
+    """How old toys give way to new ones."""
+    given = deployment.spec.strategy
+    if given.type == "OnDelete":
+        return OnDelete()
+    surge = given.rolling_update.max_surge if given.rolling_update else None
+    missing = given.rolling_update.max_unavailable if given.rolling_update else None
+    return RollingUpdate(1 if surge is None else surge, 0 if missing is None else missing)
+
+
+def identity(template: ToyTemplate) -> bytes:
+    """A flavor is what is rolled out; labels are not."""
+    return template.spec.flavor.encode()
+
+
+def name_and_hash(deployment: ToyDeployment) -> tuple[str, str]:
+    """The name of the set of a flavor."""
+    told = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
+    hashed = safe_encode(str(fnv32a(json.encode(told))))
+    return child_name(deployment.name, hashed), hashed
+
+
+def new_set(_owner: ToyDeployment, meta: ObjectMeta, selector: LabelSelector, template: Any) -> ToySet:
+    """A set with nothing in it but what every set has."""
+    return ToySet(metadata=meta, spec=ToySetSpec(selector=selector, template=template))
+
+
+def handed_down(each: ToySet, deployment: ToyDeployment) -> ToySet:
+    """What a set takes over without a rollout."""
+    mine, theirs = each.spec, deployment.spec
+    spec = structs.replace(
+        mine, min_ready_seconds=theirs.min_ready_seconds, delete_policy=theirs.delete_policy
+    )
+    return structs.replace(each, spec=spec)
+
+
+def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
+    """Counts and conditions, and no more."""
+    told = conditions(seen, outcome, ToyCondition, {"ReplicaFailure": _failure})
+    return structs.replace(seen.written.status, **counted(seen, outcome), conditions=told)
+
+
+def _failure(each: ToySet) -> Statement | None:
+    return next((Statement(TRUE, c.reason, c.message) for c in each.status.conditions), None)
+
+
+TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentWorld(
+    name="toydeployment",
+    component="toydeployment-controller",
+    kind=TOY_DEPLOYMENT,
+    set_kind=TOY_SET,
+    member_kind=TOY,
+    finalizer=FINALIZER,
+    marks=Marks(
+        template_hash=HASH,
+        revision=REVISION,
+        history=f"{GROUP}/revision-history",
+        goal=DESIRED,
+        ceiling=f"{GROUP}/max-replicas",
+        no_creation=NO_CREATION,
+    ),
+    reasons=REASONS,
+    words=Words(
+        deployment="ToyDeployment",
+        set="toy set",
+        member="toy",
+        scaled="Scaled {direction} {name} from {before} to {after}",
+    ),
+    with_defaults=lambda deployment: deployment,
+    validate=lambda _deployment: "",
+    strategy=strategy,
+    scaling=CAPI_SCALING,
+    identity=identity,
+    name_and_hash=name_and_hash,
+    new_set=new_set,
+    handed_down=handed_down,
+    choice=largest,
+    ranking=ranking,
+    set_conditions=lambda each: each.status.conditions,
+    status=status,
+)
