@@ -8,10 +8,7 @@ import pytest
 from kubewright.testing.kubectl import Kubectl
 from kubewright.testing.workloads import nodes_behind
 
-pytestmark = [
-    pytest.mark.kubectl,
-    pytest.mark.parametrize("kubectl", [pytest.param("real", marks=pytest.mark.kube)], indirect=True),
-]
+pytestmark = pytest.mark.kubectl
 
 ROLLED_OUT = 'deployment "web" successfully rolled out'
 

@@ -79,7 +79,6 @@ def test_a_pod_that_is_not_there_is_not_found(kubectl: Kubectl, words: tuple[str
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(("deployment", "d", "--image=i"), id="a Deployment"),
         pytest.param(("job", "j", "--image=i"), id="a Job"),
         pytest.param(("cronjob", "j", "--image=i", "--schedule=* * * * *"), id="a CronJob"),
     ],

@@ -7,6 +7,7 @@
 ``podgc``        deletes pods on nodes that are gone
 ``aggregation``  writes the rules of ClusterRoles with an ``aggregationRule``
 ``scheduling``   gives Pods that have no node one
+``apps``         keeps Deployments and ReplicaSets of ``apps/v1``
 ``discovery``    finds out which kinds the server serves
 
 They are ordinary controllers over the client and its informers, know nothing of the embedded server, and must
@@ -16,8 +17,11 @@ not run where a kube-controller-manager or a kube-scheduler does. At rest none o
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.builtin.aggregation import Aggregation
+from kubewright.builtin.apps import deployments, replicasets
+from kubewright.builtin.apps.pods import members_of
 from kubewright.builtin.budgets import SCALED, Budgets
 from kubewright.builtin.garbage.collector import Collector
 from kubewright.builtin.namespaces import Namespaces
@@ -37,12 +41,14 @@ from kubewright.runtime.world import Ground, Listed, Wired, World
 class Settings:
     """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
     node are left alone, in seconds. ``gather_roles``: write the rules of aggregated ClusterRoles;
-    the simulator, where no user needs these roles, leaves it out. ``place_pods``: be the scheduler."""
+    the simulator, where no user needs these roles, leaves it out. ``place_pods``: be the
+    scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
     gather_roles: bool = True
-    place_pods: bool = True
+    place_pods: bool = False
+    run_apps: bool = False
 
 
 CONTROLLERS = (
@@ -53,6 +59,8 @@ CONTROLLERS = (
     Listed("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
     Listed("pod-gc", "Pod", "", "deletes pods on nodes that are gone"),
     Listed("scheduler", "Pod", "", "gives pods that have no node one"),
+    Listed("replicaset", "ReplicaSet", "", "keeps as many pods as a set says"),
+    Listed("deployment", "Deployment", "", "keeps sets of pods, sizes them and rolls them out"),
 )
 
 
@@ -64,7 +72,7 @@ def world(settings: Settings) -> World:
             ground.control.caches, settings=settings, recorder=ground.recorder, metrics=ground.metrics
         )
 
-    return World("builtin", CONTROLLERS, wire, told=(PDB, POD))
+    return World("builtin", CONTROLLERS, wire, told=(PDB, POD, DEPLOYMENT, REPLICA_SET))
 
 
 def controllers(
@@ -104,6 +112,7 @@ def controllers(
             *([_aggregation(informers)] if settings.gather_roles else []),
             orphans.wire(Controller("pod-gc", orphans, clock, workers=2, metrics=metrics)),
             *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.place_pods else []),
+            *(_apps(informers, recorder, metrics) if settings.run_apps and recorder else []),
         ],
         [collector.feeds.run],
     )
@@ -116,6 +125,12 @@ def scheduler(
     client = informers.client
     placing = Scheduler(client, informers.get(NODE), informers.get(POD), recorder)
     return placing.wire(Controller("scheduler", placing, client.clock, workers=1, metrics=metrics))
+
+
+def _apps(informers: Informers, recorder: Recorder, metrics: Metrics | None) -> list[Controller]:
+    """ReplicaSets and Deployments, which share what is known of Pods."""
+    index = members_of(informers.get(POD), informers.client.steady())
+    return [each.wire(informers, recorder, index, metrics) for each in (replicasets, deployments)]
 
 
 def _aggregation(informers: Informers) -> Controller:

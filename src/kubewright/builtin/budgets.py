@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.apps import DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 from kubewright.api.core import PDB, Pod, PodDisruptionBudget
-from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.kinds import Kind
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import rfc3339
 from kubewright.builtin.disruption import Seen, Verdict, judge
@@ -23,15 +24,12 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest, NotFound
-from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import NOTHING, Selector
 
 Json = dict[str, Any]
 
-REPLICA_SETS: Kind[Json] = dynamic(Resource("apps", "v1", "replicasets", "ReplicaSet"))
-DEPLOYMENTS: Kind[Json] = dynamic(Resource("apps", "v1", "deployments", "Deployment"))
-STATEFUL_SETS: Kind[Json] = dynamic(Resource("apps", "v1", "statefulsets", "StatefulSet"))
-SCALED = (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
+SCALED: tuple[Kind[Any], ...] = (REPLICA_SET, DEPLOYMENT, STATEFUL_SET)
 """Controllers of pods whose ``spec.replicas`` says how many pods there should be."""
 
 
@@ -43,7 +41,7 @@ class Budgets:
         client: Client,
         budgets: Informer[PodDisruptionBudget],
         pods: Informer[Pod],
-        scaled: dict[str, Informer[Json]],
+        scaled: dict[str, Informer[Any]],
         recorder: Recorder | None = None,
     ) -> None:
         self._client = client
@@ -70,7 +68,7 @@ class Budgets:
             if any(selector.matches(each) for each in labels):
                 yield Key(budget.namespace, budget.name)
 
-    def of_scaled(self, change: Change[Json]) -> Iterable[Key]:
+    def of_scaled(self, change: Change[Any]) -> Iterable[Key]:
         """Every budget in the namespace of a controller whose scale changed."""
         if change.old is None or change.new is None or change.old.generation != change.new.generation:
             return self._budgets.keys_by("namespace", change.key.namespace)
@@ -90,15 +88,12 @@ class Budgets:
         """The uid of what decides how many pods there are, and the number; None when we do not know it."""
         informer = self._scaled.get(owner.kind)
         found = informer.get(Key(namespace, owner.name)) if informer else None
-        if found is None or found["metadata"]["uid"] != owner.uid:
+        if found is None or found.metadata.uid != owner.uid:
             return None
-        above = next(
-            (ref for ref in found["metadata"].get("ownerReferences", ()) if ref.get("controller")), None
-        )
+        above: OwnerReference | None = found.metadata.controller
         if owner.kind == "ReplicaSet" and above is not None:
-            reference = OwnerReference(kind=above["kind"], name=above["name"], uid=above["uid"])
-            return self._source(namespace, reference)
-        return owner.uid, int(found.get("spec", {}).get("replicas", 1))
+            return self._source(namespace, above)
+        return owner.uid, found.spec.replicas
 
     async def _write(self, budget: PodDisruptionBudget, verdict: Verdict) -> None:
         after = msgspec.structs.replace(budget, status=verdict.status)

@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from kubewright import builtin
+from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
+from kubewright.api.core import PDB
 from kubewright.apiserver.http import pki
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.kubeconfig import render
@@ -25,6 +27,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
+from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Manager
 from kubewright.testing.api import Api
 from kubewright.testing.judge import Judge
@@ -56,8 +59,11 @@ async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
     server = ApiServer(clock)
     await server.start()
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
-    loops = builtin.controllers(informers, settings=builtin.Settings(place_pods=False))
-    manager = Manager(clock, loops.controllers, [informers], background=loops.background)
+    recorder = Recorder(informers.client, clock, "kubewright", kinds=(PDB, DEPLOYMENT, REPLICA_SET))
+    loops = builtin.controllers(informers, settings=builtin.Settings(run_apps=True), recorder=recorder)
+    manager = Manager(
+        clock, loops.controllers, [informers], background=loops.background, services=[recorder.run]
+    )
     stop = asyncio.Event()
     working = asyncio.create_task(manager.run(stop))
     try:

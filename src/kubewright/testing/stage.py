@@ -147,9 +147,7 @@ async def _server(clock: Clock, options: Options) -> AsyncIterator[ApiServer]:
     server = ApiServer(clock)
     await server.start()
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
-    loops = builtin.controllers(
-        informers, settings=builtin.Settings(nodes=NodeSettings(grace=options.grace), place_pods=False)
-    )
+    loops = builtin.controllers(informers, settings=builtin.Settings(nodes=NodeSettings(grace=options.grace)))
     manager = Manager(clock, loops.controllers, [informers], background=loops.background)
     try:
         async with running(manager.run):

@@ -11,8 +11,6 @@ OBJ = {"metadata": {"name": "a"}, "spec": {"replicas": 1}}
     ("group", "plural", "named"),
     [
         ("apps", "daemonsets", "DaemonSets"),
-        ("apps", "deployments", "Deployments"),
-        ("apps", "replicasets", "ReplicaSets"),
         ("apps", "statefulsets", "StatefulSets"),
         ("batch", "cronjobs", "CronJobs"),
         ("batch", "jobs", "Jobs"),

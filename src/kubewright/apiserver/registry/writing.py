@@ -16,6 +16,7 @@ from typing import Any
 from kubewright.apiserver.registry import codec, intake, lifecycle, merging, metadata, refusals
 from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
 from kubewright.apiserver.registry.namespaces import Namespaces
+from kubewright.apiserver.registry.priorities import Priorities
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.store import Record, Store, record_of
@@ -53,6 +54,7 @@ class Writing:
         self._clock = clock
         self._namespaces = Namespaces(store)
         self._serving = Serving(store, catalog, clock)
+        self._priorities = Priorities(store)
 
     async def create(
         self, target: Target, sent: Any, options: Options, *, doubled: Sequence[str] = ()
@@ -60,7 +62,8 @@ class Writing:
         """Make an object.
 
         Raises:
-            AlreadyExists, NotFound (its namespace), Forbidden (its namespace is ending), Invalid, BadRequest.
+            AlreadyExists, NotFound (its namespace), Invalid, BadRequest, Forbidden (its namespace is ending,
+                its PriorityClass is missing).
         """
         kind = target.kind
         obj = intake.taken(kind, sent, options, doubled=doubled)
@@ -69,7 +72,7 @@ class Writing:
             raise BadRequest("resourceVersion should not be set on objects to be created")
         self._namespaces.admit(target.named(obj["metadata"].get("name", "")))
         self._serving.admit(target.named(obj["metadata"].get("name", "")))
-        obj = self._born(target, obj)
+        obj = self._born(target, self._priorities.given(target, obj))
         if options.guard is not None:
             options.guard(obj, None)
         name = obj["metadata"]["name"]

@@ -108,13 +108,17 @@ class Seen(Generic[D, S, M]):
 
     @cached_property
     def counts(self) -> Counts:
-        """The deployment in numbers; members that are leaving still are replicas."""
+        """The deployment in numbers."""
         return Counts(
-            replicas=len(self.all_members),
-            updated=len(self.members_of(self.current)) if self.current else 0,
+            replicas=self._replicas(self.all_members),
+            updated=self._replicas(self.members_of(self.current)) if self.current else 0,
             ready=sum(member.alive and member.ready for member in self.all_members),
             available=sum(sum(group.line) for group in self.groups.values()),
         )
+
+    def _replicas(self, members: tuple[M, ...]) -> int:
+        """How many of them count; those that are being deleted do in some worlds."""
+        return len(members) if self.world.counts_deleting else sum(member.alive for member in members)
 
     @cached_property
     def strategy(self) -> Strategy:
@@ -191,6 +195,7 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     meta, marks, members = each.metadata, seen.world.marks, seen.members_of(each)
     line = [member for member in members if member.alive]
     min_ready = each.spec.min_ready_seconds
+    deleting = len(members) - len(line) if seen.world.waits_for_deleting(seen.deployment) else 0
     up = [member.available_at(seen.now, min_ready) for member in line]
     if any(up) and not all(up):  # else all orders look the same, and this one is spared the sorting
         ranking = seen.world.ranking(each, seen.wall.timestamp())
@@ -200,7 +205,7 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else each.spec.replicas,
         line=tuple(up),
-        leaving=len(members) - len(line) + seen.doubted.get(meta.uid, 0),
+        leaving=deleting + seen.doubted.get(meta.uid, 0),
         young=sum(member.up for member in line) - sum(up),
         goal=_natural(meta.annotations, marks.goal),
         ceiling=_natural(meta.annotations, marks.ceiling),

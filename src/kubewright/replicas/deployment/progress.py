@@ -55,7 +55,7 @@ def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None
         return Statement(FALSE, reasons.refused, seen.refused)
     if rolled_out(seen):
         return Statement(TRUE, reasons.complete, f"{_subject(seen)} has successfully progressed.")
-    if _says(known, reasons.paused):
+    if reasons.resumed and _says(known, reasons.paused):
         return Statement(UNKNOWN, reasons.resumed, "Deployment is resumed")
     return _first_statement(known, seen) if known is None or begins(seen) else _verdict(known, seen)
 

@@ -60,7 +60,7 @@ class Reasons:
     complete: str
     late: str  # no progress for longer than the deadline
     paused: str
-    resumed: str
+    resumed: str  # empty: it is not said, and the next report begins with the current set
 
     # of Progressing, and of an event
     create_error: str  # the current set cannot be created
@@ -116,6 +116,10 @@ class DeploymentWorld(Generic[D, S, M]):
     """How old members give way to new ones, for a valid deployment with its defaults."""
     scaling: Scaling = MCM_SCALING
     """Whether scaling comes before a rollout's steps, and which set gets what is added."""
+    counts_deleting: bool = True
+    """Whether a member that is being deleted still is a replica, in counts and for the end of a rollout."""
+    waits_for_deleting: Callable[[D], bool] = lambda _deployment: True
+    """Whether members that are being deleted take up room, so that no other is created for them yet."""
     keeps_history: Callable[[D], bool] = lambda _deployment: False
     """Whether no old set is pruned for now, for example since a rollback may need it."""
 

@@ -16,7 +16,7 @@ SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
 """Reasons of events, the same in every world; the failures are reasons of conditions too."""
 
 ONE_BY_ONE = 5
-"""Members (or errors) of one pass that are told of one by one."""
+"""Errors of one pass that are told of one by one."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Reporter:
         self._done(SUCCESSFUL_DELETE, names, "Deleted", self.words.deleted)
 
     def _done(self, reason: str, names: Sequence[str], verb: str, one: str) -> None:
-        if len(names) > ONE_BY_ONE:
+        if len(names) > self.words.one_by_one:
             self.teller.event(self.about, reason, f"{verb} {len(names)} {self.words.many}")
             return
         for name in names:

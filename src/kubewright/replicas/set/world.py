@@ -36,6 +36,8 @@ class Words:
     created: str
     """The event about one member that was created; ``{}`` stands for its name."""
     deleted: str
+    one_by_one: int = 5
+    """So many members of one pass are told of one by one, more of them in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ class Managers:
 
 def _loops(grace: float) -> ApiWorld:
     """The loops of kube-controller-manager for both clusters: where the sets are kept, so in one process."""
-    settings = builtin.Settings(nodes=NodeSettings(grace=grace), gather_roles=False, place_pods=False)
+    settings = builtin.Settings(nodes=NodeSettings(grace=grace), gather_roles=False)
 
     def wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
         caches = dict.fromkeys((ground.control.caches, ground.targets.get(NAMELESS).caches))

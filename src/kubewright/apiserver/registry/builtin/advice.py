@@ -15,8 +15,6 @@ Advice = Callable[[Object, Object | None], list[str]]
 
 NOT_RUN = {
     "apps.v1.DaemonSet": "DaemonSets",
-    "apps.v1.Deployment": "Deployments",
-    "apps.v1.ReplicaSet": "ReplicaSets",
     "apps.v1.StatefulSet": "StatefulSets",
     "batch.v1.CronJob": "CronJobs",
     "batch.v1.Job": "Jobs",

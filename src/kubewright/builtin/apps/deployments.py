@@ -1,0 +1,164 @@
+"""The world of Deployments: what ``replicas.deployment`` has to know to roll out Pods.
+
+Called by    ``builtin.controllers``, which calls ``wire``.
+Source       kube-controller-manager's deployment-controller.
+"""
+
+import msgspec
+from msgspec import structs
+
+from kubewright.api.apps import (
+    DEPLOYMENT,
+    DESIRED_REPLICAS,
+    HASH_LABEL,
+    LAST_APPLIED,
+    MAX_REPLICAS,
+    REPLICA_SET,
+    REVISION,
+    REVISION_HISTORY,
+    ROLLBACK_TO,
+    Deployment,
+    DeploymentCondition,
+    DeploymentStatus,
+    PodTemplate,
+    ReplicaSet,
+    ReplicaSetSpec,
+)
+from kubewright.api.core import POD
+from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.base.names import fnv32a, safe_encode
+from kubewright.builtin.apps.pods import PodMember, PodMembers, ranking
+from kubewright.builtin.apps.replicasets import REPLICA_FAILURE
+from kubewright.kube.informers import Informers
+from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.progress import TRUE, Statement
+from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.sets import with_hash
+from kubewright.replicas.deployment.status import conditions, counted
+from kubewright.replicas.deployment.steps import Outcome
+from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
+from kubewright.replicas.objects import INVALID
+from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
+from kubewright.rollout.proportional import Growth
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
+
+MARKS = Marks(
+    template_hash=HASH_LABEL,
+    revision=REVISION,
+    history=REVISION_HISTORY,
+    goal=DESIRED_REPLICAS,
+    ceiling=MAX_REPLICAS,
+    own=frozenset((LAST_APPLIED, ROLLBACK_TO)),
+)
+
+REASONS = Reasons(
+    created="NewReplicaSetCreated",
+    found="FoundNewReplicaSet",
+    updated="ReplicaSetUpdated",
+    complete="NewReplicaSetAvailable",
+    late="ProgressDeadlineExceeded",
+    paused="DeploymentPaused",
+    resumed="",  # kube-controller-manager says it for a moment, before it says what follows
+    create_error="ReplicaSetCreateError",
+    refused="UnsupportedStrategy",
+    invalid=INVALID,
+    available="MinimumReplicasAvailable",
+    unavailable="MinimumReplicasUnavailable",
+    selects_all="SelectingAll",
+    scaled="ScalingReplicaSet",
+)
+
+WORDS = Words(
+    deployment="Deployment",
+    set="replica set",
+    member="pod",
+    scaled="Scaled {direction} replica set {name} from {before} to {after}",
+)
+
+
+def strategy(deployment: Deployment) -> Strategy:
+    """How old Pods give way to new ones."""
+    given = deployment.spec.strategy
+    if given.type == "Recreate" or given.rolling_update is None:
+        return Recreate()
+    rolling = given.rolling_update
+    return RollingUpdate(rolling.max_surge, rolling.max_unavailable)
+
+
+def identity(template: PodTemplate) -> bytes:
+    """Equal for templates between which nothing is to be rolled out."""
+    plain = with_hash(template, HASH_LABEL, "")
+    meta = structs.replace(plain.metadata, creation_timestamp=None)
+    return msgspec.json.encode(structs.replace(plain, metadata=meta), order="deterministic")
+
+
+def name_and_hash(deployment: Deployment) -> tuple[str, str]:
+    """``<deployment>-<hash>``, and the hash, which a collision changes."""
+    collisions = deployment.status.collision_count
+    tail = b"" if collisions is None else collisions.to_bytes(4, "little")
+    hashed = safe_encode(str(fnv32a(identity(deployment.spec.template) + tail)))
+    return f"{deployment.name}-{hashed}", hashed
+
+
+def new_set(
+    _deployment: Deployment, meta: ObjectMeta, selector: LabelSelector, template: PodTemplate
+) -> ReplicaSet:
+    """A ReplicaSet with nothing in it but what every set has."""
+    return ReplicaSet(metadata=meta, spec=ReplicaSetSpec(selector=selector, template=template))
+
+
+def handed_down(replica_set: ReplicaSet, deployment: Deployment) -> ReplicaSet:
+    """The set with all of the Deployment that needs no rollout."""
+    spec = structs.replace(replica_set.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
+    return structs.replace(replica_set, spec=spec)
+
+
+def deployment_status(seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
+    """The status to write, from what was seen after a pass and what happened in it."""
+    return structs.replace(
+        seen.written.status,
+        **counted(seen, outcome),
+        terminating_replicas=sum(not pod.alive for pod in seen.all_members),
+        conditions=conditions(seen, outcome, DeploymentCondition, {REPLICA_FAILURE: _failure}),
+    )
+
+
+def _failure(replica_set: ReplicaSet) -> Statement | None:
+    for each in replica_set.status.conditions:
+        if each.type == REPLICA_FAILURE and each.status == TRUE:
+            return Statement(each.status, each.reason, each.message)
+    return None
+
+
+DEPLOYMENTS: DeploymentWorld[Deployment, ReplicaSet, PodMember] = DeploymentWorld(
+    name="deployment",
+    component="deployment-controller",
+    kind=DEPLOYMENT,
+    set_kind=REPLICA_SET,
+    member_kind=POD,
+    marks=MARKS,
+    reasons=REASONS,
+    words=WORDS,
+    with_defaults=lambda deployment: deployment,  # the server has filled them in
+    validate=lambda _deployment: "",  # the server has done it
+    strategy=strategy,
+    scaling=Scaling(first=True, growth=Growth.SHARED),
+    counts_deleting=False,
+    waits_for_deleting=lambda deployment: isinstance(strategy(deployment), Recreate),
+    identity=identity,
+    name_and_hash=name_and_hash,
+    new_set=new_set,
+    handed_down=handed_down,
+    ranking=lambda _replica_set, _wall: ranking,
+    set_conditions=lambda replica_set: replica_set.status.conditions,
+    status=deployment_status,
+)
+
+
+def wire(
+    informers: Informers, recorder: Recorder, index: PodMembers, metrics: Metrics | None = None
+) -> Controller:
+    """The controller of Deployments, on an index that it shares with the one of ReplicaSets."""
+    return Deployments(DEPLOYMENTS, informers.client, informers, recorder, index=index).controller(metrics)

@@ -1,0 +1,125 @@
+"""The world of ReplicaSets: what ``replicas.set`` has to know to keep as many Pods as a set says.
+
+Called by    ``builtin.controllers``, which calls ``wire``.
+Source       kube-controller-manager's replicaset-controller.
+"""
+
+from datetime import datetime
+
+from msgspec import structs, to_builtins
+
+from kubewright.api.apps import (
+    DEPLOYMENT,
+    DESIRED_REPLICAS,
+    REPLICA_SET,
+    ReplicaSet,
+    ReplicaSetStatus,
+)
+from kubewright.api.core import POD, Pod
+from kubewright.api.meta import Condition
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.builtin.apps.pods import PodMember, PodMembers, ranking
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.replicas.claims import reference
+from kubewright.replicas.set.reconciler import Sets
+from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.world import Failure, SetWorld, Words
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
+from kubewright.wire.errors import AlreadyExists, ApiError
+
+REPLICA_FAILURE = "ReplicaFailure"
+
+ONE_BY_ONE = 1_000
+"""All Pods of one pass are told of one by one; the recorder combines what is too much."""
+
+SetSeen = Seen[ReplicaSet, PodMember]
+
+
+async def create(client: Client, replica_set: ReplicaSet, name: str) -> None:
+    """Create the Pod of this name.
+
+    Raises:
+        ApiError: the server refuses it. A reason that names the Pod names it by the part that all Pods of
+            the set share, as when a server chooses the rest: each attempt has another name, and a reason
+            that differs each time would be told each time.
+    """
+    template, prefix = replica_set.spec.template, f"{replica_set.name}-"
+    meta = template.metadata
+    metadata = {
+        "name": name,
+        "generateName": prefix,
+        "namespace": replica_set.namespace,
+        "labels": dict(meta.labels),
+        "annotations": dict(meta.annotations),
+        "finalizers": list(meta.finalizers),
+        "ownerReferences": [to_builtins(reference(replica_set, REPLICA_SET))],
+    }
+    body = {"metadata": {key: value for key, value in metadata.items() if value}, "spec": template.spec}
+    try:
+        await client.create(POD, body)
+    except AlreadyExists:
+        raise
+    except ApiError as error:
+        error.message = error.message.replace(f'"{name}"', f'"{prefix}"')
+        error.args = (error.message,)
+        raise
+
+
+def set_status(seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
+    """The status to write; ``failure``: what kept this pass from creating or deleting Pods."""
+    found, pods = seen.set, seen.alive
+    wanted = found.spec.template.metadata.labels.items()
+    return structs.replace(
+        found.status,
+        replicas=len(pods),
+        fully_labeled_replicas=sum(wanted <= pod.labels.items() for pod in pods),
+        ready_replicas=sum(pod.ready for pod in pods),
+        available_replicas=sum(pod.available_at(seen.now, found.spec.min_ready_seconds) for pod in pods),
+        terminating_replicas=len(seen.members) - len(pods),
+        observed_generation=found.metadata.generation,
+        conditions=failure_told(found.status.conditions, failure, seen.wall),
+    )
+
+
+def failure_told(
+    before: tuple[Condition, ...], failure: Failure | None, now: datetime
+) -> tuple[Condition, ...]:
+    """The other conditions, and ReplicaFailure while there is a failure: as it was first told."""
+    others = tuple(each for each in before if each.type != REPLICA_FAILURE)
+    if failure is None:
+        return others
+    if any(each.type == REPLICA_FAILURE and each.reason == failure.reason for each in before):
+        return before
+    found = Condition(
+        type=REPLICA_FAILURE,
+        status="True",
+        last_transition_time=now,
+        reason=failure.reason,
+        message=failure.message[:MESSAGE_CHARS],
+    )
+    return (*others, found)
+
+
+REPLICA_SETS: SetWorld[ReplicaSet, PodMember, Pod] = SetWorld(
+    name="replicaset",
+    component="replicaset-controller",
+    words=Words("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE),
+    kind=REPLICA_SET,
+    member=POD,
+    validate=lambda _replica_set: "",  # the server has done it
+    status=set_status,
+    ranking=lambda _replica_set, _wall: ranking,
+    create=create,
+    owner=DEPLOYMENT,
+    desired_annotation=DESIRED_REPLICAS,
+)
+
+
+def wire(
+    informers: Informers, recorder: Recorder, index: PodMembers, metrics: Metrics | None = None
+) -> Controller:
+    """The controller of ReplicaSets, on an index that it shares with the one of Deployments."""
+    return Sets(REPLICA_SETS, informers.client, informers, recorder, index=index).controller(metrics)
