@@ -26,6 +26,7 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.steps import Step
 from kubewright.nodes import health
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -115,11 +116,11 @@ ABSENT = called(Verb.LOOK, absent=True)
 
 @dataclass(frozen=True)
 class Case:
-    """``steps``: names of the planned effects. ``phase``: what the status shall say; None: nothing new."""
+    """``steps``: the planned effects. ``phase``: what the status shall say; None: nothing new."""
 
     name: str
     seen: Seen
-    steps: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     phase: Phase | None = None
     says: str = ""
     wake: timedelta | str | None = "any"

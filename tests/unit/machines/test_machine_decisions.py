@@ -14,6 +14,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.steps import Adorn, Call, DropToken, Record, SyncNode
 from kubewright.testing.scenes import (
     ENSURED,
     NOW,
@@ -34,18 +35,18 @@ CREATION = [
     Case(
         "a machine made by hand gets finalizer and priority first",
         seen(machine(vm=False, finalizers=())),
-        ["Adorn"],
+        [Adorn({"finalizers": ["machine.sapcloud.io/machine-controller-manager"]})],
     ),
     Case(
         "a new machine asks the cloud, and looks again when that is worth a word",
         seen(machine(vm=False)),
-        ["Call"],
+        [Call(Verb.ENSURE)],
         wake=timedelta(seconds=3),
     ),
     Case(
         "or at its creation deadline, if that is sooner",
         seen(machine(vm=False, age=minutes(20))),
-        ["Call"],
+        [Call(Verb.ENSURE)],
         wake=timedelta(milliseconds=1),
     ),
     Case(
@@ -53,7 +54,7 @@ CREATION = [
         seen(machine(vm=False), vm=VmSeen(verb=Verb.ENSURE, began=NOW)),
         [],
     ),
-    Case("what the cloud answered is recorded", seen(machine(vm=False), vm=ENSURED), ["Record"]),
+    Case("what the cloud answered is recorded", seen(machine(vm=False), vm=ENSURED), [Record(VM)]),
     Case(
         "a missing class is reported, and no VM made",
         seen(machine(vm=False), problem='MachineClass "small" not found', can_call=False),
@@ -80,13 +81,13 @@ CREATION = [
     Case(
         "when its time has come it tries again",
         seen(machine(vm=False), vm=refused(Code.Unavailable, minutes(1))),
-        ["Call"],
+        [Call(Verb.ENSURE)],
         Phase.CRASH_LOOP_BACK_OFF,
     ),
     Case(
         "a changed class is tried at once",
         seen(machine(vm=False), vm=refused(Code.ResourceExhausted, timedelta(0)), inputs="new"),
-        ["Call"],
+        [Call(Verb.ENSURE)],
         Phase.CRASH_LOOP_BACK_OFF,
     ),
     Case(
@@ -107,7 +108,7 @@ CREATION = [
             machine(vm=False),
             vm=called(Verb.ENSURE, error=DriverError("no disk"), instance=VM, initializing=True),
         ),
-        ["Record"],
+        [Record(VM)],
     ),
     Case(
         "a failed initialization is reported once its VM is recorded",
@@ -181,12 +182,12 @@ CREATION = [
     Case(
         "a Pending machine without a VM on record asks for it",
         seen(being_made(vm=False)),
-        ["Call"],
+        [Call(Verb.ENSURE)],
     ),
     Case(
         "one that was Pending before its VM was whole is completed by a restarted process",
         seen(being_made()),
-        ["Call"],
+        [Call(Verb.ENSURE)],
     ),
     Case(
         "its VM may turn out to use another's Node object",
@@ -219,7 +220,7 @@ CREATION = [
     Case(
         "but one that nobody replaces goes on trying",
         seen(machine("Failed", vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(9))),
-        ["Call"],
+        [Call(Verb.ENSURE)],
         Phase.FAILED,
     ),
     Case(
@@ -253,7 +254,7 @@ CREATION = [
     Case(
         "and the cloud is asked again soon, whatever it had refused: there is a VM",
         seen(machine(""), node(READY), vm=refused(Code.ResourceExhausted, timedelta(seconds=6))),
-        ["Call"],
+        [Call(Verb.ENSURE)],
         Phase.CRASH_LOOP_BACK_OFF,
     ),
     Case(
@@ -270,7 +271,7 @@ CREATION = [
     Case(
         "a problem that appears during a call does not hide its answer",
         seen(machine(vm=False), vm=ENSURED, problem='MachineClass "small" not found', can_call=False),
-        ["Record"],
+        [Record(VM)],
     ),
     Case(
         "a VM whose node would take over another's Node object is given up",
@@ -279,7 +280,7 @@ CREATION = [
         Phase.FAILED,
         "VM using old node obj",
     ),
-    Case("a restarted process finishes what has no phase yet", seen(machine("")), ["Call"]),
+    Case("a restarted process finishes what has no phase yet", seen(machine("")), [Call(Verb.ENSURE)]),
     Case("a restarted process trusts what is on record", seen(machine("Pending"), None), []),
 ]
 
@@ -311,7 +312,7 @@ JOINING = [
     Case(
         "a node without the machine's name gets it",
         seen(machine(""), structs.replace(node(), metadata=ObjectMeta(name="m1", uid="n1")), vm=ENSURED),
-        ["SyncNode"],
+        [SyncNode({"metadata": {"labels": {"node.gardener.cloud/machine-name": "m1"}}})],
         Phase.RUNNING,
     ),
     Case(
@@ -323,7 +324,18 @@ JOINING = [
             ),
             node(),
         ),
-        ["SyncNode"],
+        [
+            SyncNode(
+                {
+                    "metadata": {
+                        "annotations": {
+                            "node.machine.sapcloud.io/last-applied-anno-labels-taints": '{"metadata":{},"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}'
+                        }
+                    },
+                    "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+                }
+            )
+        ],
     ),
     Case(
         "critical components hold a Pending machine back",
@@ -343,7 +355,7 @@ JOINING = [
     Case(
         "a used token is dropped",
         seen(machine(""), node(), vm=ENSURED, has_token=True),
-        ["DropToken"],
+        [DropToken()],
         Phase.RUNNING,
     ),
 ]
@@ -446,7 +458,7 @@ CASES = [*CREATION, *JOINING, *HEALTH]
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
     plan = decide(case.seen)
-    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert [*plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     assert case.says in (plan.report.description if plan.report else "")
     if case.wake != "any":

@@ -8,12 +8,23 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, Phase
+from kubewright.api.machine.names import NodeConditionType, OperationState, Phase, TerminatingReason
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.steps import (
+    Call,
+    Cordon,
+    DeleteNode,
+    Drain,
+    DropToken,
+    MarkTerminating,
+    Record,
+    Release,
+    ReleaseVolumes,
+)
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import (
@@ -36,6 +47,22 @@ DYING = machine("Running", deleted=timedelta(0))
 EMPTY = DrainPlan(done=True)
 ANOTHER = Instance("sim:///another", VM.node_name)
 BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
+MARKED = MarkTerminating(
+    {
+        "status": {
+            "conditions": [
+                {
+                    "type": NodeConditionType.TERMINATING,
+                    "status": "True",
+                    "reason": TerminatingReason.SCALE_DOWN,
+                    "message": "Machine Controller is scaling down machine",
+                    "lastHeartbeatTime": "2030-01-01T12:00:00Z",
+                    "lastTransitionTime": "2030-01-01T12:00:00Z",
+                }
+            ]
+        }
+    }
+)
 
 DELETION = [
     Case(
@@ -43,18 +70,18 @@ DELETION = [
         seen(machine(vm=False, deleted=timedelta(0)), vm=VmSeen(verb=Verb.ENSURE, began=NOW)),
         [],
     ),
-    Case("first the node is cordoned", seen(DYING, node()), ["Cordon"]),
+    Case("first the node is cordoned", seen(DYING, node()), [Cordon({"spec": {"unschedulable": True}})]),
     Case(
         "then its pods are asked to leave",
         seen(DYING, node(cordoned=True), drain=BUSY),
-        ["MarkTerminating", "Drain"],
+        [MARKED, Drain(BUSY)],
     ),
     Case(
         "a silent node's pods are not waited for before the cloud was asked",
         seen(DYING, node(SILENT, cordoned=True), drain=BUSY),
-        ["Call"],
+        [Call(Verb.LOOK)],
     ),
-    Case("an empty node's VM may go", seen(DYING, node(cordoned=True), drain=EMPTY), ["Call"]),
+    Case("an empty node's VM may go", seen(DYING, node(cordoned=True), drain=EMPTY), [Call(Verb.DELETE)]),
     Case(
         "attached volumes are waited for",
         seen(DYING, node(cordoned=True), drain=EMPTY, attachments=("a",), drained_since=NOW),
@@ -63,25 +90,25 @@ DELETION = [
     Case(
         "but not for ever",
         seen(DYING, node(cordoned=True), drain=EMPTY, attachments=("a",), drained_since=NOW - minutes(3)),
-        ["Call"],
+        [Call(Verb.DELETE)],
     ),
     Case(
         "a forced deletion takes the attachments off",
         seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=("a",)),
-        ["ReleaseVolumes"],
+        [ReleaseVolumes(("a",))],
     ),
     Case(
         "while the VM is deleted nothing is asked twice",
         seen(DYING, node(cordoned=True), vm=VmSeen(verb=Verb.DELETE, began=NOW)),
         [],
     ),
-    Case("the node goes after the VM", seen(DYING, node(cordoned=True), vm=GONE), ["DeleteNode"]),
+    Case("the node goes after the VM", seen(DYING, node(cordoned=True), vm=GONE), [DeleteNode("m1", "n1")]),
     Case(
         "pods on a VM that is gone hold up nothing",
         seen(DYING, node(cordoned=True), vm=GONE, drain=BUSY),
-        ["DeleteNode"],
+        [DeleteNode("m1", "n1")],
     ),
-    Case("the finalizer goes last", seen(DYING, vm=GONE), ["Release"]),
+    Case("the finalizer goes last", seen(DYING, vm=GONE), [Release()]),
     Case(
         "a failed deletion is reported and tried again in time",
         seen(DYING, vm=called(Verb.DELETE, error=DriverError("busy"))),
@@ -93,7 +120,7 @@ DELETION = [
     Case(
         "a failed deletion is tried again",
         seen(DYING, vm=called(Verb.DELETE, ago=minutes(1), error=DriverError("busy"))),
-        ["Call"],
+        [Call(Verb.DELETE)],
         Phase.TERMINATING,
     ),
     Case(
@@ -105,34 +132,38 @@ DELETION = [
     Case(
         "a silent node of a VM that we made is asked about, too",
         seen(DYING, node(SILENT, cordoned=True), drain=BUSY, vm=ENSURED),
-        ["Call"],
+        [Call(Verb.LOOK)],
     ),
     Case(
         "pods of a VM that the cloud denies are not waited for",
         seen(DYING, node(SILENT, cordoned=True), drain=BUSY, vm=ABSENT),
-        ["Call"],
+        [Call(Verb.DELETE)],
     ),
     Case(
         "pods of a VM that the cloud cannot tell about are waited for",
         seen(DYING, node(SILENT, cordoned=True), drain=BUSY, vm=called(Verb.LOOK)),
-        ["MarkTerminating", "Drain"],
+        [MARKED, Drain(BUSY)],
     ),
     Case(
         "a VM that may be there and is not on record is looked for",
         seen(machine(vm=False, deleted=timedelta(0)), doubt_until=NOW - minutes(1)),
-        ["Call"],
+        [Call(Verb.LOOK)],
     ),
     Case(
         "another VM in the place of one that is gone: first the node of that one is cordoned",
         seen(DYING, node(), vm=called(Verb.LOOK, instance=ANOTHER)),
-        ["Cordon"],
+        [Cordon({"spec": {"unschedulable": True}})],
     ),
     Case(
         "and goes when it is empty",
         seen(DYING, node(cordoned=True), vm=called(Verb.LOOK, instance=ANOTHER), drain=EMPTY),
-        ["DeleteNode"],
+        [DeleteNode("m1", "n1")],
     ),
-    Case("then the other VM is recorded", seen(DYING, vm=called(Verb.LOOK, instance=ANOTHER)), ["Record"]),
+    Case(
+        "then the other VM is recorded",
+        seen(DYING, vm=called(Verb.LOOK, instance=ANOTHER)),
+        [Record(ANOTHER)],
+    ),
     Case(
         "what is found is recorded, so that its node can be drained",
         seen(
@@ -140,7 +171,7 @@ DELETION = [
             vm=called(Verb.LOOK, instance=VM),
             doubt_until=NOW - minutes(1),
         ),
-        ["Record"],
+        [Record(VM)],
     ),
     Case(
         "a look-up that fails for now is repeated, and told in MCM's words",
@@ -182,12 +213,12 @@ DELETION = [
     Case(
         "a denied VM is deleted all the same: its disks may be left",
         seen(machine(vm=False, deleted=timedelta(0)), vm=ABSENT, doubt_until=NOW - minutes(1)),
-        ["Call"],
+        [Call(Verb.DELETE)],
     ),
     Case(
         "a machine whose class is missing and that never had a VM may go",
         seen(machine(vm=False, deleted=timedelta(0)), problem="no class", can_call=False),
-        ["Release"],
+        [Release()],
     ),
     Case(
         "a person may leave a VM behind whose class is gone",
@@ -199,17 +230,17 @@ DELETION = [
             problem="no class",
             can_call=False,
         ),
-        ["Release"],
+        [Release()],
     ),
     Case(
         "the token of a machine that never joined goes with it",
         seen(machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
-        ["DropToken", "Release"],
+        [DropToken(), Release()],
     ),
     Case(
         "the token of one that was up is gone already",
         seen(machine("Running", deleted=timedelta(0)), vm=GONE, has_token=True),
-        ["Release"],
+        [Release()],
     ),
     Case(
         "a node that MCM's finalizer holds is let go",
@@ -223,7 +254,7 @@ DELETION = [
             ),
             vm=GONE,
         ),
-        ["DeleteNode"],
+        [DeleteNode("m1", "n1", ())],
     ),
     Case(
         "without its class a VM cannot be deleted, and the machine says so",
@@ -245,7 +276,7 @@ DELETION = [
             vm=replace(GONE, began=NOW - minutes(5), ended=NOW - minutes(5)),
             doubt_until=NOW - minutes(8),
         ),
-        ["Call"],
+        [Call(Verb.LOOK)],
     ),
     Case(
         "a creation that nobody answered is waited for",
@@ -260,12 +291,12 @@ DELETION = [
             vm=called(Verb.DELETE, ago=minutes(1), absent=True, deleted=True),
             doubt_until=NOW,
         ),
-        ["Call"],
+        [Call(Verb.LOOK)],
     ),
     Case(
         "and then believed",
         seen(machine(vm=False, deleted=minutes(1)), vm=GONE, doubt_until=NOW - minutes(1)),
-        ["Release"],
+        [Release()],
     ),
     Case(
         "a machine that others hold is left to them",
@@ -281,7 +312,7 @@ CASES = DELETION
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
     plan = decide(case.seen)
-    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert [*plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     assert case.says in (plan.report.description if plan.report else "")
     if case.wake != "any":

@@ -11,6 +11,7 @@ from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.moments import Begun, Moments
+from kubewright.machines.machine.steps import Call, Verb
 from kubewright.testing.hands import BEGIN, Hands
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen
 from kubewright.wire.gvk import Key
@@ -87,7 +88,7 @@ STEPPED = [
     Case(
         "a machine that we saw come is not too late because its date is of another clock",
         seen(machine(vm=False, age=HOUR), begun=Begun(born=NOW - minutes(1))),
-        ["Call"],
+        [Call(Verb.ENSURE)],
     ),
     Case(
         "nor is one given up that we saw fall ill a minute ago",
@@ -106,5 +107,5 @@ STEPPED = [
 @pytest.mark.parametrize("case", STEPPED, ids=lambda case: case.name)
 def test_dates_of_other_clocks(case: Case) -> None:
     plan = decide(case.seen)
-    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert [*plan.steps] == case.steps
     assert (plan.report.phase.value if plan.report and plan.report.phase else None) == case.phase

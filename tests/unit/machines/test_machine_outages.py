@@ -12,9 +12,11 @@ from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import LoopClock
 from kubewright.compose.kit import Kit
 from kubewright.compose.options import Options
+from kubewright.driver.contract import Instance
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.steps import Record, Release
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
@@ -44,7 +46,7 @@ CASES = [
     Case(
         "a VM that was made is recorded all the same",
         seen(machine(vm=False), vm=ENSURED, blind="target"),
-        ["Record"],
+        [Record(Instance("sim:///here/vm-1", "m1"))],
     ),
     Case(
         "an unwell machine is not given up while nobody sees its node",
@@ -61,7 +63,7 @@ CASES = [
     Case(
         "a deletion goes on, whatever can be watched",
         seen(machine("Terminating", deleted=minutes(1)), vm=GONE, blind="target"),
-        ["Release"],
+        [Release()],
     ),
     Case(
         "after an outage the health timeout begins anew",
@@ -105,7 +107,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
     plan = decide(case.seen)
-    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert [*plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     if case.wake != "any":
         assert plan.wake == case.wake

@@ -19,8 +19,10 @@ from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
 from kubewright.machines.machine.steps import (
     Adorn,
+    Call,
     Cordon,
     DeleteNode,
+    Drain,
     DropToken,
     MachineStep,
     MarkTerminating,
@@ -30,6 +32,7 @@ from kubewright.machines.machine.steps import (
     ReleaseVolumes,
     Step,
     SyncNode,
+    Verb,
 )
 from kubewright.machines.machine.triggered import delete_when_triggered
 from kubewright.nodes import marks
@@ -133,7 +136,7 @@ LIVING = [
     Case(
         "after a while it is tried again",
         told(ADORN, machine(vm=False, finalizers=()), ago=LATER),
-        ["Adorn"],
+        [ADORN],
     ),
     Case(
         "a VM that cannot be recorded is a creation that fails",
@@ -160,7 +163,7 @@ LIVING = [
     Case(
         "another VM is another record",
         told(Record(replace(VM, provider_id="sim:///here/other")), machine(vm=False), vm=ENSURED),
-        ["Record"],
+        [RECORD],
     ),
     Case(
         "a node that cannot be brought in line keeps no machine from Running",
@@ -177,7 +180,7 @@ LIVING = [
     Case(
         "at once when it is to be another way",
         told(SyncNode({"metadata": {"labels": {"a": "b"}}}), machine("Running"), NAMELESS),
-        ["SyncNode"],
+        [SYNC],
     ),
     Case(
         "a token that cannot be dropped keeps no machine from Running",
@@ -194,7 +197,7 @@ LIVING = [
     Case(
         "a machine that cannot tell what it has become does not ask itself again at once",
         told(None, machine(""), node(), vm=ENSURED, has_token=True),
-        ["DropToken"],
+        [DropToken()],
         Phase.RUNNING,
         wake=LATER,
     ),
@@ -212,7 +215,7 @@ LEAVING = [
     Case(
         "a VM that cannot be recorded is drained and deleted all the same",
         told(RECORD, machine(vm=False, deleted=timedelta(0)), node(), vm=ENSURED),
-        ["Cordon"],
+        [CORDON],
     ),
     Case(
         "a node that cannot be cordoned holds its drain up, and the machine says so",
@@ -225,24 +228,24 @@ LEAVING = [
     Case(
         "not when a user forces it",
         told(CORDON, FORCED, node(), drain=DrainPlan(delete=(POD,), forced=True, because="by force")),
-        ["MarkTerminating", "Drain"],
+        [MARK, Drain(DrainPlan(delete=(POD,), forced=True, because="by force"))],
     ),
     Case(
         "nor when the drain has had its time",
         told(CORDON, machine("Running", deleted=minutes(121)), node(), drain=EMPTY),
-        ["Call"],
+        [Call(Verb.DELETE)],
     ),
     Case(
         "a node that cannot be marked is drained",
         told(MARK, DYING, node(cordoned=True), drain=BUSY),
-        ["Drain"],
+        [Drain(BUSY)],
     ),
     Case(
         "attachments that cannot be deleted stay behind a VM that goes by force",
         told(
             VOLUMES, FORCED, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=("a",)
         ),
-        ["Call"],
+        [Call(Verb.DELETE)],
     ),
     Case(
         "a node that cannot be deleted holds up its machine, and the machine says so",
@@ -252,11 +255,11 @@ LEAVING = [
         "refused to delete the node: a webhook says no. Will retry in next sync. Initiate node object deletion",
         LATER,
     ),
-    Case("not when a user forces it to go", told(NODE, FORCED, node(cordoned=True), vm=GONE), ["Release"]),
+    Case("not when a user forces it to go", told(NODE, FORCED, node(cordoned=True), vm=GONE), [Release()]),
     Case(
         "a token that cannot be deleted holds up nothing: it ends by itself",
         told(DropToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
-        ["Release"],
+        [Release()],
     ),
     Case(
         "a finalizer that cannot be taken off is told of",
@@ -278,7 +281,7 @@ LEAVING = [
     Case(
         "unless a user says that they do not matter",
         seen(FORCED, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
-        ["Call"],
+        [Call(Verb.DELETE)],
     ),
 ]
 
@@ -288,7 +291,7 @@ CASES = [*LIVING, *LEAVING]
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
     plan = decide(case.seen)
-    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert [*plan.steps] == case.steps
     assert (plan.report.phase if plan.report else None) == case.phase
     assert case.says in (plan.report.description if plan.report else "")
     if case.wake != "any":

@@ -11,6 +11,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.steps import Adorn, Cordon, DeleteMachine, SyncNode
 from kubewright.testing.scenes import SILENT, Case, machine, minutes, node, seen
 
 TRIGGER = names.TRIGGER_DELETION_ANNOTATION
@@ -21,23 +22,26 @@ def annotated(at: Node, value: str) -> Node:
 
 
 TEMPLATE = NodeTemplateSpec(metadata=ObjectMeta(annotations={TRIGGER: "true"}))
+DELETED = DeleteMachine(
+    'The machine is deleted: node m1 is annotated with node.machine.sapcloud.io/trigger-deletion-by-mcm: "true"'
+)
 
 CASES = [
-    Case("a Running machine goes", seen(machine("Running"), annotated(node(), "true")), ["DeleteMachine"]),
+    Case("a Running machine goes", seen(machine("Running"), annotated(node(), "true")), [DELETED]),
     Case(
         "an unwell machine goes before its health timeout",
         seen(machine("Unknown"), annotated(node(SILENT), "true")),
-        ["DeleteMachine"],
+        [DELETED],
     ),
     Case(
         "a machine goes whose class is gone",
         seen(machine("Running"), annotated(node(), "true"), problem="no class", can_call=False),
-        ["DeleteMachine"],
+        [DELETED],
     ),
     Case(
         "a machine gets our finalizer first, so that its VM does not stay behind",
         seen(machine("Running", finalizers=()), annotated(node(), "true")),
-        ["Adorn"],
+        [Adorn({"finalizers": ["machine.sapcloud.io/machine-controller-manager"]})],
     ),
     Case(
         "what was seen before nodes could not be watched is not obeyed",
@@ -47,7 +51,7 @@ CASES = [
     Case(
         "one that is going already is not deleted again",
         seen(machine("Running", deleted=minutes(1)), annotated(node(), "true")),
-        ["Cordon"],
+        [Cordon({"spec": {"unschedulable": True}})],
     ),
     Case(
         "the value false asks for nothing",
@@ -62,7 +66,17 @@ CASES = [
     Case(
         "a node template cannot have every new machine deleted",
         seen(machine("Running", node_template=TEMPLATE), annotated(node(), "true")),
-        ["SyncNode"],
+        [
+            SyncNode(
+                {
+                    "metadata": {
+                        "annotations": {
+                            "node.machine.sapcloud.io/last-applied-anno-labels-taints": '{"metadata":{"annotations":{"node.machine.sapcloud.io/trigger-deletion-by-mcm":"true"}},"spec":{}}'
+                        }
+                    }
+                }
+            )
+        ],
     ),
 ]
 
@@ -70,6 +84,6 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_triggered_deletion(case: Case) -> None:
     plan = decide(case.seen)
-    assert [type(step).__name__ for step in plan.steps] == case.steps
+    assert [*plan.steps] == case.steps
     assert plan.report is None or plan.report.phase is not Phase.FAILED
     assert plan.because
