@@ -22,12 +22,13 @@ from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.base.clock import SystemClock
-from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
 from kubewright.providers.sim import manifests as of_sim
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.judge import Judge, Options, find
 from kubewright.testing.permissions import missing
+from kubewright.testing.scenes import class_request
 from kubewright.testing.sites import (
     CONTROL,
     PATIENCE,
@@ -228,8 +229,8 @@ async def a_cloud_refuses_until_its_class_changes(world: World) -> None:
 async def a_vm_is_left_behind(world: World) -> None:
     """A creation that came too late: no machine knows of the VM. It is collected with its node."""
     found = of_sim.machine_class("small", world.namespace, pace=0.1)
-    ref = MachineClassRef("small", world.namespace, found["provider"], found["providerSpec"])
-    await SimDriver(world.cloud).create(MachineRequest("left", world.namespace, "long-gone", ref))
+    ref = class_request("small", world.namespace, found["provider"], **found["providerSpec"])
+    await SimDriver(world.cloud).create(ref.of(stub("left", world.namespace, "long-gone")))
     await told(world, lambda: count(world, NODE, "left", target=True), 1, "its kubelet joins")
 
     async def left() -> bool:

@@ -61,7 +61,9 @@ class _Forgetful:
         return getattr(self._driver, name)
 
     async def create(self, request: MachineRequest) -> Instance:
-        return await self._driver.create(replace(request, name=f"{request.name}-{next(self._numbers)}"))
+        of, name = request.machine, f"{request.name}-{next(self._numbers)}"
+        renamed = with_fields(of, metadata=with_fields(of.metadata, name=name))
+        return await self._driver.create(replace(request, machine=renamed))
 
 
 def _driven_by(driver: Callable[[Driver], Any]) -> Callable[[World], None]:

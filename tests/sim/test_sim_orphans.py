@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.driver.contract import stub
 from kubewright.driver.errors import DriverError, NotFound
 from kubewright.machines.orphans import decide
 from kubewright.machines.orphans.collect import Collector
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
+from kubewright.testing.scenes import class_request
 from kubewright.testing.simulation import loop as loops
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import STALE_SECONDS, RemoteDriver
@@ -84,8 +85,8 @@ def test_a_stale_answer_is_the_one_of_some_seconds_ago() -> None:
     inside = SimDriver(Cloud(clock, Store(None)))
     words = {"status": "stale", "list": "stale"}
     driver = RemoteDriver(inside, cloud, clock, lambda verb, _name: words.get(verb, ""))
-    ref = MachineClassRef("small", "ns", "sim", {"tags": {"c": "1"}})
-    request = MachineRequest("m1", "ns", "u1", ref)
+    ref = class_request("small", tags={"c": "1"})
+    request = ref.of(stub("m1", "ns", "u1"))
 
     async def main() -> None:
         made = await driver.create(request)
@@ -94,7 +95,7 @@ def test_a_stale_answer_is_the_one_of_some_seconds_ago() -> None:
         assert not await driver.list(ref)
         await clock.sleep(STALE_SECONDS)
         assert (await driver.status(request)).provider_id == made.provider_id
-        await driver.delete(replace(request, provider_id=made.provider_id))
+        await driver.delete(ref.of(stub("m1", "ns", "u1", provider_id=made.provider_id)))
         assert [vm.provider_id for vm in await driver.list(ref)] == [made.provider_id]
         await clock.sleep(STALE_SECONDS)
         assert not await driver.list(ref)
@@ -108,7 +109,7 @@ def test_a_very_late_creation_has_told_its_caller_long_before() -> None:
     clock, process = SimClock(loop, "cloud"), loops.Process(loop, "cloud")
     cloud = Cloud(clock, Store(None))
     driver = RemoteDriver(SimDriver(cloud), process, clock, lambda *_: "very-late")
-    request = MachineRequest("m1", "ns", "u1", MachineClassRef("small", "ns", "sim", {}))
+    request = class_request("small").of(stub("m1", "ns", "u1"))
 
     async def main() -> None:
         with pytest.raises(DriverError, match="DeadlineExceeded"):

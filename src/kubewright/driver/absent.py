@@ -5,7 +5,7 @@ Called by    ``compose``, where only the controllers of sets run.
 
 from collections.abc import Sequence
 
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Unimplemented
 
 
@@ -24,7 +24,7 @@ class Absent:
     async def status(self, request: MachineRequest) -> Instance:
         raise _nothing()
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
         raise _nothing()
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:

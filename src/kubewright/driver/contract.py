@@ -1,9 +1,12 @@
 """The driver port: what a cloud must be able to do for us. Read this to write a provider.
 
-Theory.      One small port serves every machine API. A driver sees values, never API objects:
-             the name it must use, the class's opaque ``provider_spec``, the merged secret. The
-             name together with ``owner_uid`` is the idempotency key: a driver tags what it
-             makes with both and finds it again by them.
+Theory.      One small port serves every machine API. A request carries a Machine, its MachineClass
+             and one Secret, whole, as types of ``kubewright.api``: what the controller has read, and
+             not a copy. A driver uses what it needs: the name, the class's opaque ``provider_spec``,
+             the secret's data. The name together with ``owner_uid`` is the idempotency key: a driver
+             tags what it makes with both and finds it again by them.
+             A driver may leave itself a note, ``last_known_state``: with an answer, or with an error.
+             It is written to the Machine's status, and comes back with the next request.
 Contract.    create      Idempotent by name: if a VM of that name and owner exists, answer it.
                          Return when the cloud has accepted it; do not wait for the boot. The VM
                          has a provider id and a node name, or it is not believed.
@@ -11,7 +14,8 @@ Contract.    create      Idempotent by name: if a VM of that name and owner exis
                          ``NotFound`` means that there is nothing to initialize, and is skipped.
              delete      Idempotent; a missing VM is success or ``NotFound``. Return only when
                          the VM can no longer run anything, else its kubelet may register again.
-                         Another owner's VM of the same name stays.
+                         Another owner's VM of the same name stays. Answers a last known state, or
+                         None.
              status      The VM as it is; ``NotFound`` when there is none, ``Uninitialized`` when
                          it exists but ``initialize`` is not done.
              list        Every VM that this class's tags own in its namespace, also those nobody
@@ -28,33 +32,75 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kubewright.api.core import Secret
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass, MachineSpec
+from kubewright.api.meta import ObjectMeta
+
 
 @dataclass(frozen=True, slots=True)
-class MachineClassRef:
-    """The opaque half of a request: what the class says and what its secrets hold.
+class ClassRequest:
+    """A class, and what its secrets hold.
 
-    ``secret`` holds raw bytes; ``userData`` is already filled in for create, initialize and status.
+    ``secret`` has the merged data of all secrets of the class, and no name. Its repr shows no values.
     """
 
-    name: str
-    namespace: str
-    provider: str = ""
-    provider_spec: Mapping[str, Any] = field(default_factory=dict)
-    secret: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    machine_class: MachineClass
+    secret: Secret = field(default_factory=Secret)
+
+    def of(self, machine: Machine) -> "MachineRequest":
+        """The request for one machine of this class."""
+        return MachineRequest(machine, self.machine_class, self.secret)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineRequest:
-    """One machine and its class. ``provider_id`` is empty while we do not know it."""
+    """One machine, its class, and what the secrets of the class hold.
 
-    name: str
-    namespace: str
-    owner_uid: str
-    machine_class: MachineClassRef
-    provider_id: str = ""
-    node_name: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    last_known_state: str = ""
+    ``secret`` is as in ``ClassRequest``; for create, initialize and the status that goes before them its
+    ``userData`` is filled in. The machine of a VM that has lost it is a stub (``stub``).
+    """
+
+    machine: Machine
+    machine_class: MachineClass
+    secret: Secret = field(default_factory=Secret)
+
+    @property
+    def name(self) -> str:
+        return self.machine.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.machine.metadata.namespace
+
+    @property
+    def owner_uid(self) -> str:
+        """The machine's uid."""
+        return self.machine.metadata.uid
+
+    @property
+    def provider_id(self) -> str:
+        """The VM on record; empty while there is none."""
+        return self.machine.spec.provider_id
+
+    @property
+    def node_name(self) -> str:
+        """The name of the VM's node on record; empty while there is none."""
+        return names.node_name(self.machine.metadata.labels)
+
+    @property
+    def last_known_state(self) -> str:
+        """What the driver left for this call."""
+        return self.machine.status.last_known_state
+
+
+def stub(name: str, namespace: str, uid: str = "", *, provider_id: str = "", node_name: str = "") -> Machine:
+    """A machine of which no more is known: the object is gone, or was never a Machine."""
+    labels = {names.NODE_LABEL: node_name} if node_name else {}
+    return Machine(
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=uid, labels=labels),
+        spec=MachineSpec(provider_id=provider_id),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +114,7 @@ class Instance:
     addresses: tuple[tuple[str, str], ...] = ()
     """(type, address) pairs, e.g. (``InternalIP``, ``10.0.0.7``)."""
     last_known_state: str = ""
+    """What the driver wants to be told with its next call; empty: nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +132,10 @@ class Driver(Protocol):
 
     async def initialize(self, request: MachineRequest) -> Instance: ...
 
-    async def delete(self, request: MachineRequest) -> None: ...
+    async def delete(self, request: MachineRequest) -> str | None: ...
 
     async def status(self, request: MachineRequest) -> Instance: ...
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]: ...
+    async def list(self, request: ClassRequest) -> Sequence[Instance]: ...
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]: ...

@@ -114,7 +114,10 @@ _TEXT = re.compile(r"machine codes error: code = \[(\w+)\] message = \[(.*)\]", 
 
 
 class DriverError(KubewrightError):
-    """A driver call failed with ``code``; ``message`` is the cloud's own word on it."""
+    """A driver call failed with ``code``; ``message`` is what the cloud says of it.
+
+    ``last_known_state`` is what the driver wants to be told with its next call; empty: nothing new.
+    """
 
     code: Code = Code.Unknown
     _classes: ClassVar[dict[Code, type["DriverError"]]] = {}
@@ -122,9 +125,10 @@ class DriverError(KubewrightError):
     def __init_subclass__(cls) -> None:
         DriverError._classes[cls.code] = cls
 
-    def __init__(self, message: str, *, code: Code | None = None) -> None:
+    def __init__(self, message: str, *, code: Code | None = None, last_known_state: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.last_known_state = last_known_state
         self.code = type(self).code if code is None else code
         self.retry: Retry = PAUSES[During.LOOKING][self.meaning.trouble] or LONG
 
@@ -143,9 +147,10 @@ class DriverError(KubewrightError):
         return after.pause if after is not None else exhausted
 
     @staticmethod
-    def of(code: Code, message: str) -> "DriverError":
+    def of(code: Code, message: str, *, last_known_state: str = "") -> "DriverError":
         """The most specific error class for a code."""
-        return DriverError._classes.get(code, DriverError)(message, code=code)
+        kind = DriverError._classes.get(code, DriverError)
+        return kind(message, code=code, last_known_state=last_known_state)
 
 
 class NotFound(DriverError):
@@ -166,9 +171,15 @@ class Uninitialized(DriverError):
     code = Code.Uninitialized
 
     def __init__(
-        self, message: str, *, code: Code | None = None, provider_id: str = "", node_name: str = ""
+        self,
+        message: str,
+        *,
+        code: Code | None = None,
+        last_known_state: str = "",
+        provider_id: str = "",
+        node_name: str = "",
     ) -> None:
-        super().__init__(message, code=code)
+        super().__init__(message, code=code, last_known_state=last_known_state)
         self.provider_id = provider_id
         self.node_name = node_name
 

@@ -21,7 +21,7 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.driver.contract import Driver, Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Driver, Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError
 
 log = structlog.get_logger(__name__)
@@ -97,14 +97,15 @@ class Fenced:
     async def initialize(self, request: MachineRequest) -> Instance:
         return await self._call(Operation.INITIALIZE, request.name, lambda: self.driver.initialize(request))
 
-    async def delete(self, request: MachineRequest) -> None:
+    async def delete(self, request: MachineRequest) -> str | None:
         return await self._call(Operation.DELETE, request.name, lambda: self.driver.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
         return await self._call(Operation.STATUS, request.name, lambda: self.driver.status(request))
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
-        return await self._call(Operation.LIST, machine_class.name, lambda: self.driver.list(machine_class))
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        name = request.machine_class.metadata.name
+        return await self._call(Operation.LIST, name, lambda: self.driver.list(request))
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         what = f"{len(volumes)} volumes"

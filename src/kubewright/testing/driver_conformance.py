@@ -18,12 +18,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import pytest
+from msgspec import structs
 
-from kubewright.driver.contract import Driver, Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import (
+    ClassRequest,
+    Driver,
+    Instance,
+    MachineRequest,
+    VolumeSpec,
+    stub,
+)
 from kubewright.driver.errors import Code, DriverError, InvalidArgument, NotFound, Unimplemented
 
 T = TypeVar("T")
@@ -39,9 +46,9 @@ class Bench(Protocol):
     ``broken_class``   a class with a provider spec that the driver must refuse; None: it takes all.
     """
 
-    machine_class: MachineClassRef
-    other_class: MachineClassRef
-    broken_class: MachineClassRef | None
+    machine_class: ClassRequest
+    other_class: ClassRequest
+    broken_class: ClassRequest | None
 
     async def driver(self) -> Driver:
         """The driver under test."""
@@ -96,6 +103,13 @@ class DriverConformance(ABC):
             made = await driver.create(request)
             await _assert_only(driver, bench.machine_class, [made])
 
+    async def test_a_creation_that_is_told_of_its_last_known_state_finds_the_same_vm(self) -> None:
+        async with self._open() as (bench, driver):
+            first = await driver.create(_request(bench.machine_class, "m1"))
+            told = _request(bench.machine_class, "m1", state=first.last_known_state)
+            assert (await driver.create(told)).provider_id == first.provider_id
+            await _assert_only(driver, bench.machine_class, [first])
+
     async def test_machines_have_vms_of_their_own(self) -> None:
         async with self._open() as (bench, driver):
             one = await driver.create(_request(bench.machine_class, "m1"))
@@ -144,7 +158,7 @@ class DriverConformance(ABC):
         async with self._open() as (bench, driver):
             request = _request(bench.machine_class, "m1")
             made = await driver.create(request)
-            await driver.delete(replace(request, provider_id=made.provider_id))
+            await driver.delete(_request(bench.machine_class, "m1", provider_id=made.provider_id))
             with pytest.raises((NotFound, Unimplemented)):
                 await driver.status(request)
             await _assert_only(driver, bench.machine_class, [])
@@ -161,10 +175,7 @@ class DriverConformance(ABC):
         """Orphans are deleted by name and provider id; whose they were is forgotten."""
         async with self._open() as (bench, driver):
             made = await driver.create(_request(bench.machine_class, "m1"))
-            orphan = MachineRequest(
-                "m1", bench.machine_class.namespace, "", bench.machine_class, provider_id=made.provider_id
-            )
-            await driver.delete(orphan)
+            await driver.delete(_request(bench.machine_class, "m1", "", made.provider_id))
             await _assert_only(driver, bench.machine_class, [])
 
     async def test_an_old_owner_cannot_delete_his_namesakes_vm(self) -> None:
@@ -172,9 +183,8 @@ class DriverConformance(ABC):
         async with self._open() as (bench, driver):
             old = await driver.create(_request(bench.machine_class, "m1"))
             await driver.delete(_request(bench.machine_class, "m1"))
-            new = await driver.create(_request(bench.machine_class, "m1", owner_uid="another-owner"))
-            late = replace(_request(bench.machine_class, "m1"), provider_id=old.provider_id)
-            await _deleted(driver, late)
+            new = await driver.create(_request(bench.machine_class, "m1", "another-owner"))
+            await _deleted(driver, _request(bench.machine_class, "m1", provider_id=old.provider_id))
             await _assert_only(driver, bench.machine_class, [new])
 
     async def test_a_cancelled_deletion_can_be_repeated(self) -> None:
@@ -199,7 +209,7 @@ class DriverConformance(ABC):
         async with self._open() as (bench, driver):
             first = await driver.create(_request(bench.machine_class, "m1"))
             await driver.delete(_request(bench.machine_class, "m1"))
-            again = await driver.create(_request(bench.machine_class, "m1", owner_uid="another-owner"))
+            again = await driver.create(_request(bench.machine_class, "m1", "another-owner"))
             assert again.provider_id != first.provider_id, "an id must never mean two VMs"
 
     # ------------------------------------------------------------ list, volumes
@@ -224,7 +234,7 @@ class DriverConformance(ABC):
             two = await driver.create(_request(bench.machine_class, "m2"))
             listed = await _or_skip(driver.list(bench.machine_class))
             one = next(instance for instance in listed if instance.machine_name == "m1")
-            await driver.delete(replace(request, owner_uid=one.owner_uid, provider_id=one.provider_id))
+            await driver.delete(_request(bench.machine_class, "m1", one.owner_uid, one.provider_id))
             await _assert_only(driver, bench.machine_class, [two])
 
     async def test_list_has_only_what_is_ours(self) -> None:
@@ -266,8 +276,14 @@ def _owner(name: str) -> str:
     return f"uid-of-{name}"
 
 
-def _request(machine_class: MachineClassRef, name: str, *, owner_uid: str = "") -> MachineRequest:
-    return MachineRequest(name, machine_class.namespace, owner_uid or _owner(name), machine_class)
+def _request(
+    of: ClassRequest, name: str, owner_uid: str | None = None, provider_id: str = "", state: str = ""
+) -> MachineRequest:
+    """What the controller tells of a machine; ``owner_uid`` None: the machine's own uid."""
+    uid = _owner(name) if owner_uid is None else owner_uid
+    machine = stub(name, of.machine_class.metadata.namespace, uid, provider_id=provider_id)
+    status = structs.replace(machine.status, last_known_state=state)
+    return of.of(structs.replace(machine, status=status))
 
 
 async def _or_skip(call: Awaitable[T]) -> T:
@@ -286,10 +302,11 @@ async def _initialized(driver: Driver, request: MachineRequest) -> None:
 
 async def _deleted(driver: Driver, request: MachineRequest) -> None:
     with suppress(NotFound):
-        await driver.delete(request)
+        left = await driver.delete(request)
+        assert left is None or isinstance(left, str), "a deletion answers a last known state, or None"
 
 
-async def _assert_only(driver: Driver, machine_class: MachineClassRef, expected: Sequence[Instance]) -> None:
+async def _assert_only(driver: Driver, machine_class: ClassRequest, expected: Sequence[Instance]) -> None:
     """The class has exactly these VMs; a driver without ``list`` is believed."""
     with suppress(Unimplemented):
         listed = {instance.provider_id for instance in await driver.list(machine_class)}

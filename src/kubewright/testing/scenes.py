@@ -17,11 +17,12 @@ from kubewright.api.machine.v1alpha1 import (
     CurrentStatus,
     LastOperation,
     Machine,
+    MachineClass,
     MachineSpec,
     MachineStatus,
 )
 from kubewright.api.meta import ObjectMeta
-from kubewright.driver.contract import Instance
+from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.observe import Seen
@@ -95,6 +96,12 @@ def node(*conditions: NodeCondition, cordoned: bool = False, taints: tuple[Taint
         spec=NodeSpec(provider_id=VM.provider_id, unschedulable=cordoned, taints=taints),
         status=NodeStatus(conditions=conditions or (READY,)),
     )
+
+
+def class_request(name: str = "c", namespace: str = "ns", provider: str = "sim", **spec: Any) -> ClassRequest:
+    """What a driver is told of a class without secrets; ``spec`` is its provider spec."""
+    meta = ObjectMeta(name=name, namespace=namespace)
+    return ClassRequest(MachineClass(metadata=meta, provider=provider, provider_spec=spec))
 
 
 def seen(of: Machine, at: Node | None = None, **more: Any) -> Seen:

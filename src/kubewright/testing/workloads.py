@@ -21,7 +21,7 @@ from kubewright import builtin
 from kubewright.api.core import NODE, POD
 from kubewright.base.clock import SystemClock
 from kubewright.compose.cluster import connect
-from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.cloud import Cloud
@@ -32,6 +32,7 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Manager
 from kubewright.testing.api import Api, Object
 from kubewright.testing.judge import Judge
+from kubewright.testing.scenes import class_request
 from kubewright.testing.servers import embedded_api, real_api
 from kubewright.testing.world import running
 from kubewright.wire.errors import NotFound
@@ -54,7 +55,7 @@ async def hollow_nodes(client: Client, number: int = 2) -> AsyncIterator[list[st
     names = [f"hollow-{run}-{each}" for each in range(number)]
     driver = SimDriver(Cloud(clock, Store(None)), KubeletSettings(lease_seconds=8))
     for name in names:
-        await driver.create(MachineRequest(name, "default", name, MachineClassRef("hollow", "default")))
+        await driver.create(class_request("hollow", "default").of(stub(name, "default", name)))
     informers = Informers(client)
     recorder = Recorder(client, clock, "kubewright", kinds=(POD, NODE))
     manager = Manager(

@@ -1,5 +1,6 @@
 """What of a machine reaches its node: name, template, taints; and the token that its kubelet joins with."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
 from kubewright.driver.contract import Instance, MachineRequest
+from kubewright.driver.errors import Code, DriverError
 from kubewright.machines.machine import userdata
 from kubewright.providers.sim import manifests
 from kubewright.testing.stage import Borrowed, stage
@@ -142,7 +144,7 @@ class Curious(Borrowed):
     seen: bytes = b""
 
     async def create(self, request: MachineRequest) -> Instance:
-        self.seen = request.machine_class.secret["userData"]
+        self.seen = request.secret.data["userData"]
         return await super().create(request)
 
 
@@ -161,6 +163,37 @@ async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.Captu
             await world.settled(1)
             assert await tokens(world) == []
     assert secret["token-secret"].decode() not in "".join(capsys.readouterr())
+
+
+class Forgetful(Borrowed):
+    """Keeps nothing in mind: what it must know with its next call it leaves with the last one."""
+
+    told: tuple[str, ...] = ()
+
+    async def create(self, request: MachineRequest) -> Instance:
+        self.told += (request.last_known_state,)
+        if not request.last_known_state:
+            raise DriverError.of(Code.Unavailable, "busy", last_known_state="disks made")
+        return replace(await super().create(request), last_known_state="VM made")
+
+    async def delete(self, request: MachineRequest) -> str | None:
+        self.told += (request.last_known_state,)
+        if request.last_known_state == "VM made":
+            raise DriverError.of(Code.Unavailable, "busy", last_known_state="disks left")
+        return await super().delete(request)
+
+
+async def test_what_a_driver_leaves_comes_back_with_its_next_call() -> None:
+    async with stage(impatient()) as here:
+        driver = Forgetful(here.cloud)
+        async with here.process(driver):
+            world = here.world
+            await world.make("m1")
+            await world.settled(1)
+            assert (await world.machine("m1")).status.last_known_state == "VM made"
+            await world.unmake("m1")
+            await world.until(lambda s: not s.machines, "it is gone")
+    assert driver.told == ("", "disks made", "VM made", "disks left")
 
 
 async def test_the_tokens_of_machines_that_never_joined_go_with_them() -> None:

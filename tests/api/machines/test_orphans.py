@@ -9,7 +9,7 @@ from kubewright.api.core import EVENT, NODE, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.compose.options import Options
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.driver.errors import Unimplemented
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.testing.stage import Borrowed, Stage, stage
@@ -31,8 +31,8 @@ async def conjure(
 ) -> Instance:
     """A VM as a creation leaves it that was carried out after everybody had gone."""
     found = await here.world.client.get(MACHINE_CLASS, here.world.key(machine_class))
-    ref = MachineClassRef(machine_class, here.world.namespace, found.provider, found.provider_spec)
-    return await Borrowed(here.cloud).create(MachineRequest(name, here.world.namespace, uid, ref))
+    machine = stub(name, here.world.namespace, uid)
+    return await Borrowed(here.cloud).create(ClassRequest(found).of(machine))
 
 
 async def reasons(world: World) -> list[str]:
@@ -131,7 +131,7 @@ class Blind(Borrowed):
 
     asked = 0
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
         self.asked += 1
         raise Unimplemented("not here")
 

@@ -15,13 +15,14 @@ import structlog
 from kubewright.api.core import LEASE, NODE, POD, Lease, Node, Pod
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import LoopClock
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.driver.contract import Instance, MachineRequest, stub
 from kubewright.driver.registry import Settings
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.scenes import class_request
 from kubewright.wire.errors import NotFound, Unavailable, to_status
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
@@ -88,7 +89,7 @@ class World:
         await self.sim.delete(self.request(name))
 
     def request(self, name: str, **spec: Any) -> MachineRequest:
-        return MachineRequest(name, "default", f"uid-{name}", MachineClassRef("c", "default", "sim", spec))
+        return class_request("c", "default", **spec).of(stub(name, "default", f"uid-{name}"))
 
     def vm_id(self, name: str) -> str:
         vm = self.sim.cloud.named(name)

@@ -7,13 +7,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kubewright.base.clock import LoopClock
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.driver.fence import FENCES, CallEnded, Fence, Fenced, Operation
 from kubewright.driver.metrics import DriverMetrics
+from kubewright.testing.scenes import class_request
 
-CLASS = MachineClassRef("c", "ns")
-REQUEST = MachineRequest("m1", "ns", "uid", CLASS)
+CLASS = class_request()
+REQUEST = CLASS.of(stub("m1", "ns", "uid"))
 VM = Instance("cloud:///1", "m1")
 
 
@@ -41,7 +42,7 @@ class Scripted:
     async def status(self, _request: MachineRequest) -> Instance:
         raise NotFound("no VM")
 
-    async def list(self, _machine_class: MachineClassRef) -> Sequence[Instance]:
+    async def list(self, _request: ClassRequest) -> Sequence[Instance]:
         return [VM]
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:

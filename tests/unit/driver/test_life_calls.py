@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.core import Secret
 from kubewright.base.clock import LoopClock
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
+from kubewright.testing.scenes import class_request
 from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key
 
 KEY = Key("default", "m1")
-REQUEST = MachineRequest("m1", "default", "u1", MachineClassRef("small", "default"))
+CLASS = class_request("small", "default")
+REQUEST = CLASS.of(stub("m1", "default", "u1"))
 VM = Instance("sim:///vm-1", "m1")
 
 
@@ -47,13 +50,14 @@ class Scripted:
     async def initialize(self, request: MachineRequest) -> Instance:
         return await self._answer("initialize")
 
-    async def delete(self, request: MachineRequest) -> None:
-        await self._answer("delete")
+    async def delete(self, request: MachineRequest) -> str | None:
+        left: str | None = await self._answer("delete")
+        return left
 
     async def status(self, request: MachineRequest) -> Instance:
         return await self._answer("status")
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
         return []
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
@@ -222,7 +226,10 @@ async def test_a_vm_on_record_is_never_made_again(
     answer: DriverError, node: str, known: Instance | None
 ) -> None:
     """It is believed in; where not even its node is known, people are told instead."""
-    recorded, woken = replace(REQUEST, provider_id="sim:///old", node_name=node), asyncio.Event()
+    recorded, woken = (
+        CLASS.of(stub("m1", "default", "u1", provider_id="sim:///old", node_name=node)),
+        asyncio.Event(),
+    )
     driver = Scripted({"status": answer, "create": VM})
     calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
 
@@ -279,7 +286,7 @@ async def test_a_vm_on_record_is_not_made_again_because_nobody_sees_it() -> None
     calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
 
     async def recorded() -> MachineRequest:
-        return replace(REQUEST, provider_id=VM.provider_id, node_name=VM.node_name)
+        return CLASS.of(stub("m1", "default", "u1", provider_id=VM.provider_id, node_name=VM.node_name))
 
     calls.start(KEY, "u1", Verb.ENSURE, recorded, inputs="")
     await woken.wait()
@@ -300,3 +307,77 @@ async def test_a_request_that_cannot_be_made_is_a_failure_without_doubt() -> Non
     assert driver.asked == []
     assert "secrets is forbidden" in str(seen.failed(Verb.ENSURE))
     assert seen.doubt is None
+
+
+def note(code: Code, left: str = "") -> DriverError:
+    return DriverError.of(code, "no", last_known_state=left)
+
+
+LEFT: list[Any] = [
+    pytest.param(
+        {"create": replace(VM, last_known_state="half")}, Verb.ENSURE, "half", id="a creation leaves a state"
+    ),
+    pytest.param({"create": VM}, Verb.ENSURE, "old", id="one that leaves none keeps the one before"),
+    pytest.param(
+        {"create": replace(VM, last_known_state="half"), "initialize": replace(VM, last_known_state="")},
+        Verb.ENSURE,
+        "half",
+        id="an initialization without one keeps that of the creation",
+    ),
+    pytest.param(
+        {"create": replace(VM, last_known_state="half"), "initialize": note(Code.Internal, "net")},
+        Verb.ENSURE,
+        "net",
+        id="one that fails may leave another",
+    ),
+    pytest.param(
+        {"create": note(Code.Unavailable)}, Verb.ENSURE, "old", id="a creation that fails for now keeps it"
+    ),
+    pytest.param(
+        {"create": note(Code.ResourceExhausted)}, Verb.ENSURE, "old", id="one without capacity keeps it, too"
+    ),
+    pytest.param(
+        {"create": note(Code.DeadlineExceeded, "half")}, Verb.ENSURE, "half", id="unless its error leaves one"
+    ),
+    pytest.param(
+        {"create": note(Code.InvalidArgument)}, Verb.ENSURE, "", id="a creation that is wrong makes it void"
+    ),
+    pytest.param(
+        {"create": note(Code.Internal, "half")}, Verb.ENSURE, "half", id="unless its error leaves one, too"
+    ),
+    pytest.param({"status": note(Code.Internal)}, Verb.ENSURE, "", id="so does a failed look before it"),
+    pytest.param({"status": note(Code.Internal)}, Verb.LOOK, "old", id="a look that fails keeps it"),
+    pytest.param({"status": VM}, Verb.LOOK, "old", id="as does one that succeeds"),
+    pytest.param({"delete": "disks"}, Verb.DELETE, "disks", id="a deletion leaves a state"),
+    pytest.param({"delete": None}, Verb.DELETE, "", id="or makes it void"),
+    pytest.param({"delete": note(Code.NotFound, "disks")}, Verb.DELETE, "disks", id="also by its NotFound"),
+    pytest.param({"delete": note(Code.Unavailable, "half")}, Verb.DELETE, "half", id="or by its error"),
+    pytest.param({"delete": note(Code.Unavailable)}, Verb.DELETE, "", id="an error of it makes it void"),
+]
+
+
+@pytest.mark.parametrize(("answers", "verb", "left"), LEFT)
+async def test_what_a_driver_leaves_for_its_next_call(answers: dict[str, Any], verb: Verb, left: str) -> None:
+    driver, woken = Scripted({"status": replace(VM, last_known_state="old")}), asyncio.Event()
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
+    await woken.wait()
+    woken.clear()
+    driver.answers = answers
+    calls.start(KEY, "u1", verb, request, inputs="")
+    await woken.wait()
+    assert calls.seen("u1").last_known_state == left
+
+
+async def test_before_a_driver_has_left_anything_what_is_on_record_stays() -> None:
+    driver, woken = Scripted({"status": NotFound("no"), "create": VM}), asyncio.Event()
+    calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
+    await woken.wait()
+    assert calls.seen("u1").last_known_state is None
+
+
+def test_a_request_shows_no_secret() -> None:
+    whole = replace(REQUEST, secret=Secret(data={"password": b"hunter2"}))
+    assert "hunter2" not in repr(whole)
+    assert "password" in repr(whole)

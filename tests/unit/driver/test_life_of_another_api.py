@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import LoopClock, SteadyClock
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.plan import Limits, State, Want, Wanted, plan
@@ -77,7 +79,7 @@ class Cloud:
         await asyncio.sleep(1)
         self.vms.pop(request.name, None)
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
         return []
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
@@ -128,8 +130,9 @@ class InfraController:
 
     async def _request(self, of: InfraMachine) -> MachineRequest:
         """What the driver is told, from the object's own fields."""
-        image = MachineClassRef(of.image, of.key.namespace, "toy", {"image": of.image})
-        return MachineRequest(of.key.name, of.key.namespace, of.uid, image, provider_id=of.provider_id)
+        image = MachineClass(metadata=ObjectMeta(name=of.image), provider_spec={"image": of.image})
+        machine = stub(of.key.name, of.key.namespace, of.uid, provider_id=of.provider_id)
+        return MachineRequest(machine, image)
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ from kubewright.api.core import Node, NodeCondition, NodeStatus
 from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta
-from kubewright.driver.contract import Instance
 from kubewright.driver.life.seen import VmSeen
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.settings import MachineSettings
@@ -140,9 +139,21 @@ def test_progress(was: str, is_now: str, ago: int, written: bool) -> None:
     assert (machine_status(seen(status), report, NOW) != status) is written
 
 
-def test_a_drivers_note_is_kept() -> None:
-    report = Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, "made")
-    noted = VmSeen(instance=Instance("p", "n", last_known_state="half"))
-    of = structs.replace(seen(MachineStatus()).machine)
-    picture = Seen(machine=of, settings=MachineSettings(), now=NOW, wall=NOW, vm=noted)
-    assert machine_status(picture, report, NOW).last_known_state == "half"
+MADE = Report(Phase.PENDING, OperationType.CREATE, OperationState.PROCESSING, "made")
+
+
+@pytest.mark.parametrize("report", [MADE, None], ids=["with a report", "without one"])
+@pytest.mark.parametrize(
+    ("left", "written"),
+    [
+        pytest.param("half", "half", id="a new state is written"),
+        pytest.param("", "", id="a void one is removed"),
+        pytest.param(None, "old", id="else the one on record stays"),
+    ],
+)
+def test_what_a_driver_leaves_is_written(report: Report | None, left: str | None, written: str) -> None:
+    of = seen(MachineStatus(last_known_state="old")).machine
+    picture = Seen(
+        machine=of, settings=MachineSettings(), now=NOW, wall=NOW, vm=VmSeen(last_known_state=left)
+    )
+    assert machine_status(picture, report, NOW).last_known_state == written

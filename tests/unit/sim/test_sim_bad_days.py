@@ -10,27 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.base.clock import LoopClock
-from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.driver.contract import stub
 from kubewright.driver.errors import DriverError, NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.scenes import class_request
 
-CLASS = MachineClassRef(
-    "c",
-    "ns",
-    "sim",
-    {
-        "createSeconds": 3,
-        "bootSeconds": 5,
-        "deleteSeconds": 4,
-        "faults": [
-            {"operation": "create", "chance": 0.2},
-            {"operation": "create", "chance": 0.2, "afterSuccess": True, "hangSeconds": 7},
-            {"operation": "delete", "chance": 0.2, "hangSeconds": 2},
-            {"operation": "delete", "chance": 0.3, "afterSuccess": True},
-        ],
-    },
+CLASS = class_request(
+    createSeconds=3,
+    bootSeconds=5,
+    deleteSeconds=4,
+    faults=[
+        {"operation": "create", "chance": 0.2},
+        {"operation": "create", "chance": 0.2, "afterSuccess": True, "hangSeconds": 7},
+        {"operation": "delete", "chance": 0.2, "hangSeconds": 2},
+        {"operation": "delete", "chance": 0.3, "afterSuccess": True},
+    ],
 )
 VERBS = ("create", "delete", "status", "vanish", "kill", "wait")
 _calls = st.lists(
@@ -69,7 +65,7 @@ def check(sim: SimDriver, ids: dict[str, str]) -> None:
 
 
 async def call(sim: SimDriver, verb: str, name: str, patience: float) -> None:
-    request = MachineRequest(name, "ns", f"uid-{name}", CLASS)
+    request = CLASS.of(stub(name, "ns", f"uid-{name}"))
     vm = sim.cloud.named(name, "ns")
     if verb in ("vanish", "kill"):
         if vm is not None:
@@ -86,7 +82,7 @@ async def call(sim: SimDriver, verb: str, name: str, patience: float) -> None:
 
 async def delete_until_it_is_over(sim: SimDriver, name: str) -> None:
     """What a controller does: repeat until the answer is success or NotFound, and then it is true."""
-    request = MachineRequest(name, "ns", f"uid-{name}", CLASS)
+    request = CLASS.of(stub(name, "ns", f"uid-{name}"))
     for _ in range(100):
         try:
             await sim.delete(request)

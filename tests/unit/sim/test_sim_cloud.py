@@ -9,12 +9,13 @@ import pytest
 
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Uninitialized
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.vm import Volume
+from kubewright.testing.scenes import class_request
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def sim() -> SimDriver:
 def machine(
     name: str, *, uid: str = "", provider_id: str = "", class_name: str = "c", **spec: Any
 ) -> MachineRequest:
-    machine_class = MachineClassRef(class_name, "ns", "sim", spec)
-    return MachineRequest(name, "ns", uid or f"uid-{name}", machine_class, provider_id=provider_id)
+    of = stub(name, "ns", uid or f"uid-{name}", provider_id=provider_id)
+    return class_request(class_name, **spec).of(of)
 
 
 async def outcome(call: Any) -> str:
@@ -204,7 +205,7 @@ async def test_a_list_that_lags_shows_the_past(sim: SimDriver) -> None:
     request = machine("m1", listLagSeconds=60)
 
     async def listed() -> list[str]:
-        return [vm.machine_name for vm in await sim.list(request.machine_class)]
+        return [vm.machine_name for vm in await sim.list(ClassRequest(request.machine_class))]
 
     await sim.create(request)
     assert await listed() == []
@@ -219,7 +220,7 @@ async def test_a_list_that_lags_shows_the_past(sim: SimDriver) -> None:
 async def test_a_class_without_tags_lists_what_was_made_for_it(sim: SimDriver) -> None:
     await sim.create(machine("m1"))
     await sim.create(machine("n1", class_name="other"))
-    assert [vm.machine_name for vm in await sim.list(machine("m1").machine_class)] == ["m1"]
+    assert [vm.machine_name for vm in await sim.list(ClassRequest(machine("m1").machine_class))] == ["m1"]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +244,7 @@ async def test_a_wrong_provider_spec_is_refused_by_field(
 
 
 async def test_a_class_of_another_provider_is_refused(sim: SimDriver) -> None:
-    request = MachineRequest("m1", "ns", "u", MachineClassRef("c", "ns", "aws"))
+    request = class_request(provider="aws").of(stub("m1", "ns", "u"))
     assert await outcome(sim.create(request)) == "InvalidArgument"
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from kubewright.base.clock import Clock, LoopClock
-from kubewright.driver.contract import Driver, MachineClassRef, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.testing.driver_conformance import Bench, DriverConformance
+from kubewright.testing.scenes import class_request
 
 
 class SimBench:
@@ -21,11 +22,9 @@ class SimBench:
         self._folder = folder
         self._driver = make(Settings(self._clock, folder))
         tags = {"kubernetes.io/cluster/c1": "1", "kubernetes.io/role/node": "1"}
-        self.machine_class = MachineClassRef("small", "ns", "sim", {"tags": tags, **spec})
-        self.other_class = MachineClassRef(
-            "small", "ns", "sim", {"tags": {"kubernetes.io/cluster/c2": "1"}, **spec}
-        )
-        self.broken_class: MachineClassRef | None = MachineClassRef("broken", "ns", "sim", {"bootSecond": 3})
+        self.machine_class = class_request("small", tags=tags, **spec)
+        self.other_class = class_request("small", tags={"kubernetes.io/cluster/c2": "1"}, **spec)
+        self.broken_class: ClassRequest | None = class_request("broken", bootSecond=3)
 
     async def driver(self) -> Driver:
         return self._driver

@@ -2,20 +2,21 @@
 
 Theory.      A call may take several verbs of the driver (ensure: status, create, initialize). Whatever they
              answer becomes one ``VmSeen``; a failure keeps what was known before.
+             What the driver leaves for its next call is kept until it says something else. A creation
+             that cannot succeed as it is makes it void, and so does a deletion.
 Invariants.  A creation that the driver did not definitely refuse leaves a doubt. A VM without its names is
              not recorded: it could never be found again. Nothing but cancellation is raised.
-Source       mcm.md §3.4, §4.4; seed 004 (InitializeMachine).
+Source       mcm.md §3.4, §3.5, §4.4; seed 004 (InitializeMachine).
 Called by    ``calls``.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Driver, Instance, MachineRequest
-from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
+from kubewright.driver.errors import Code, DriverError, NotFound, Trouble, Unimplemented, Uninitialized
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.wire.errors import is_refusal
 
@@ -26,20 +27,33 @@ Ask = Callable[[], Awaitable[MachineRequest]]
 async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: VmSeen) -> VmSeen:
     """What is known after a call. Verb and times of the call are filled in by ``calls``."""
     try:
-        request = await ask()
-        match verb:
-            case Verb.ENSURE:
-                return await _ensure(driver, clock, request, before)
-            case Verb.LOOK:
-                return await _look(driver, request, before)
-            case Verb.DELETE:
-                return await _delete(driver, request, before)
+        found = await _asked(driver, clock, verb, ask, before)
     except DriverError as failure:
-        return replace(before, error=failure, initializing=False)
+        found = replace(before, error=failure, initializing=False, last_known_state=_left(verb, failure))
     except KubewrightError as failure:  # the cloud was not even asked
         code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
         told = DriverError.of(code, f"the request could not be made: {failure}")
         return replace(before, error=told)
+    kept = before.last_known_state if found.last_known_state is None else found.last_known_state
+    return replace(found, last_known_state=kept)
+
+
+def _left(verb: Verb, failure: DriverError) -> str | None:
+    """What a failed call leaves for the next one; None: what is on record (mcm.md §3.5)."""
+    lasting = failure.meaning.trouble is Trouble.LASTING
+    void = verb is Verb.DELETE or (verb is Verb.ENSURE and lasting)
+    return failure.last_known_state or ("" if void else None)
+
+
+async def _asked(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: VmSeen) -> VmSeen:
+    request = await ask()
+    match verb:
+        case Verb.ENSURE:
+            return await _ensure(driver, clock, request, before)
+        case Verb.LOOK:
+            return await _look(driver, request, before)
+        case Verb.DELETE:
+            return await _delete(driver, request, before)
 
 
 async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before: VmSeen) -> VmSeen:
@@ -53,23 +67,27 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
             found = await driver.create(request)
         except DriverError as failure:
             doubt = before.doubt if failure.meaning.certain else clock.now()
-            return replace(before, error=failure, initializing=False, doubt=doubt)
+            left = _left(Verb.ENSURE, failure)
+            return replace(before, error=failure, initializing=False, doubt=doubt, last_known_state=left)
     if not complete:
         try:
             found = _filled(await driver.initialize(request), found)
         except (NotFound, Unimplemented):
             pass
         except DriverError as failure:
-            return replace(_named(found, before, clock), error=failure, initializing=True)
+            left = failure.last_known_state or found.last_known_state or None
+            half = _named(found, before, clock)
+            return replace(half, error=failure, initializing=True, last_known_state=left)
     return _named(found, before, clock)
 
 
 def _named(found: Instance, before: VmSeen, clock: Clock) -> VmSeen:
     """A VM as it may be recorded. One that lacks a name exists all the same, which is a doubt."""
     if not (lacks := _lacks(found)):
-        return VmSeen(instance=found, doubt=before.doubt)
+        return VmSeen(instance=found, doubt=before.doubt, last_known_state=found.last_known_state or None)
     error = DriverError.of(Code.Internal, f"the driver answered with a VM without {lacks}")
-    return replace(before, error=error, initializing=False, doubt=clock.now())
+    left = found.last_known_state or None
+    return replace(before, error=error, initializing=False, doubt=clock.now(), last_known_state=left)
 
 
 async def _find(driver: Driver, request: MachineRequest) -> tuple[Instance | None, bool]:
@@ -104,15 +122,18 @@ async def _look(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSe
 
 
 async def _delete(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSeen:
-    with suppress(NotFound):
-        await driver.delete(request)
-    return VmSeen(absent=True, deleted=True, doubt=before.doubt)
+    try:
+        left = await driver.delete(request)
+    except NotFound as gone:
+        left = gone.last_known_state
+    return VmSeen(absent=True, deleted=True, doubt=before.doubt, last_known_state=left or "")
 
 
 def _filled(answer: Instance, known: Instance) -> Instance:
-    """A driver's answer, with the names that it left out as they were known before."""
+    """A driver's answer, with what it left out as it was known before."""
     return replace(
         answer,
+        last_known_state=answer.last_known_state or known.last_known_state,
         provider_id=answer.provider_id or known.provider_id,
         node_name=answer.node_name or known.node_name,
     )

@@ -35,6 +35,7 @@ class VmSeen:
     ``initializing``      the VM is there, its initialization failed
     ``doubt``             when a creation of ours last ended without a definite answer
     ``inputs``            what the call was made from: a change of them is worth another try
+    ``last_known_state``  what the driver wants to be told with its next call; None: what is on record
     """
 
     verb: Verb | None = None
@@ -47,6 +48,7 @@ class VmSeen:
     initializing: bool = False
     doubt: datetime | None = None
     inputs: str = ""
+    last_known_state: str | None = None
 
     @property
     def running(self) -> bool:

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 import structlog
+from msgspec import structs
 
 from kubewright.api.core import NODE, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
@@ -219,7 +220,7 @@ class Actor:
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
 
     def _call(self, seen: Seen, verb: Verb) -> None:
-        machine = seen.machine
+        machine = structs.replace(seen.machine, status=seen.status)
         key = Key(machine.metadata.namespace, machine.metadata.name)
         self._calls.start(
             key,

@@ -10,10 +10,9 @@ Theory.      The control cluster has the machines, their classes and secrets; th
 Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node
+from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node, Secret
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
@@ -30,7 +29,7 @@ class ClassSeen:
     """
 
     machine_class: MachineClass | None = None
-    secret: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    secret: Secret = field(default_factory=Secret)
     problem: str = ""
     version: str = ""
 
@@ -97,7 +96,7 @@ class Caches:
         problem = ""
         if found.secret_ref is not None and "userData" not in secret:
             problem = f'userdata field not found in secret for machine "{machine.metadata.name}"'
-        return ClassSeen(found, secret, problem, "/".join(versions))
+        return ClassSeen(found, Secret(data=secret), problem, "/".join(versions))
 
     def group_of(self, machine: Machine) -> str:
         """Who shares the ration of replacements with this machine."""

@@ -173,7 +173,7 @@ class Looker:
                 confirm_absent=self._settings.confirm_absent,
             ),
             replacing=self._replacing(machine),
-            has_token=bool(found.problem) or userdata.wants_token(found.secret.get("userData", b"")),
+            has_token=bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b"")),
             busy=busy,
             sighted=_ago(now, sight.watched(moment, longest)),
             awake=_ago(now, sight.awake(moment)),

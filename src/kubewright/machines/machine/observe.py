@@ -9,10 +9,12 @@ Called by    ``look`` (makes it), ``decide`` and ``status`` (use it).
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from msgspec import structs
+
 from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
@@ -107,6 +109,13 @@ class Seen:
     def recorded(self) -> bool:
         """Whether it is written down which VM and node this machine is."""
         return bool(self.machine.spec.provider_id and names.node_name(self.machine.metadata.labels))
+
+    @property
+    def status(self) -> MachineStatus:
+        """The machine's status, with what the driver left for its next call: that may not be written yet."""
+        status, left = self.machine.status, self.vm.last_known_state
+        same = left is None or left == status.last_known_state
+        return status if same else structs.replace(status, last_known_state=left)
 
     @property
     def well(self) -> bool:

@@ -11,11 +11,10 @@ Called by    ``act``.
 from contextlib import suppress
 from datetime import timedelta
 
-from kubewright.api.core import SECRET
-from kubewright.api.machine import names
+from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base.clock import Clock, rfc3339
-from kubewright.driver.contract import MachineClassRef, MachineRequest
+from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.machines.machine import userdata
@@ -36,23 +35,12 @@ class Requests:
     async def make(self, machine: Machine, verb: Verb, patience: timedelta) -> MachineRequest:
         """The request for a call. ``patience`` is how long a token must serve."""
         found = self._caches.class_of(machine)
-        secret = dict(found.secret)
-        if verb is Verb.ENSURE and (raw := secret.get("userData")):
+        secret = found.secret
+        if verb is Verb.ENSURE and (raw := secret.data.get("userData")):
             token = await self._token(machine, patience) if userdata.wants_token(raw) else ""
-            secret["userData"] = userdata.filled(raw, machine.metadata.name, token)
-        cls = found.machine_class or MachineClass()
-        return MachineRequest(
-            name=machine.metadata.name,
-            namespace=machine.metadata.namespace,
-            owner_uid=machine.metadata.uid,
-            machine_class=MachineClassRef(
-                cls.metadata.name, cls.metadata.namespace, cls.provider, cls.provider_spec, secret
-            ),
-            provider_id=machine.spec.provider_id,
-            node_name=names.node_name(machine.metadata.labels),
-            labels=machine.metadata.labels,
-            last_known_state=machine.status.last_known_state,
-        )
+            filled = userdata.filled(raw, machine.metadata.name, token)
+            secret = Secret(data={**secret.data, "userData": filled})
+        return MachineRequest(machine, found.machine_class or MachineClass(), secret)
 
     async def drop_token(self, machine: Machine) -> None:
         """Delete the machine's token, if there is one."""

@@ -4,6 +4,7 @@ Theory.      The phase and the last operation come from the plan's report; the c
              copy of the node's. The status is written only when it says something new; a new time
              alone is not. Where only the description's words change (a cloud's error with another
              request id, the pods that a drain still waits for) it is refreshed as ``REFRESH`` says.
+             What the driver wants to be told with its next call is always written.
 Invariants.  ``currentStatus.lastUpdateTime`` moves with the phase only: the health timeout counts
              from it. A preservation begins here, in the same write as the phase that causes it; a step
              of its own ends it (``EndPreservation``), or the machine's deletion.
@@ -41,15 +42,13 @@ def machine_status(seen: Seen, report: Report | None, wall: datetime) -> Machine
 
 
 def _reported(seen: Seen, report: Report | None, wall: datetime) -> MachineStatus:
-    status = seen.machine.status
+    status = seen.status
     if seen.node is not None and not seen.machine.metadata.deleting and _conditions_moved(seen, report):
         status = structs.replace(status, conditions=seen.node.status.conditions)
     if report is None:
         return status
-    left = seen.vm.instance.last_known_state if seen.vm.instance else ""
     return structs.replace(
         status,
-        last_known_state=left or status.last_known_state,
         last_operation=_operation(status.last_operation, report, wall),
         current_status=_current(status.current_status, report, wall),
     )

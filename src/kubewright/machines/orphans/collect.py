@@ -13,10 +13,10 @@ from contextlib import suppress
 import structlog
 
 from kubewright.api.machine.names import EventReason
-from kubewright.api.machine.v1alpha1 import MACHINE, Machine, MachineClass
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver import errors as cloud
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest
+from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.machines.orphans.decide import why_spared
 from kubewright.machines.orphans.farewell import Farewell
 from kubewright.machines.parts import Parts
@@ -39,7 +39,7 @@ class Collector:
             ("namespace", "machineclass"),
         )
 
-    async def collect(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> bool:
+    async def collect(self, of: ClassRequest, vm: Instance) -> bool:
         """Take a confirmed orphan a step nearer to its end; whether it is gone, and its node too.
 
         One that several classes list is left to the one that began.
@@ -48,12 +48,14 @@ class Collector:
             return False
         self._going.add(vm.provider_id)
         try:
-            return await self._end(found, ref, vm)
+            return await self._end(of, vm)
         except KubewrightError as error:
             log.warning("a VM without a machine is not gone", vm=vm.provider_id, error=str(error))
             if is_refusal(error):
                 told = f"VM {vm.provider_id} is not deleted: the API server refused: {error}"
-                self._parts.recorder.event(found, EventReason.FAILED_ORPHAN_DELETE, told, warning=True)
+                self._parts.recorder.event(
+                    of.machine_class, EventReason.FAILED_ORPHAN_DELETE, told, warning=True
+                )
             return False
         finally:
             self._going.discard(vm.provider_id)
@@ -67,16 +69,17 @@ class Collector:
             return False
         return True
 
-    async def _end(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> bool:
-        if await self._spared(ref.namespace, vm):
+    async def _end(self, of: ClassRequest, vm: Instance) -> bool:
+        place = of.machine_class.metadata
+        if await self._spared(place.namespace, vm):
             return False
         nodes = self._farewell.of(vm.provider_id)
         for node in nodes:
-            if not await self._farewell.empty(node, f"{ref.namespace}/{ref.name}"):
+            if not await self._farewell.empty(node, f"{place.namespace}/{place.name}"):
                 return False
-        if nodes and await self._spared(ref.namespace, vm):
+        if nodes and await self._spared(place.namespace, vm):
             return False
-        await self._delete(found, ref, vm)
+        await self._delete(of, vm)
         return await self.bury(vm.node_name, vm.provider_id)
 
     async def _spared(self, namespace: str, vm: Instance) -> bool:
@@ -88,18 +91,13 @@ class Collector:
             log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
         return bool(why)
 
-    async def _delete(self, found: MachineClass, ref: MachineClassRef, vm: Instance) -> None:
+    async def _delete(self, of: ClassRequest, vm: Instance) -> None:
+        found, place = of.machine_class, of.machine_class.metadata
         tell, what = self._parts.recorder.event, f"{vm.provider_id} of machine {vm.machine_name}"
-        request = MachineRequest(
-            name=vm.machine_name,
-            namespace=ref.namespace,
-            owner_uid=vm.owner_uid,
-            machine_class=ref,
-            provider_id=vm.provider_id,
-            node_name=vm.node_name,
-        )
+        known = {"provider_id": vm.provider_id, "node_name": vm.node_name}
+        machine = stub(vm.machine_name, place.namespace, vm.owner_uid, **known)
         try:
-            await self._parts.driver.delete(request)
+            await self._parts.driver.delete(of.of(machine))
         except cloud.NotFound:
             return
         except cloud.DriverError as error:
@@ -107,4 +105,4 @@ class Collector:
             raise
         log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
         tell(found, EventReason.ORPHAN_DELETED, f"Deleted VM {what}, which does not exist")
-        self._collected.labels(ref.namespace, ref.name).inc()
+        self._collected.labels(place.namespace, place.name).inc()

@@ -11,7 +11,7 @@ import structlog
 from kubewright.api.core import Secret
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.errors import Backoff, KubewrightError, Retry
-from kubewright.driver.contract import Instance, MachineClassRef
+from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.kube.informer import Informer
 from kubewright.machines.machine.caches import Caches, secret_keys
@@ -65,35 +65,35 @@ class OrphanVms:
         if found is None or self._cannot_list:
             self._since.pop(key, None)
             return Result.done()
-        ref = class_ref(found, self._caches.secrets)
-        if ref is None:
+        request = class_request(found, self._caches.secrets)
+        if request is None:
             return self._next()
         began = self._parts.clock.monotonic()
-        listed = await self._listed(ref)
+        listed = await self._listed(request)
         if listed is None:
             return Result.done()
         weighed = self._weigh(key, listed, began)
         tidy = await self._tidy(key, {vm.provider_id for vm in listed})
-        gone = await self._collect(found, ref, weighed.confirmed)
+        gone = await self._collect(request, weighed.confirmed)
         return self._next(weighed.wake, hurry=not (tidy and gone))
 
     def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
         """How many VMs of each class are suspect now; for a gauge."""
         return [((key.namespace, key.name), len(since)) for key, since in self._since.items()]
 
-    async def _listed(self, ref: MachineClassRef) -> Sequence[Instance] | None:
+    async def _listed(self, request: ClassRequest) -> Sequence[Instance] | None:
         """The VMs of a class; None when this driver cannot tell, which it is asked once."""
         try:
-            return await self._parts.driver.list(ref)
+            return await self._parts.driver.list(request)
         except Unimplemented:
             if not self._cannot_list:
                 log.info("this driver cannot list VMs, so nobody looks for those without a machine")
             self._cannot_list = True
             return None
         except DriverError as error:
-            raise NotListed(
-                f"the VMs of class {ref.namespace}/{ref.name} were not listed: {error}"
-            ) from error
+            meta = request.machine_class.metadata
+            told = f"the VMs of class {meta.namespace}/{meta.name} were not listed: {error}"
+            raise NotListed(told) from error
 
     def _weigh(self, key: Key, listed: Sequence[Instance], began: float) -> Weighed:
         before = self._since.get(key, {})
@@ -141,11 +141,11 @@ class OrphanVms:
         done = [await self._collector.bury(node.metadata.name, node.spec.provider_id) for node in left]
         return all(done)
 
-    async def _collect(self, found: MachineClass, ref: MachineClassRef, vms: Sequence[Instance]) -> bool:
+    async def _collect(self, request: ClassRequest, vms: Sequence[Instance]) -> bool:
         """Delete some VMs beside each other. Whether all of them are gone."""
         some = vms[: self._settings.at_once]
         async with asyncio.TaskGroup() as group:
-            ends = [group.create_task(self._collector.collect(found, ref, vm)) for vm in some]
+            ends = [group.create_task(self._collector.collect(request, vm)) for vm in some]
         return len(some) == len(vms) and all(end.result() for end in ends)
 
     def _next(self, wake: float | None = None, *, hurry: bool = False) -> Result:
@@ -155,12 +155,11 @@ class OrphanVms:
         return Result.later(self._settings.period.total_seconds()).sooner(soon).sooner(confirm)
 
 
-def class_ref(found: MachineClass, secrets: Informer[Secret]) -> MachineClassRef | None:
+def class_request(found: MachineClass, secrets: Informer[Secret]) -> ClassRequest | None:
     """What a driver is told of a class; None while one of its secrets is missing."""
     data: dict[str, bytes] = {}
     for place in secret_keys(found):
         if (part := secrets.get(place)) is None:
             return None
         data |= part.data
-    meta = found.metadata
-    return MachineClassRef(meta.name, meta.namespace, found.provider, found.provider_spec, data)
+    return ClassRequest(found, Secret(data=data))

@@ -2,13 +2,14 @@
 
 Theory.      Everything interesting happens in ``cloud``; here a class's ``providerSpec`` is read and
              a VM becomes an ``Instance``. The driver also brings the VMs' kubelets (``run``), which
-             is how nodes join a cluster that has no machines.
+             is how nodes join a cluster that has no machines. Everything it must know again stands in
+             the cloud, so it leaves no last known state.
 Called by    the machine controllers through ``driver.fence``; ``compose`` for ``run`` and ``close``.
 """
 
 from collections.abc import Sequence
 
-from kubewright.driver.contract import Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.cloud import Cloud
@@ -38,8 +39,8 @@ class SimDriver:
     async def status(self, request: MachineRequest) -> Instance:
         return _instance(await self.cloud.status(_ask(request)))
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
-        ask = _ask(MachineRequest("", machine_class.namespace, "", machine_class))
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        ask = _ask(request.of(stub("", request.machine_class.metadata.namespace)))
         return [_instance(vm) for vm in await self.cloud.list(ask)]
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
@@ -59,13 +60,13 @@ def _ask(request: MachineRequest) -> Ask:
     machine_class = request.machine_class
     if machine_class.provider not in ("", SCHEME):
         raise InvalidArgument(
-            f"class {machine_class.name} is for provider {machine_class.provider!r}, not {SCHEME!r}"
+            f"class {machine_class.metadata.name} is for provider {machine_class.provider!r}, not {SCHEME!r}"
         )
     return Ask(
         name=request.name,
         namespace=request.namespace,
         owner_uid=request.owner_uid,
-        class_name=machine_class.name,
+        class_name=machine_class.metadata.name,
         spec=parse_spec(machine_class.provider_spec),
         provider_id=request.provider_id,
     )

@@ -15,8 +15,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from kubewright.base.clock import Clock
-from kubewright.driver.contract import Driver, Instance, MachineClassRef, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Driver, Instance, MachineRequest, VolumeSpec
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.testing.simulation.loop import Process
 
@@ -51,16 +53,16 @@ class RemoteDriver:
     async def initialize(self, request: MachineRequest) -> Instance:
         return await self._call("initialize", request.name, lambda: self._driver.initialize(request))
 
-    async def delete(self, request: MachineRequest) -> None:
-        await self._call("delete", request.name, lambda: self._driver.delete(request))
+    async def delete(self, request: MachineRequest) -> str | None:
+        return await self._call("delete", request.name, lambda: self._driver.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
         then = partial(self._status_then, request)
         return await self._call("status", request.name, lambda: self._driver.status(request), then)
 
-    async def list(self, machine_class: MachineClassRef) -> Sequence[Instance]:
-        then = partial(self._list_then, machine_class)
-        return await self._call("list", machine_class.name, lambda: self._driver.list(machine_class), then)
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        then, name = partial(self._list_then, request), request.machine_class.metadata.name
+        return await self._call("list", name, lambda: self._driver.list(request), then)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return await self._driver.volume_ids(volumes)
@@ -125,12 +127,13 @@ class RemoteDriver:
             return DriverError.of(Code.Internal, "the answer got lost in the cloud (injected)")
         return error
 
-    async def _list_then(self, machine_class: MachineClassRef) -> Sequence[Instance]:
-        spec = {**machine_class.provider_spec, "listLagSeconds": STALE_SECONDS}
-        return await self._driver.list(replace(machine_class, provider_spec=spec))
+    async def _list_then(self, request: ClassRequest) -> Sequence[Instance]:
+        spec = {**request.machine_class.provider_spec, "listLagSeconds": STALE_SECONDS}
+        late = structs.replace(request.machine_class, provider_spec=spec)
+        return await self._driver.list(replace(request, machine_class=late))
 
     async def _status_then(self, request: MachineRequest) -> Instance:
-        for vm in await self._list_then(request.machine_class):
+        for vm in await self._list_then(ClassRequest(request.machine_class, request.secret)):
             if (vm.machine_name, vm.owner_uid) == (request.name, request.owner_uid):
                 return vm
         raise NotFound(f"there was no VM for machine {request.name} (injected)")
