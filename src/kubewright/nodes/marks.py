@@ -17,15 +17,14 @@ Called by    the contexts that own machines; sent with ``kube.Client.patch``.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.base.clock import rfc3339
+from kubewright.kube.patches import Patch
 
-Patch = dict[str, Any]
 Edits = Mapping[str, str | None]
 """Labels or annotations to set; None removes one."""
 

@@ -5,22 +5,22 @@ Theory.      An owner's children are those that it controls and that its selecto
              owner references is replaced as a whole, so each patch names the version that was read
              (``kube.patches.exactly``): it fails if another controller was faster.
 Invariants.  A selector that is missing, empty or wrong matches nothing. References of other owners stay.
-Called by    ``set`` and ``deployment``.
+Called by    ``set`` and ``deployment``, ``members`` and ``doubts``; the templates of contexts.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import to_builtins
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import LabelSelector, Object, OwnerReference, owner_of
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import Patch, exactly
+from kubewright.replicas.objects import SetObject
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import NOTHING, Selector
-
-Patch = dict[str, Any]
 
 BY_UID = "uid"
 """Index of owners: their own uid, to find the one that a child's owner reference means."""
@@ -41,14 +41,19 @@ def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
     return read or NOTHING, ""
 
 
+def selecting(owners: Iterable[SetObject], labels: Mapping[str, str]) -> set[Key]:
+    """The keys of those owners, sets or deployments, whose selector matches these labels."""
+    return {key_of(each) for each in owners if read_selector(each.spec.selector)[0].matches(labels)}
+
+
 def namespace_of_orphans(child: Object) -> tuple[str, ...]:
     """The values of the index ``WITHOUT_OWNER``."""
     return () if child.metadata.controller else (child.metadata.namespace,)
 
 
-def key_of(owner: Object) -> Key:
+def key_of(found: Object) -> Key:
     """Namespace and name."""
-    return Key(owner.metadata.namespace, owner.metadata.name)
+    return Key(found.metadata.namespace, found.metadata.name)
 
 
 def reference(owner: Object, kind: Kind[Any]) -> OwnerReference:

@@ -7,6 +7,8 @@ Called by    every reconciler; obeyed in ``controller``.
 
 from dataclasses import dataclass
 
+from kubewright.base.plan import soonest
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -20,14 +22,13 @@ class Result:
         return _DONE
 
     @classmethod
-    def later(cls, seconds: float) -> "Result":
-        """Look again in ``seconds`` at the latest; a negative wait counts as none."""
-        return cls(max(0.0, seconds))
+    def later(cls, seconds: float | None) -> "Result":
+        """Look again in ``seconds`` at the latest, at once if negative; None: when something changes."""
+        return _DONE if seconds is None else cls(max(0.0, seconds))
 
     def sooner(self, other: "Result") -> "Result":
         """The one of two that looks again first."""
-        waits = [result.after for result in (self, other) if result.after is not None]
-        return Result(min(waits, default=None))
+        return Result(soonest(self.after, other.after))
 
 
 _DONE = Result()

@@ -9,7 +9,7 @@ Source       mcm.md §2.7, §7.10-7.12.
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
+from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import (
     MachineDeployment,
     MachineDeploymentCondition,
@@ -17,7 +17,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.status import FROZEN
+from kubewright.machines.machineset.status import FROZEN, standing
 from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import TRUE, Statement
 from kubewright.replicas.deployment.status import Copies, conditions, counted
@@ -29,7 +29,7 @@ def deployment_status(
 ) -> MachineDeploymentStatus:
     """The status to write, from what was seen after a pass and what happened in it."""
     members = seen.all_members
-    preserved = sum(m.phase is Phase.FAILED and m.preserved_until is not None for m in members)
+    preserved = sum(member.preserved_failed for member in members)
     copies: Copies[MachineSet] = {ConditionType.REPLICA_FAILURE: _failure, ConditionType.FROZEN: _frozen}
     troubles = [member.trouble for member in members if member.trouble is not None]
     return structs.replace(
@@ -42,10 +42,8 @@ def deployment_status(
 
 
 def _failure(machine_set: MachineSet) -> Statement | None:
-    for each in machine_set.status.machine_set_condition:
-        if each.type == ConditionType.REPLICA_FAILURE and each.status == TRUE:
-            return Statement(each.status, each.reason, each.message)
-    return None
+    found = standing(machine_set.status.machine_set_condition, ConditionType.REPLICA_FAILURE)
+    return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
 def _frozen(machine_set: MachineSet) -> Statement | None:

@@ -77,8 +77,7 @@ WORDS = Words(
 
 def validate(deployment: MachineDeployment) -> str:
     """What validation says; empty for a valid deployment."""
-    errors = validate_deployment(deployment)
-    return summary(errors) if errors else ""
+    return summary(validate_deployment(deployment))
 
 
 def strategy(deployment: MachineDeployment) -> Strategy:

@@ -18,8 +18,9 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
+from kubewright.kube.patches import Patch
 from kubewright.nodes import marks
-from kubewright.nodes.marks import Desired, Patch
+from kubewright.nodes.marks import Desired
 
 _AUTOSCALER = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
 """Keep the autoscaler off a node; the second proves that the first is ours."""

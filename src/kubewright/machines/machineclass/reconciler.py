@@ -18,6 +18,7 @@ from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, Machine, MachineClass
 from kubewright.api.meta import KubeObject
 from kubewright.kube.informer import Change
+from kubewright.kube.patches import exactly
 from kubewright.machines.machine.caches import Caches, class_key, secret_keys
 from kubewright.machines.machineclass.decide import finalizers
 from kubewright.machines.parts import Parts
@@ -70,7 +71,7 @@ async def hold(parts: Parts, kind: Kind[T], found: T, ours: str, *, used: bool, 
     wanted = finalizers(meta.finalizers, ours, used=used, deleting=meta.deleting, lingers=lingers)
     if wanted is None:
         return Result.done()
-    body = {"metadata": {"finalizers": wanted, "uid": meta.uid, "resourceVersion": meta.resource_version}}
+    body = {"metadata": {"finalizers": wanted, **exactly(meta)}}
     try:
         await parts.control.patch(kind, Key(meta.namespace, meta.name), body)
     except ApiError as error:

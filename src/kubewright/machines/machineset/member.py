@@ -83,6 +83,11 @@ class MachineMember(Member):
         """Alive, and all that it should be; without a node that is as much as its VM can say."""
         return self.alive and self.phase in UP
 
+    @property
+    def preserved_failed(self) -> bool:
+        """A Failed machine that is preserved, with an expiry."""
+        return self.phase is Phase.FAILED and self.preserved_until is not None
+
     def kept_at(self, now: float) -> bool:
         """A Failed machine that a user wants to look at (mcm.md §6.6). The machine controller gives it an
         expiry at once; without one the annotation alone does not keep it for ever."""

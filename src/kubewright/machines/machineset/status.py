@@ -6,15 +6,15 @@ Invariants.  An unchanged world gives an equal status, so nothing is written. A 
 Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import ConditionReason, ConditionType, Phase
+from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.set.world import Failure
@@ -34,7 +34,7 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
         fully_labeled_replicas=sum(wanted <= member.labels.items() for member in members),
         ready_replicas=sum(member.alive and member.ready for member in members),
         available_replicas=available(seen),
-        preserved_failed_replicas=sum(_preserved_failed(member) for member in members),
+        preserved_failed_replicas=sum(member.preserved_failed for member in members),
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
         machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.wall),
@@ -50,14 +50,14 @@ def available(seen: MachineSetSeen) -> int:
     return sum(member.available_at(seen.now, min_ready) for member in seen.members)
 
 
-def _preserved_failed(member: MachineMember) -> bool:
-    return member.phase is Phase.FAILED and member.preserved_until is not None
+def standing(conditions: Iterable[MachineSetCondition], kind: ConditionType) -> MachineSetCondition | None:
+    """The condition of this type if its status is True."""
+    return next((each for each in conditions if each.type == kind and each.status == "True"), None)
 
 
 def is_frozen(status: MachineSetStatus) -> bool:
     """Whether the status has the condition Frozen."""
-    kind = ConditionType.FROZEN
-    return any(each.type == kind and each.status == "True" for each in status.machine_set_condition)
+    return standing(status.machine_set_condition, ConditionType.FROZEN) is not None
 
 
 def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tuple[MachineSetCondition, ...]:
@@ -65,7 +65,7 @@ def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tu
     kind = ConditionType.FROZEN
     if not names.frozen(seen.set.metadata.labels):
         return tuple(each for each in before if each.type != kind)
-    if any(each.type == kind and each.status == "True" for each in before):
+    if is_frozen(seen.set.status):
         return before
     others = tuple(each for each in before if each.type != kind)
     found = MachineSetCondition(
@@ -87,11 +87,10 @@ def _conditions(
     others = tuple(condition for condition in before if condition.type != kind)
     if failure is None:
         return others
-    known = next((condition for condition in before if condition.type == kind), None)
-    stands = known is not None and known.status == "True"
-    if known is not None and stands and known.reason == failure.reason != INVALID:
+    known = standing(before, kind)
+    if known is not None and known.reason == failure.reason != INVALID:
         return before
-    since = known.last_transition_time if known is not None and stands else now
+    since = known.last_transition_time if known is not None else now
     return (
         *others,
         MachineSetCondition(

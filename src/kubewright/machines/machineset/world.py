@@ -35,8 +35,7 @@ async def _create(client: Client, machine_set: MachineSet, name: str) -> None:
 
 
 def _problem(machine_set: MachineSet) -> str:
-    errors = validate_set(machine_set)
-    return summary(errors) if errors else ""
+    return summary(validate_set(machine_set))
 
 
 def _blocked(machine_set: MachineSet) -> Wait | None:

@@ -20,7 +20,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.machine import names
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.header import Header
-from kubewright.kube.patches import with_uid
+from kubewright.kube.patches import Patch, with_uid
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.orphans.decide import not_managed, scheme
 from kubewright.machines.orphans.settings import OrphanSettings
@@ -78,7 +78,7 @@ class OrphanNodes:
         again = self._settings.soon if failed or written == WRITES else self._settings.period
         return Result.later(again.total_seconds())
 
-    def _mark(self, header: Header, annotated: bool) -> marks.Patch | None:
+    def _mark(self, header: Header, annotated: bool) -> Patch | None:
         """What must be written on a node, if anything."""
         if not annotated and self._caches.machines.keys_by("node", header.key.name):
             return None
@@ -92,7 +92,7 @@ class OrphanNodes:
             return None
         return marks.annotate(node, _annotations(node, says))
 
-    async def _write(self, header: Header, body: marks.Patch) -> bool:
+    async def _write(self, header: Header, body: Patch) -> bool:
         try:
             with suppress(NotFound):
                 await self._parts.target.patch(NODE, header.key, with_uid(body, header.uid))

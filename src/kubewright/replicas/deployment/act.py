@@ -16,7 +16,7 @@ from kubewright.api.meta import Object
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly, merge_patch
+from kubewright.kube.patches import Patch, exactly, merge_patch, with_uid
 from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
 from kubewright.replicas.deployment.observe import Seen
@@ -100,7 +100,7 @@ class Actor(Generic[D, S, M]):
             case _:
                 assert_never(step)
 
-    async def _patch(self, seen: Seen[D, S, M], kind: Kind[Any], read: Object, patch: dict[str, Any]) -> None:
+    async def _patch(self, seen: Seen[D, S, M], kind: Kind[Any], read: Object, patch: Patch) -> None:
         """Write a difference onto exactly what was read."""
         if not patch:
             return
@@ -128,7 +128,7 @@ class Actor(Generic[D, S, M]):
 
     async def _mark(self, mark: Mark) -> KubewrightError | None:
         member = mark.member
-        body = {"metadata": {"uid": member.uid, "annotations": dict(mark.annotations)}}
+        body = with_uid({"metadata": {"annotations": dict(mark.annotations)}}, member.uid)
         try:
             await self._client.patch(self._world.member_kind, member.key, body)
         except (NotFound, Conflict):
@@ -181,7 +181,7 @@ class Actor(Generic[D, S, M]):
             return
         self._doubts.settled(seen.key)
         count = (seen.written.status.collision_count or 0) + 1
-        body = {"metadata": {"uid": seen.written.metadata.uid}, "status": {"collisionCount": count}}
+        body = with_uid({"status": {"collisionCount": count}}, seen.written.metadata.uid)
         await self._client.patch(self._deployments, seen.key, body, subresource="status")
 
 

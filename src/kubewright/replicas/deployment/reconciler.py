@@ -20,7 +20,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import exactly, merge_patch
-from kubewright.replicas.claims import BY_UID, WITHOUT_OWNER, key_of, namespace_of_orphans, read_selector
+from kubewright.replicas.claims import BY_UID, WITHOUT_OWNER, namespace_of_orphans, selecting
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.observe import Seen, observe
@@ -161,7 +161,7 @@ class Deployments(Generic[D, S, M]):
         memory = self._memory(key)
         self._complain(seen, memory)
         status = self.world.status(seen, outcome)
-        result, patch = _next(seen), merge_patch(seen.written.status, status)
+        result, patch = Result.later(next_look(seen)), merge_patch(seen.written.status, status)
         if not patch:
             return result
         now = self._clock.monotonic()
@@ -178,7 +178,7 @@ class Deployments(Generic[D, S, M]):
         memory.pace.wrote(now)  # not before: a refused write does not count
         self._remember(seen, memory, reported_counts(status))
         after = self._look(key)  # the first report starts the deadline
-        return result.sooner(_next(after)) if after is not None else Result.done()
+        return result.sooner(Result.later(next_look(after))) if after is not None else Result.done()
 
     def _remember(self, seen: Seen[D, S, M], memory: _Memory, counts: Counts) -> None:
         """Remember the best counts reported of this rollout, so that reaching them again is no progress."""
@@ -245,22 +245,13 @@ class Deployments(Generic[D, S, M]):
             if header is not None and header.owner_uid:
                 found |= self.deployments.keys_by(BY_UID, header.owner_uid)
         if change.new is not None and not change.new.owner_uid:
-            found |= {
-                key_of(each)
-                for each in self.deployments.list(change.key.namespace)
-                if read_selector(each.spec.selector)[0].matches(change.new.labels)
-            }
+            found |= selecting(self.deployments.list(change.key.namespace), change.new.labels)
         return found
 
 
 def _uid(change: Change[S]) -> str:
     header = change.new or change.old
     return header.uid if header is not None else ""
-
-
-def _next(seen: Seen[D, S, M]) -> Result:
-    wait = next_look(seen)
-    return Result.later(wait) if wait is not None else Result.done()
 
 
 def _of_status_alone(change: Change[D]) -> bool:

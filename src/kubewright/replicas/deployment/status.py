@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base.plan import soonest
 from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import (
     FALSE,
@@ -95,8 +96,7 @@ def conditions(
 def next_look(seen: Seen[D, S, M]) -> float | None:
     """Seconds until time alone changes the status: ``minReadySeconds`` or the progress deadline is over."""
     waits = [until_available(seen.members_of(s), s.spec.min_ready_seconds, seen.now) for s in seen.sets]
-    waits.append(until_late(seen))
-    return min((wait for wait in waits if wait is not None), default=None)
+    return soonest(*waits, until_late(seen))
 
 
 def _availability(seen: Seen[D, S, M], spared: int) -> Statement:

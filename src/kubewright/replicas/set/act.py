@@ -21,10 +21,11 @@ from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
 from kubewright.replicas.member import M, Member, O
 from kubewright.replicas.members import Members
+from kubewright.replicas.objects import S
 from kubewright.replicas.set.creation import Creation, create
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
-from kubewright.replicas.set.seen import S, Seen
+from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import (
     Adopt,
     Ask,

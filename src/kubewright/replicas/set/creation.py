@@ -20,9 +20,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
 from kubewright.replicas.batches import slow_start
 from kubewright.replicas.doubts import Creations
+from kubewright.replicas.objects import S
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter
-from kubewright.replicas.set.seen import S
 from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key

@@ -20,7 +20,8 @@ from kubewright.replicas.claims import ORPHAN_FINALIZER
 from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
-from kubewright.replicas.set.seen import S, Seen, Wait
+from kubewright.replicas.objects import S
+from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
     Configure,

@@ -14,9 +14,9 @@ from kubewright.replicas.claims import read_selector
 from kubewright.replicas.member import M
 from kubewright.replicas.members import Members
 from kubewright.replicas.naming import SPACE
-from kubewright.replicas.objects import SetObject, integer
+from kubewright.replicas.objects import S, SetObject, integer
 from kubewright.replicas.pace import Pace
-from kubewright.replicas.set.seen import S, Seen, SetSettings, Wait
+from kubewright.replicas.set.seen import Seen, SetSettings, Wait
 from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector

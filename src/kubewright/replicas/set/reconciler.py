@@ -17,17 +17,17 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import exactly, merge_patch
-from kubewright.replicas.claims import BY_UID, key_of, read_selector
+from kubewright.replicas.claims import BY_UID, selecting
 from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.member import M, O, until_available
 from kubewright.replicas.members import Members
-from kubewright.replicas.objects import INVALID
+from kubewright.replicas.objects import INVALID, S
 from kubewright.replicas.pace import Pace
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.observe import Memory, Observer
 from kubewright.replicas.set.outcome import Outcome
-from kubewright.replicas.set.seen import S, Seen, SetSettings
+from kubewright.replicas.set.seen import Seen, SetSettings
 from kubewright.replicas.set.world import SetWorld
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -80,7 +80,7 @@ class Sets(Generic[S, M, O]):
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, memory, plan)
-        result = Result.later(plan.wake) if plan.wake is not None else Result.done()
+        result = Result.later(plan.wake)
         if not outcome.gone:
             result = result.sooner(await self._report(key, memory, outcome))
         if self.index.doubted(found.metadata.uid):
@@ -110,8 +110,7 @@ class Sets(Generic[S, M, O]):
             return Result.done()
         seen = self._observer.look(found, memory)
         self._complain(seen, memory)
-        waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)
-        result = Result.later(waits) if waits is not None else Result.done()
+        result = Result.later(until_available(seen.members, found.spec.min_ready_seconds, seen.now))
         patch = merge_patch(found.status, status := self.world.status(seen, outcome.failure))
         if not patch:
             return result
@@ -169,11 +168,7 @@ class Sets(Generic[S, M, O]):
             if member is not None and member.owner_uid:
                 found |= self.sets.keys_by(BY_UID, member.owner_uid)
         if after is not None and not after.owner_uid:
-            found |= {
-                key_of(each)
-                for each in self.sets.list(after.key.namespace)
-                if read_selector(each.spec.selector)[0].matches(after.labels)
-            }
+            found |= selecting(self.sets.list(after.key.namespace), after.labels)
         return found
 
 

@@ -7,16 +7,14 @@ Called by    ``observe``, which makes it; ``decide``, and the functions of a ``w
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import SetObject, integer
+from kubewright.replicas.objects import S, integer
 from kubewright.rollout.order import in_line
 
 if TYPE_CHECKING:
     from kubewright.replicas.set.world import SetWorld
-
-S = TypeVar("S", bound=SetObject)
 
 
 @dataclass(frozen=True, slots=True)

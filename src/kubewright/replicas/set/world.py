@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Generic
 from kubewright.api.kinds import Kind
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M, O
-from kubewright.replicas.set.seen import S, Seen, Wait
+from kubewright.replicas.objects import S
+from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
 from kubewright.rollout.order import Rank
 
