@@ -20,6 +20,8 @@ def web(kubectl: Kubectl) -> Iterator[Kubectl]:
         kubectl("create", "deployment", "web", "--image=app:1", "--replicas=2")
         assert ROLLED_OUT in status(kubectl)
         yield kubectl
+        # Or the session's server would make Pods anew, and say so, when the nodes of the old ones are gone.
+        kubectl("delete", "deployments", "--all", "--cascade=foreground")
 
 
 def status(kubectl: Kubectl) -> str:

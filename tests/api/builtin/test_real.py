@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import NAMESPACE, NODE, PDB, POD
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock, rfc3339
@@ -17,9 +18,11 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
+from kubewright.runtime.events import Recorder
 from kubewright.runtime.leader import Elector, Timings
 from kubewright.runtime.manager import Manager
 from kubewright.testing.judge import Judge, Options, find
+from kubewright.testing.workloads import NOWHERE, real_workloads, revision
 from kubewright.wire.errors import AlreadyExists, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 
@@ -29,7 +32,7 @@ CONFIG_MAP = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 SERVICE_ACCOUNT = dynamic(Resource("", "v1", "serviceaccounts", "ServiceAccount"))
 KINDS = (CONFIG_MAP, NAMESPACE, NODE, PDB, POD, SERVICE_ACCOUNT)
 CONFIG_MAPS, NAMESPACES, NODES, BUDGETS, PODS, ACCOUNTS = (dynamic(kind.resource) for kind in KINDS)
-QUICK = Settings(nodes=NodeSettings(grace=3, startup=3, taints=True), pod_quarantine=1)
+QUICK = Settings(nodes=NodeSettings(grace=3, startup=3, taints=True), pod_quarantine=1, run_apps=True)
 LEASE_KEY = Key("kube-system", "kubewright-builtin")
 
 
@@ -39,9 +42,17 @@ async def controlled(judge):
     clock = SystemClock()
     client = Client(load(judge.kubeconfig), clock, name="judge")
     informers = Informers(client)
-    built = controllers(informers, settings=QUICK)
+    recorder = Recorder(client, clock, "kubewright", kinds=(DEPLOYMENT, REPLICA_SET))
+    built = controllers(informers, settings=QUICK, recorder=recorder)
     elector = Elector(client, clock, LEASE_KEY, identity="me", timings=Timings(6, 4, 2))
-    manager = Manager(clock, built.controllers, [informers], background=built.background, elector=elector)
+    manager = Manager(
+        clock,
+        built.controllers,
+        [informers],
+        background=built.background,
+        services=[recorder.run],
+        elector=elector,
+    )
     stop = asyncio.Event()
     task = asyncio.create_task(manager.run(stop))
     try:
@@ -171,3 +182,26 @@ async def budget_and_evictions(client):
     await client.evict(Key("default", "p0"))
     with pytest.raises(TooManyRequests):
         await client.evict(Key("default", "p1"))
+
+
+async def test_deployments_are_rolled_out_on_a_real_server():
+    options = Options(fsync=False, controllers=("serviceaccount-controller",))
+    async with (
+        Judge(find(), SystemClock(), options) as judge,
+        controlled(judge),
+        real_workloads(judge) as apps,
+    ):
+        await apps.deploy("web", 3)
+        await apps.rolled_out("web")
+        await apps.retemplate("web", **NOWHERE)
+        await apps.until("web", lambda found: found["status"].get("unavailableReplicas") == 1, "it is stuck")
+        await apps.retemplate("web", "app:3", nodeSelector=None)
+        await apps.rolled_out("web")
+        await apps.change("web", {"replicas": 1})
+        await apps.pods_are("web", 1)
+        assert [revision(each) for each in await apps.sets("web")] == [1, 2, 3]
+        told = {reason for _, _, reason, _ in await apps.events("web")}
+        assert told == {"ScalingReplicaSet"}
+        await apps.delete("deployments", "web", "Foreground")
+        await apps.api.gone(apps.api.at("deployments", "web", group="apps"))
+        assert await apps.pods("web") == []
