@@ -37,21 +37,21 @@ class Member:
 
     @property
     def alive(self) -> bool:
-        """Not on its way out."""
+        """Not being deleted."""
         return not self.deleting
 
     @property
     def ready(self) -> bool:
-        """It does its work now."""
+        """Ready now, in the sense of its world."""
         return self.since is not None
 
     @property
     def up(self) -> bool:
-        """Alive, and all that it should be."""
+        """Alive and ready, or as near to ready as a member of its world can come."""
         return self.alive and self.ready
 
     def available_at(self, now: float, min_ready: float) -> bool:
-        """Up, and for as long as its set asks for; one that is going away is not."""
+        """Up for at least ``min_ready`` seconds; a member that is being deleted is not available."""
         if not self.up:
             return False
         return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)

@@ -29,11 +29,11 @@ from kubewright.replicas.member import M, Member, O
 from kubewright.wire.gvk import Key
 
 LOOK_SECONDS = 30e-6
-"""For each member of a set, how long a change of one of them waits for more: a pass reads them all, in some
-5 µs each, so that the passes of a large set would else take all the time there is."""
+"""For each member of a set, so much longer are changes of its members gathered before a pass: a pass reads
+all of them, about 5 µs each, and without the wait the passes of a large set would take all the time."""
 
 FEW = 250
-"""So many members are read in no time."""
+"""A set of no more members than this is looked at after the least wait."""
 
 Reader = Callable[[Header, O | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""
@@ -106,7 +106,7 @@ class Members(Generic[O, M]):
                 listener(before, after)
 
     def _store(self, before: M | None, after: M | None) -> None:
-        """Note the newest version of a member, under its name and under its owner's."""
+        """Replace the facts of a member, under its key and under its owner's uid."""
         if before is not None and (after is None or after.owner_uid != before.owner_uid):
             self._remove(before)
         if before is not None and (after is None or after.uid != before.uid):

@@ -1,15 +1,16 @@
-"""The names of a set's new machines: each has a number, from which the end of its name is computed.
+"""The names of a set's new members: each has a number, from which the end of its name is computed.
 
-Theory.      A machine carries its number in an annotation. The next machine gets the number after the
-             highest that the set ever had: among the machines in the cache, those that this process has
+Theory.      A member carries its number in an annotation. The next member gets the number after the
+             highest that the set ever had: among the members in the cache, those that this process has
              seen before, and the number in the set's annotation. So two controllers that see the same
              choose the same names, and the server answers ``AlreadyExists`` to the second; an older cache
              shows no higher number, and leads to names that exist. The highest number is written on the
-             set before the machine that carries it is deleted (``decide``), so no name is used twice, and
-             what a VM left behind is not mistaken for a later machine's.
+             set before the member that carries it is deleted (``set.decide``), so no name is used twice,
+             and what a machine's VM left behind is not mistaken for a later machine's.
 Invariants.  Numbers and names of one set are one to one: the five letters are ``number * factor + shift``
              modulo ``SPACE``, written in base 27; factor and shift come from the set's uid. The first
-             ``SPACE`` machines of a set have different names.
+             ``SPACE`` members of a set have different names.
+Called by    ``set.decide``; the worlds whose members carry a number.
 Source       docs/decisions/0005 and 0015.
 """
 
@@ -25,21 +26,21 @@ SPACE: int = len(ALPHABET) ** LETTERS
 """How many names a set has: 14,348,907."""
 
 
-def new_names(of: ObjectMeta, last: int, taken: Collection[str], number: int) -> tuple[str, ...]:
-    """Names for ``number`` machines of a set.
+def new_names(of: ObjectMeta, last: int, taken: Collection[str], size: int) -> tuple[str, ...]:
+    """Names for ``size`` new members of a set.
 
     Args:
         of: the metadata of the set.
-        last: the highest number that a machine of the set ever had; 0 for none.
+        last: the highest number that a member of the set ever had; 0 for none.
         taken: names that cannot be used.
-        number: how many.
+        size: how many.
     """
     names = (child_name(of.name, letters(of.uid, each)) for each in count(last + 1))
-    return tuple(islice((name for name in names if name not in taken), number))
+    return tuple(islice((name for name in names if name not in taken), size))
 
 
 def letters(set_uid: str, number: int) -> str:
-    """The five letters at the end of the name of the machine with this number."""
+    """The five letters at the end of the name of the member with this number."""
     factor, shift = _key(set_uid)
     left, found = (number * factor + shift) % SPACE, ""
     for _ in range(LETTERS):
@@ -60,9 +61,10 @@ def number_of(set_uid: str, name: str) -> int:
 
 
 def proven(set_uid: str, name: str, number: int) -> int:
-    """``number``, which the machine's annotation says, if the machine's name agrees with it; else 0.
+    """``number``, which the member's annotation says, if the member's name agrees with it; else 0.
 
-    A machine that a user or MCM created may have a name of the same shape, and annotations may be copied.
+    A member that a user or another controller created may have a name of the same shape, and annotations
+    may be copied.
     """
     return number if number > 0 and letters(set_uid, number) == name[-LETTERS:] else 0
 

@@ -2,6 +2,7 @@
 
 A burst of changes becomes a few writes: the first goes out at once, the next ones no sooner than an
 interval apart, and the reconciler comes back for one that is too early, so the last state is always written.
+Called by the reconcilers of ``set`` and ``deployment``.
 """
 
 from dataclasses import dataclass
@@ -19,5 +20,5 @@ class Pace:
         return max(0.0, self.last + self.interval - now)
 
     def wrote(self, now: float) -> None:
-        """A write goes out now."""
+        """A write has been sent at ``now``."""
         self.last = now

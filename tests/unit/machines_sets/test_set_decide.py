@@ -177,9 +177,9 @@ CASES = [
                         member("b", FAILED, created=1.0)), keeps=1, meta={"annotations": CHANGED}),
          ["keep b", "delete a"]),
     Case("an annotation to which no controller gives an expiry keeps it for ten minutes",
-         seen(1, found=(member("b", FAILED, preserving=True, failed=NOW - 60),)), [], 540.0),
+         seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 60),)), [], 540.0),
     Case("and not for ever",
-         seen(1, found=(member("b", FAILED, preserving=True, failed=NOW - 601),)), ["delete b"]),
+         seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 601),)), ["delete b"]),
     Case("a wish to preserve is honoured before the preservation has begun",
          seen(1, found=(member("b", FAILED, preserving=True),)), []),
     # numbers

@@ -1,8 +1,8 @@
 """Going back to an earlier template, when ``spec.rollbackTo`` asks for it: a phase of a pass. Pure.
 
-Theory.      The wish stands in the spec and is cleared by the write that fulfils it, so it is fulfilled once.
-             What is taken is the template of a set, as the deployment wrote it, with the annotations that
-             both share. While the deployment is paused the wish waits, and no set is pruned that it may name.
+Theory.      The write that takes the earlier template also clears ``spec.rollbackTo``, so one request causes
+             one rollback. The template is a set's, as the deployment wrote it, with the annotations that
+             both share. While the deployment is paused the request waits, and no old set is pruned.
 Source       mcm.md §7.10.
 """
 
@@ -22,14 +22,14 @@ from kubewright.rollout.revisions import rollback_target
 
 def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
     """Take an earlier template if ``spec.rollbackTo`` asks for it; while paused it waits."""
-    written, wish = seen.written, seen.written.spec.rollback_to
-    if wish is None or written.spec.paused:
+    written, request = seen.written, seen.written.spec.rollback_to
+    if request is None or written.spec.paused:
         return Plan()
     spec = structs.replace(written.spec, rollback_to=None)
     after = structs.replace(written, spec=spec)
-    target = rollback_target(tuple(seen.groups.values()), wish.revision)
+    target = rollback_target(tuple(seen.groups.values()), request.revision)
     if target is None:
-        asked = f"revision {wish.revision}" if wish.revision else "the last revision"
+        asked = f"revision {request.revision}" if request.revision else "the last revision"
         return _refused(after, EventReason.ROLLBACK_REVISION_NOT_FOUND, f"Unable to find {asked}")
     source = seen.named(target.name)
     if identity(source.spec.template) == identity(written.spec.template):

@@ -1,4 +1,4 @@
-"""What a MachineDeployment's status says beyond those of other deployments. Pure.
+"""What only a MachineDeployment's status says, besides what every deployment's says. Pure.
 
 Theory.      A Failed machine that is preserved is unavailable on purpose: it lowers the floor of the
              condition Available. The conditions of sets that users must know of are copied: a failure to

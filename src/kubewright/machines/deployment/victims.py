@@ -1,9 +1,9 @@
-"""What cluster-autoscaler wants to die: a phase of a deployment's pass. Pure.
+"""The machines that cluster-autoscaler chose for deletion: a phase of a deployment's pass. Pure.
 
 Theory.      The autoscaler lowers a deployment's replicas and names the machines in an annotation,
              ``name~time,...``. Each of them gets priority 1 and the time; the ranking then takes
              them first, and the set deletes them even when a later scale-up has made the numbers
-             equal again. Entries are dropped once their machine is gone, failed or leaving.
+             equal again. The controller drops an entry once its machine is gone, Failed or being deleted.
 Source       mcm.md §7.4.
 """
 

@@ -5,7 +5,7 @@ Life of a set  finalizer -> adopt and disown -> push down settings -> create or 
 Map            world.py         the policy as one value, and its wiring
                member.py        a machine as its set sees it
                template.py      a machine as the set's template makes it
-               preservation.py  which machines go besides, and which Failed ones stay
+               preservation.py  which machines are deleted besides the surplus, and which Failed ones are kept
                status.py        counts and conditions
 Source         mcm.md §1.4, §6.
 """

@@ -35,12 +35,13 @@ STAGE = {
     Phase.AVAILABLE: 5,
     Phase.RUNNING: 6,
 }
-"""The phase's place in the order of death; phases that are not listed rank 0 (mcm.md §6.5)."""
+"""The phase's rank in the order of deletion; phases that are not listed rank 0 (mcm.md §6.5)."""
 
 UP = (Phase.RUNNING, Phase.AVAILABLE)
+"""The phases of a healthy machine: with a node, or without a target cluster and so without a node."""
 
-BEGIN_SECONDS = 600.0
-"""How long a Failed machine may be wanted without an expiry."""
+EXPIRY_SECONDS = 600.0
+"""How long a Failed machine with a preserve annotation is kept without an expiry in its status."""
 _DIGEST_BYTES = 16
 
 
@@ -48,8 +49,10 @@ _DIGEST_BYTES = 16
 class MachineMember(Member):
     """One machine, as far as replicas are concerned.
 
+    ``marked_at`` is when the autoscaler chose it for deletion. ``preserving`` says that an annotation asks to
+    preserve it, ``auto_preserved`` that the set wrote that annotation, ``asked`` that there is or was any.
     ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
-    an annotation gives the machine a creation timeout of its own. ``trouble`` is its line in
+    an annotation gives the machine a creation timeout of its own. ``trouble`` is its entry in
     ``status.failedMachines``.
     """
 
@@ -60,7 +63,7 @@ class MachineMember(Member):
     auto_preserved: bool = False
     preserving: bool = False
     asked: bool = False
-    failed: float | None = None
+    failed_at: float | None = None
     configured: bytes = b""
     own_timeout: bool = False
     trouble: MachineSummary | None = None
@@ -71,7 +74,7 @@ class MachineMember(Member):
 
     @property
     def alive(self) -> bool:
-        """Not on its way out: those that are do not count as replicas (mcm.md §6.4)."""
+        """Not being deleted: machines that are do not count as replicas (mcm.md §6.4)."""
         return not self.deleting and self.phase is not Phase.TERMINATING
 
     @property
@@ -80,7 +83,7 @@ class MachineMember(Member):
 
     @property
     def up(self) -> bool:
-        """Alive, and all that it should be; without a node that is as much as its VM can say."""
+        """Alive and Running; without a target cluster, alive and Available."""
         return self.alive and self.phase in UP
 
     @property
@@ -93,7 +96,7 @@ class MachineMember(Member):
         expiry at once; without one the annotation alone does not keep it for ever."""
         if self.preserved_until is not None:
             return self.preserved_until > now
-        return self.preserving and (self.failed is None or self.failed + BEGIN_SECONDS > now)
+        return self.preserving and (self.failed_at is None or self.failed_at + EXPIRY_SECONDS > now)
 
 
 MachineMembers = Members[Machine, MachineMember]
@@ -134,7 +137,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         auto_preserved=value is Preserve.AUTO,
         preserving=value not in (None, Preserve.FALSE),
         asked=value is not None or bool(notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)),
-        failed=stamp(current.last_update_time) if current.phase == Phase.FAILED else None,
+        failed_at=stamp(current.last_update_time) if current.phase == Phase.FAILED else None,
         configured=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,
         trouble=_trouble(machine),
@@ -190,7 +193,7 @@ def _ready_since(machine: Machine) -> float | None:
 
 
 def _trouble(machine: Machine) -> MachineSummary | None:
-    """The line in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
+    """The entry in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
     current = machine.status.current_status
     operation = machine.status.last_operation
     if operation.state != OperationState.FAILED:

@@ -1,11 +1,11 @@
-"""Decide which machines go although they are not too many, and which Failed ones a set preserves. Pure.
+"""Decide which machines are deleted besides the surplus, and which Failed ones a set preserves. Pure.
 
 Theory.      A Failed machine is deleted, so that it is replaced, unless it is preserved: because a user
              asked for it, or because the set preserves up to ``autoPreserveFailedMachineMax`` of its Failed
              machines, for users to look at. It asks for that as a user would, by an annotation on the
-             machine; the machine controller does the rest, the expiry included. One pass both chooses and
-             deletes those that are not chosen, from one picture. A machine that the autoscaler chose goes
-             in any case.
+             machine; the machine controller does the rest, the expiry included. One pass chooses the
+             machines to preserve and deletes the others, from one picture. A machine that the autoscaler
+             chose is deleted in any case.
 Invariants.  The set annotates no machine beyond the maximum, and takes annotations back when the maximum
              is lowered. A machine that a user has annotated, ``false`` included, on the machine or its
              node, is left alone. A machine whose preservation has expired is not preserved again.
@@ -18,7 +18,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.preserve import Preserve
 from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import Plan
-from kubewright.machines.machineset.member import BEGIN_SECONDS, MachineMember, moment
+from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, moment
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import Ask, Step
 from kubewright.replicas.set.world import Doomed
@@ -88,7 +88,7 @@ def _next_expiry(seen: MachineSetSeen) -> float | None:
     """Seconds until the first preservation of a Failed machine expires; None if there is none."""
     wall = seen.wall.timestamp()
     ends = (
-        member.preserved_until or (member.failed + BEGIN_SECONDS if member.failed else None)
+        member.preserved_until or (member.failed_at + EXPIRY_SECONDS if member.failed_at else None)
         for member in _failed(seen)
         if member.kept_at(wall)
     )

@@ -1,4 +1,4 @@
-"""A machine as its set's template makes it: complete, so that nobody has to write it again.
+"""A machine as its set's template makes it: complete, so that no controller has to write it again.
 
 Theory.      A new machine carries the finalizer and the default priority from its first moment;
              MCM adds both later, with a write each. What a set pushes down to living machines is

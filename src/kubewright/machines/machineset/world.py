@@ -59,8 +59,8 @@ def _stale(seen: MachineSetSeen) -> list[MachineMember]:
     ]
 
 
-def _frost(before: MachineSet, status: MachineSetStatus) -> Iterable[Announcement]:
-    """An event when the set begins to be frozen, or ends to: once, since the status says it too."""
+def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[Announcement]:
+    """An event when the set becomes frozen, and one when it no longer is, as the status says it."""
     component = names.DEPLOYMENT_COMPONENT
     if is_frozen(status) and not is_frozen(before.status):
         told = f"Froze MachineSet {before.name}: {FROZEN}"
@@ -81,7 +81,7 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
     ranking=lambda _set, wall: mcm_ranking(wall),
     create=_create,
     doomed=doomed,
-    announced=_frost,
+    announced=_freeze_events,
     finalizer=names.FINALIZER,
     number_annotation=names.LAST_NUMBER_ANNOTATION,
     blocked=_blocked,

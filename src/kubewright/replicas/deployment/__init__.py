@@ -12,8 +12,8 @@ Map            world.py       DeploymentWorld: all that differs between the worl
                decide.py      the phases of a pass
                sets.py        new sets, hashes, revisions, what flows down to the current set
                status.py      counts and conditions
-               progress.py    what is said about the rollout, and about which
+               progress.py    the condition Progressing: which rollout it is about, and how that goes
                steps.py       the closed set of effects
                act.py         performs them
-               reconciler.py  one pass; who wakes a deployment; what an operator may set
+               reconciler.py  one pass; what enqueues a deployment; what an operator may set
 """

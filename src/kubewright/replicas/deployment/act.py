@@ -2,9 +2,10 @@
 
 Theory.      Every decision here rests on sizes that were read, so every patch of a set or of the
              deployment names the version: a leader that has lost its lease without knowing cannot
-             write yesterday's sizes. ``Stale`` then ends the pass; the next look decides anew.
-Invariants.  Never a PUT. A name that is taken by a set of ours that is going away, or by a stranger,
-             raises ``collisionCount`` and so changes the next hash; nothing is created meanwhile.
+             write sizes that are out of date. ``Stale`` then ends the pass; the next look decides anew.
+Invariants.  Never a PUT. A name that is taken by a set of this deployment that is being deleted or has
+             another template, or by another owner's set, raises ``collisionCount`` and so changes the
+             next hash; nothing is created meanwhile.
 Called by    ``reconciler.Deployments``.
 """
 
@@ -48,14 +49,14 @@ class Actor(Generic[D, S, M]):
     """Performs plans of a world's deployments."""
 
     def __init__(
-        self, world: DeploymentWorld[D, S, M], client: Client, recorder: Teller, doubts: Doubts, at_once: int
+        self, world: DeploymentWorld[D, S, M], client: Client, teller: Teller, doubts: Doubts, at_once: int
     ) -> None:
         self._world = world
         self._deployments: Kind[Any] = world.kind
         self._sets: Kind[Any] = world.set_kind
         self._client = client
         self._doubts = doubts
-        self._recorder = recorder
+        self._teller = teller
         self._at_once = at_once
 
     async def perform(self, seen: Seen[D, S, M], plan: Plan[Step]) -> Outcome:
@@ -71,7 +72,7 @@ class Actor(Generic[D, S, M]):
                 case CreateSet(new):
                     outcome = await self._create(seen, new)
                 case Tell(reason, message, warning):
-                    self._recorder.event(seen.written, reason, message, warning=warning)
+                    self._teller.event(seen.written, reason, message, warning=warning)
                 case _:
                     await self._write(seen, step)
             if outcome.failed:
@@ -115,7 +116,7 @@ class Actor(Generic[D, S, M]):
             raise
 
     async def _adopt(self, seen: Seen[D, S, M], sets: Iterable[Object]) -> None:
-        """Only after a look at the server: a deployment that is going adopts nothing."""
+        """Ask the server first: a deployment that is gone or is being deleted adopts no set."""
         try:
             live = await self._client.get(self._deployments, seen.key)
         except NotFound:
@@ -164,12 +165,12 @@ class Actor(Generic[D, S, M]):
             if not isinstance(error, ApiError):
                 raise
             told = f'Failed to create new {self._world.words.set} "{new.name}": {error}'
-            self._recorder.event(seen.written, self._world.reasons.create_error, told, warning=True)
+            self._teller.event(seen.written, self._world.reasons.create_error, told, warning=True)
             return Outcome(create_error=told, failed=True)
         return Outcome()
 
     async def _collide(self, seen: Seen[D, S, M], wanted: SetObject) -> None:
-        """The name is taken. A living set of ours with this very template: only the cache lags."""
+        """Raise ``collisionCount``, unless our own set of this template has the name: then the cache lags."""
         try:
             found = await self._client.get(self._sets, key_of(wanted))
         except NotFound:

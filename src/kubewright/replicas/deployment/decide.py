@@ -74,7 +74,7 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
             case Resize(name, before, after, _):
                 steps += _scaled(seen, name, before, after)
             case Hold():
-                pass  # it is one of the changes
+                pass  # ``_wanted`` has it: it is one of ``changes``
             case _:
                 assert_never(intent)
     changes = [ChangeSet(s, wanted[s.name]) for s in seen.sets if wanted[s.name] != s]
@@ -139,7 +139,7 @@ def _kept(seen: Seen[D, S, M]) -> S | None:
 
 
 def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:
-    """Write the current set's revision onto the deployment, if it is another."""
+    """Write the current set's revision onto the deployment, if the deployment has another."""
     key, written = seen.world.marks.revision, seen.written
     if written.metadata.annotations.get(key) == str(revision):
         return []

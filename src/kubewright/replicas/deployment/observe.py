@@ -132,7 +132,7 @@ class Seen(Generic[D, S, M]):
 
     @cached_property
     def refused(self) -> str:
-        """The rollout that is asked for and not done, whatever else is; empty when all is done."""
+        """Why a rollout that the deployment asks for is not carried out; empty when none is refused."""
         held = isinstance(self.strategy, InPlaceUpdate) and is_held(self.fleet)
         return f"spec.strategy.type: {HELD}" if held else ""
 
@@ -158,9 +158,10 @@ def observe(
     index: Members[Any, M],
     *,
     wall: datetime,
-    told: tuple[float | None, Counts | None] = (None, None),
+    reported: float | None = None,
+    best: Counts | None = None,
 ) -> Seen[D, S, M]:
-    """The picture of one deployment; ``told`` is ``Seen.reported`` and ``Seen.best``."""
+    """The picture of one deployment; ``reported`` and ``best`` are what the process remembers."""
     meta = written.metadata
     selector, problem = read_selector(written.spec.selector)
     if not problem and not selector.matches(written.spec.template.metadata.labels):
@@ -183,8 +184,8 @@ def observe(
         ),
         members={each.metadata.uid: index.owned_by(each.metadata.uid) for each in owned},
         doubted={each.metadata.uid: len(index.doubted(each.metadata.uid)) for each in owned},
-        reported=told[0],
-        best=told[1],
+        reported=reported,
+        best=best,
         selector_problem=problem,
     )
 

@@ -95,7 +95,7 @@ def until_late(seen: Seen[D, S, M]) -> float | None:
     """Seconds until the progress deadline of the rollout; None if no deadline runs."""
     if seen.written.spec.paused or rolled_out(seen):
         return None
-    return seconds_left(_last_report(seen), _clock(seen))
+    return seconds_left(_last_report(seen), _timing(seen))
 
 
 def reported_counts(status: Any) -> Counts:
@@ -114,7 +114,7 @@ def _subject(seen: Seen[D, S, M]) -> str:
     return f'{seen.world.set_kind.resource.kind} "{seen.current.name}"'
 
 
-def _beginnings(seen: Seen[D, S, M]) -> tuple[Statement, ...]:
+def _first_reports(seen: Seen[D, S, M]) -> tuple[Statement, ...]:
     """The two first reports about the current set: it was created, or it was found."""
     if seen.current is None:
         return ()
@@ -125,7 +125,7 @@ def _beginnings(seen: Seen[D, S, M]) -> tuple[Statement, ...]:
 
 def _is_about(known: Condition, seen: Seen[D, S, M]) -> bool:
     """Whether the message is about the current set or, without one, about the deployment."""
-    first = {each.message for each in _beginnings(seen)}
+    first = {each.message for each in _first_reports(seen)}
     return known.message.startswith(f"{_subject(seen)} ") or known.message in first
 
 
@@ -138,18 +138,18 @@ def _first_statement(known: Condition | None, seen: Seen[D, S, M]) -> Statement 
         return _moving(seen)
     meta = seen.current.metadata
     older = (stamp(meta.creation_timestamp) or 0.0) < (stamp(seen.written.metadata.creation_timestamp) or 0.0)
-    created, found = _beginnings(seen)
+    created, found = _first_reports(seen)
     return found if older or meta.annotations.get(seen.world.marks.history) else created
 
 
 def _verdict(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
     before, late = seen.best or reported_counts(seen.written.status), seen.world.reasons.late
-    match progress(before, seen.counts, seen.written.spec.replicas, _last_report(seen), _clock(seen)):
+    match progress(before, seen.counts, seen.written.spec.replicas, _last_report(seen), _timing(seen)):
         case Progress.PROGRESSING:
             return _moving(seen)
         case Progress.TIMED_OUT if known.reason != late:
             return Statement(FALSE, late, f"{_subject(seen)} has timed out progressing.")
-        case _:  # an earlier report told that it is complete
+        case _:  # an earlier report says so already
             return None
 
 
@@ -159,7 +159,7 @@ def _moving(seen: Seen[D, S, M]) -> Statement:
 
 def _not_created(seen: Seen[D, S, M], error: str) -> Statement:
     """Report a set that cannot be created at once; past the deadline, that the rollout has timed out."""
-    known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _clock(seen)
+    known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _timing(seen)
     late, create_error = seen.world.reasons.late, seen.world.reasons.create_error
     over = report is not None and deadline is not None and report.since + deadline < now
     if _says(known, late) or (_says(known, create_error) and over):
@@ -174,5 +174,6 @@ def _last_report(seen: Seen[D, S, M]) -> Report | None:
     return Report(seen.reported or 0.0, complete=known.reason == seen.world.reasons.complete)
 
 
-def _clock(seen: Seen[D, S, M]) -> tuple[float, int | None]:
+def _timing(seen: Seen[D, S, M]) -> tuple[float, int | None]:
+    """Now, and the progress deadline in seconds."""
     return seen.now, seen.written.spec.progress_deadline_seconds

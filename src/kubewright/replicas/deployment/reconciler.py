@@ -41,8 +41,8 @@ from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-DOUBT_SECONDS = 5.0
-"""How soon to look again while a creation of a member is unanswered: no event ends the doubt."""
+DOUBT_POLL_SECONDS = 5.0
+"""How soon to look again while the creation of a member is in doubt: no event says when the doubt expires."""
 
 RETRY_SECONDS = 1.0
 """Pause after a set could not be created; the condition says why meanwhile."""
@@ -103,10 +103,10 @@ class Deployments(Generic[D, S, M]):
         self.index = index
         self._witness = Witness(index.clock)
         self._client = client
-        self._recorder = recorder.of(world.component)
+        self._teller = recorder.of(world.component)
         self._clock = client.clock
         self._doubts = Doubts(client, self.deployments, self.sets)
-        self._actor = Actor(world, client, self._recorder, self._doubts, self.settings.concurrency)
+        self._actor = Actor(world, client, self._teller, self._doubts, self.settings.concurrency)
         self._memories: dict[Key, _Memory] = {}
         self._reporting: set[Key] = set()
 
@@ -135,7 +135,7 @@ class Deployments(Generic[D, S, M]):
             return Result.done()
         result = await self._report(key, outcome)
         if any(seen.doubted.values()):
-            result = result.sooner(Result.later(DOUBT_SECONDS))
+            result = result.sooner(Result.later(DOUBT_POLL_SECONDS))
         if outcome.failed:
             return result.sooner(Result.later(RETRY_SECONDS))
         return Result.later(plan.wake) if plan.wake is not None else result
@@ -150,8 +150,8 @@ class Deployments(Generic[D, S, M]):
         reported = self._witness.since(str(key), progress_reported(deployment))
         uid, generation, best = self._memory(key).best
         mine = (uid, generation) == (deployment.metadata.uid, deployment.metadata.generation)
-        told = (reported, best if mine else None)
-        return observe(self.world, deployment, self.sets, self.index, wall=self._clock.now(), told=told)
+        wall, best = self._clock.now(), best if mine else None
+        return observe(self.world, deployment, self.sets, self.index, wall=wall, reported=reported, best=best)
 
     async def _report(self, key: Key, outcome: Outcome) -> Result:
         """Write the status when it says something new, but not too often; return when to look again."""
@@ -193,7 +193,7 @@ class Deployments(Generic[D, S, M]):
         if problem and memory.complaint != complaint:
             wrong = reasons.selects_all if seen.selects_all else reasons.invalid
             reason = wrong if seen.problem else reasons.refused
-            self._recorder.event(seen.written, reason, problem, warning=True)
+            self._teller.event(seen.written, reason, problem, warning=True)
         memory.complaint = complaint
 
     def controller(self, metrics: Metrics | None = None) -> Controller:

@@ -19,15 +19,16 @@ from kubewright.replicas.objects import S, changed, integer, with_replicas
 from kubewright.rollout.model import Sizes
 from kubewright.rollout.revisions import Revision, read_history, write_history
 
-O = TypeVar("O", bound=Object)  # noqa: E741 a deployment or a set
+Obj = TypeVar("Obj", bound=Object)
+"""A deployment or a set."""
 
 
-def with_annotations(obj: O, annotations: Mapping[str, str]) -> O:
+def with_annotations(obj: Obj, annotations: Mapping[str, str]) -> Obj:
     """The object with these annotations and no others."""
     return changed(obj, metadata=structs.replace(obj.metadata, annotations=annotations))
 
 
-def annotated(obj: O, key: str, value: str) -> O:
+def annotated(obj: Obj, key: str, value: str) -> Obj:
     """The object with this annotation; without it if ``value`` is empty."""
     annotations = {name: text for name, text in obj.metadata.annotations.items() if name != key}
     return with_annotations(obj, {**annotations, key: value} if value else annotations)
@@ -85,12 +86,12 @@ def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revisi
 
 
 def held(world: DeploymentWorld[D, S, M], each: S) -> S:
-    """The set with the note that it creates no members: those that it loses go to the current set."""
+    """The set with the mark that it creates no members: the current set creates those that this one loses."""
     return annotated(each, world.marks.no_creation, "true")
 
 
 def sized(world: DeploymentWorld[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
-    """The set with the notes on this sizing and, unless None, another size."""
+    """The set with the marks ``goal`` and ``ceiling`` of these sizes and, unless None, another size."""
     noted = with_annotations(each, {**each.metadata.annotations, **_sizes(world, sizes)})
     return noted if size is None else with_replicas(noted, size)
 

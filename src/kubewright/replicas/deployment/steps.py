@@ -24,7 +24,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give up sets that the selector no longer matches."""
+    """Disown sets that the selector no longer matches."""
 
     sets: tuple[Object, ...]
 
@@ -68,7 +68,7 @@ class DeleteSets:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """An event."""
+    """Send an event about the deployment."""
 
     reason: str
     message: str
@@ -77,7 +77,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Nothing of the deployment is left: it may go."""
+    """Remove our finalizer: no set of the deployment is left."""
 
 
 Step = Change | Adopt | Release | MarkVictims | CreateSet | ChangeSet | DeleteSets | Tell | LetGo

@@ -4,8 +4,8 @@ Theory.      What a deployment does is the same in all worlds: adopt sets, find 
              size all of them, prune old ones, report. A world differs in facts (kinds, annotations,
              reasons, sentences), in what its specs mean, and in phases that only it has; each is a field
              here. To serve a new world means to write one such value.
-Invariants.  Every function is pure. ``ranking`` is the one that the controller of the sets uses, or a
-             deployment expects other members to go than those that do.
+Invariants.  Every function is pure. ``ranking`` is the one by which the controller of the sets deletes
+             members; otherwise the deployment would count on the deletion of other members.
 Called by    every module of this package; made once by each context (``machines.deployment.world``).
 """
 
@@ -32,7 +32,7 @@ D = TypeVar("D", bound=DeploymentObject)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The keys under which the controller keeps its notes on deployments and sets."""
+    """The labels and annotations that the controller writes onto deployments and sets."""
 
     template_hash: str  # label of sets and members: tells those of two templates apart
     revision: str  # annotation of deployments and sets: the number of the set's template

@@ -2,9 +2,9 @@
 
 Theory.      Each write names the uid of what was seen, and the version where the decision rests on
              what was read: a list that is replaced as a whole, a member that was chosen to go for
-             what it was (Failed, not ready, ours) and may be another by now. What has changed or gone
-             meanwhile is no failure to tell of, but it ends the pass with the key's backoff: the
-             cache is behind, and only time helps.
+             what it was (Failed, not ready, ours) and may be another by now. An object that has changed
+             or gone meanwhile is not reported as a failure, but it ends the pass with the key's backoff:
+             the cache is behind, and only time helps.
 Invariants.  One member's failure does not stop the others, but for creations (``batches``).
 Called by    ``reconciler.Sets``. Continues in ``creation``.
 """
@@ -83,10 +83,10 @@ class Actor(Generic[S, M, O]):
             case Remember(number):
                 await self._patch(about, {"annotations": {world.number_annotation: str(number)}})
             case Adopt(members):
-                if await self._lives(about):
-                    outcome.errors += await self._patch_each(members, partial(self._rewritten, about, step))
+                if await self._may_adopt(about):
+                    outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Release(members) | Configure(members) | Ask(members):
-                outcome.errors += await self._patch_each(members, partial(self._rewritten, about, step))
+                outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Create(names):
                 creation = Creation(world, self._client, about, memory, self._doubts)
                 await create(creation, names, self._at_once, reporter, outcome)
@@ -96,15 +96,15 @@ class Actor(Generic[S, M, O]):
                 assert_never(step)
 
     async def _patch(self, about: S, metadata: Patch) -> None:
-        """Exactly onto what was read: a late request of a dead leader must not write what was right once."""
+        """Patch the set in the version that was read: a late request of an earlier leader changes nothing."""
         body = {"metadata": {**metadata, **exactly(about.metadata)}}
         try:
             await self._client.patch(self._world.kind, key_of(about), body)
         except NotFound:
             return
 
-    async def _lives(self, about: S) -> bool:
-        """A look at the server before members are adopted: a set that is going adopts nothing."""
+    async def _may_adopt(self, about: S) -> bool:
+        """Ask the server: a set that is gone or is being deleted adopts no member."""
         try:
             live = await self._client.get(self._world.kind, key_of(about))
         except NotFound:
@@ -114,7 +114,7 @@ class Actor(Generic[S, M, O]):
     async def _patch_each(
         self, members: Sequence[Member], patch_of: Callable[[O], Patch]
     ) -> list[KubewrightError]:
-        """Patch members by what the cache has; what has changed meanwhile is not overwritten."""
+        """Patch members as the cache has them; one that was created again under its name is left alone."""
 
         async def patch(member: Member) -> KubewrightError | None:
             found = self._objects.get(member.key)
@@ -124,8 +124,8 @@ class Actor(Generic[S, M, O]):
 
         return await spread(members, patch, self._at_once)
 
-    def _rewritten(self, about: S, step: Adopt | Release | Configure | Ask, found: O) -> Patch:
-        """What a step makes of one member."""
+    def _patch_of(self, about: S, step: Adopt | Release | Configure | Ask, found: O) -> Patch:
+        """The patch by which a step changes one member; empty if nothing changes."""
         match step:
             case Adopt():
                 return adopted(found, reference(about, self._world.kind))

@@ -43,7 +43,7 @@ class Creation(Generic[S]):
     created: list[str] = field(default_factory=list)
 
     async def one(self, name: str) -> KubewrightError | None:
-        """Create the member ``name``; answers why it was not created."""
+        """Create the member ``name``. Returns the error when it was not created, None when it was."""
         asked_before = self.doubts.asking(self._uid, name, self.client.clock.monotonic())
         try:
             await self.world.create(self.client, self.owner, name)
@@ -58,7 +58,8 @@ class Creation(Generic[S]):
         return None
 
     async def _settle(self, name: str) -> None:
-        """No member of this name exists, and none will; what is left of the attempt keeps the doubt."""
+        """No member of this name exists, and none will. The doubt ends once the attempt's other objects are
+        deleted."""
         if self.world.discard is not None:
             try:
                 await self.world.discard(self.client, self.owner, name)
@@ -67,7 +68,7 @@ class Creation(Generic[S]):
         self.doubts.settled(self._uid, name)
 
     async def _whose(self, name: str, error: AlreadyExists) -> KubewrightError:
-        """The name is taken. By us: the cache lags, and the doubt stays until it does not."""
+        """Find out which owner has the name. If our set has, the doubt stays until the cache shows it."""
         try:
             found = await self.client.get(self.world.member, Key(self.owner.metadata.namespace, name))
         except NotFound:
@@ -91,9 +92,9 @@ class Creation(Generic[S]):
 async def create(
     creation: Creation[S], names: Sequence[str], at_once: int, reporter: Reporter, outcome: Outcome
 ) -> None:
-    """Create members of these names by slow start, and tell of it.
+    """Create members of these names by slow start, and send events about it.
 
-    A name that is taken is no failure to tell of, but ends the pass: the next one sees more.
+    A name that is taken is not reported as a failure, but it ends the pass: the next one sees more.
     """
     errors = await slow_start(names, creation.one, at_once)
     reporter.created(creation.created)

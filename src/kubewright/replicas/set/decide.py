@@ -5,9 +5,9 @@ Theory.      The order of the phases is the list in ``phases``; their steps are 
              phases count.
 Invariants.  No new name is tried while a creation is in doubt. No member is created while the set is
              blocked, or before it carries our finalizer. A member that is being deleted is never deleted
-             again. Of surplus members the world's ranking says which go first; each is deleted only in the
-             version that was seen, so a member that has changed since stays until the next pass has looked
-             at it.
+             again. The world's ranking says which surplus members are deleted first; each is deleted only
+             in the version that was seen, so a member that has changed since stays until the next pass has
+             looked at it.
 Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
 """
 
@@ -50,17 +50,17 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
 
 def phases(world: SetWorld[S, M, Any]) -> tuple[Phase[S, M], ...]:
     """What a pass does, in this order."""
-    return (hold, claim, release, configure, grow, *world.phases, shrink)
+    return (add_finalizer, adopt, disown, configure, grow, *world.phases, shrink)
 
 
-def hold(seen: Seen[S, M]) -> Plan[Step]:
+def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the members are deleted before the set."""
     if seen.held or not seen.world.finalizer:
         return Plan()
     return Plan((Hold(),), because="it has no finalizer of ours yet")
 
 
-def claim(seen: Seen[S, M]) -> Plan[Step]:
+def adopt(seen: Seen[S, M]) -> Plan[Step]:
     """Adopt members that match the selector and have no controller, then count anew (mcm.md §6.3)."""
     if not seen.orphans:
         return Plan()
@@ -68,8 +68,8 @@ def claim(seen: Seen[S, M]) -> Plan[Step]:
     return Plan((Adopt(seen.orphans),), AT_ONCE, f"{many} that match and are nobody's: {len(seen.orphans)}")
 
 
-def release(seen: Seen[S, M]) -> Plan[Step]:
-    """Release members whose labels no longer match the selector."""
+def disown(seen: Seen[S, M]) -> Plan[Step]:
+    """Disown members whose labels no longer match the selector."""
     if not seen.strays:
         return Plan()
     many = seen.world.words.many
@@ -105,7 +105,7 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
-    """Delete surplus members, and those that the world dooms besides (mcm.md §6.4)."""
+    """Delete surplus members, and those that the world wants deleted for other reasons (mcm.md §6.4)."""
     doomed, burst = seen.world.doomed(seen), seen.settings.burst
     going = {member.uid: member for member in (*seen.surplus, *doomed.members)}
     victims = tuple(going.values())[:burst]
@@ -122,7 +122,8 @@ def shrink(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]:
-    """Write the highest number on the set before the member that carries it goes, or it is used again."""
+    """Write the highest number on the set before the member that carries it is deleted, else the number and
+    its name would be given twice."""
     if not seen.world.number_annotation:
         return ()
     going = {member.uid for member in victims}

@@ -27,14 +27,14 @@ TAKEN = 1000
 
 @dataclass(slots=True)
 class Memory:
-    """What a process remembers of one set between passes; losing it costs a request, never safety.
+    """What a process remembers of one set between passes; losing it costs requests and events, never safety.
 
-    ``taken`` holds names that others have; ``told``, the problem of the last event.
+    ``taken`` holds names that others have; ``complaint``, the problem of the last event.
     ``outdated`` says how the set's size contradicts its owner, ``since`` when that was noticed.
     """
 
     taken: set[str] = field(default_factory=set)
-    told: str = ""
+    complaint: str = ""
     outdated: str = ""
     since: float = 0.0
     pace: Pace = field(default_factory=lambda: Pace(0.0))
@@ -91,7 +91,7 @@ class Observer(Generic[S, M]):
         )
 
     def pause(self, found: S, memory: Memory) -> Wait | None:
-        """Why the set neither grows nor shrinks for the moment: its size is not its owner's last word."""
+        """Why the set neither grows nor shrinks now: its size is for another desired size of its owner."""
         contradiction = outdated(self.world, found, self._owner(found))
         return memory.pause(contradiction, self.clock.monotonic(), self.settings.resize_seconds)
 
@@ -107,7 +107,8 @@ class Observer(Generic[S, M]):
         return self.clock.random.randrange(SPACE)
 
     def _problem(self, found: S, selector: Selector) -> str:
-        """Why the set cannot be worked on. Members it could not claim would be created for ever."""
+        """Why the set is not reconciled; empty when it is. A set whose selector does not match its template
+        would create members without end."""
         if problem := self.world.validate(found):
             return problem
         if not selector.matches(found.spec.template.metadata.labels):

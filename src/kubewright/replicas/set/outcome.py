@@ -1,6 +1,8 @@
-"""How a pass went, told in events and kept for the status.
+"""How a pass went, sent as events and kept for the status.
 
-A crowd costs one event: five hundred members created in one pass are one sentence, five are five.
+When a pass creates or deletes more members than ``Words.one_by_one``, one event gives their number; otherwise
+each member gets an event.
+Called by ``act`` and ``creation``.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
 """Reasons of events, the same in every world; the failures are reasons of conditions too."""
 
 ONE_BY_ONE = 5
-"""Errors of one pass that are told of one by one."""
+"""Most errors of one pass that get an event each."""
 
 
 @dataclass(slots=True)
@@ -30,7 +32,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Tells of one set."""
+    """Sends the events about one set."""
 
     teller: Teller
     words: Words

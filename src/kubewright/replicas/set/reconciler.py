@@ -86,7 +86,7 @@ class Sets(Generic[S, M, O]):
         if self.index.doubted(found.metadata.uid):
             result = result.sooner(Result.later(DOUBT_SECONDS))
         if outcome.errors:
-            raise self._first(outcome.errors)
+            raise self._as_one(outcome.errors)
         return result
 
     def _memory(self, key: Key, found: S) -> Memory:
@@ -104,7 +104,7 @@ class Sets(Generic[S, M, O]):
         self.index.forget_owner(uid)
 
     async def _report(self, key: Key, memory: Memory, outcome: Outcome) -> Result:
-        """Write the status when it says something new, but not too often; answers when to look again."""
+        """Write the status when it says something new, but not too often; return when to look again."""
         found = self.sets.get(key)
         if found is None:
             return Result.done()
@@ -131,13 +131,13 @@ class Sets(Generic[S, M, O]):
         return result
 
     def _complain(self, seen: Seen[S, M], memory: Memory) -> None:
-        """Tell of a set that breaks the rules, once per set of broken rules."""
-        if seen.problem and seen.problem != memory.told and not seen.deleting:
+        """Send one event about a set that is invalid, and another only when the problem is another."""
+        if seen.problem and seen.problem != memory.complaint and not seen.deleting:
             self._teller.event(seen.set, INVALID, seen.problem, warning=True)
-        memory.told = seen.problem
+        memory.complaint = seen.problem
 
-    def _first(self, errors: list[KubewrightError]) -> Exception:
-        """One error as it is, several as a group; the controller takes the most patient retry."""
+    def _as_one(self, errors: list[KubewrightError]) -> Exception:
+        """One error as it is, several as a group; the controller obeys the retry that comes first."""
         many = f"{self.world.words.many} of a set"
         return errors[0] if len(errors) == 1 else ExceptionGroup(many, errors[:SHOWN_ERRORS])
 
@@ -158,7 +158,7 @@ class Sets(Generic[S, M, O]):
         return controller
 
     def _matters(self, change: Change[S]) -> Iterable[Key]:
-        """Not for a status while we write it: that pass knows. What others write there is corrected."""
+        """The key; none for the status that a pass is writing just now. What others write is corrected."""
         return () if change.key in self._reporting and _same_but_status(change) else (change.key,)
 
     def _sets_of(self, before: M | None, after: M | None) -> set[Key]:

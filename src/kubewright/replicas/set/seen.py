@@ -107,12 +107,12 @@ class Seen(Generic[S, M]):
 
     @property
     def written_number(self) -> int:
-        """How many members the set has had, as it is written on it."""
+        """The number in the set's annotation; 0 if there is none."""
         return max(0, integer(self.set.metadata.annotations, self.world.number_annotation))
 
     @property
     def last(self) -> int:
-        """The highest number that a member of the set ever had."""
+        """The highest number that a member of the set ever had; random where members are not counted."""
         if not self.world.number_annotation:
             return self.number
         seen = (member.number for member in (*self.members, *self.strays))

@@ -24,7 +24,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Release members that the selector no longer matches."""
+    """Disown members that the selector no longer matches."""
 
     members: tuple[Member, ...]
 
@@ -38,7 +38,7 @@ class Configure:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Write on the set how many members it has had: the one that shows it is about to be deleted."""
+    """Write the highest number onto the set: the member that carries it is about to be deleted."""
 
     number: int
 

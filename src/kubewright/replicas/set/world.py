@@ -60,7 +60,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """An event about a set; ``component``: who tells it, if not the controller of sets."""
+    """An event about a set; ``component``: its source, if not the controller of sets."""
 
     reason: str
     message: str
@@ -118,7 +118,8 @@ class SetWorld(Generic[S, M, O]):
     finalizer: str = ""
     """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
     number_annotation: str = ""
-    """Where a set says how many members it has had (``naming``); empty: their names are random."""
+    """The annotation of a set with the highest number of its members (``naming``); empty: their names are
+    random."""
     counts_deleting: bool = False
     """Whether a member that is being deleted still is a replica, so that no other is created for it yet."""
     blocked: Callable[[S], Wait | None] = lambda _set: None
@@ -126,7 +127,7 @@ class SetWorld(Generic[S, M, O]):
     owner: Kind[Any] | None = None
     """The kind that sizes sets: they follow its ``spec.replicas``."""
     desired_annotation: str = ""
-    """Where a set says for how many replicas of its owner its size is."""
+    """The annotation of a set with the ``spec.replicas`` of its owner that its own size was computed for."""
     propagation: Propagation[S, M, O] | None = None
     phases: tuple[Phase[S, M], ...] = ()
-    """What the world does besides, after members were created and before any is deleted."""
+    """Phases that only this world has, between creating members and deleting them."""
