@@ -26,7 +26,7 @@ def worlds(options: Options, driver: Driver, on_call: Listener) -> tuple[World, 
 
 
 def shown(options: Options) -> tuple[World, ...]:
-    """The same worlds for what reads their lists and wires nothing."""
+    """The same worlds, for callers that read their lists and wire nothing."""
     return worlds(options, Absent(), lambda _ended: None)
 
 
@@ -58,7 +58,7 @@ def kinds(options: Options) -> list[Kind[Any]]:
 
 
 def leases(controllers: Iterable[Listed]) -> list[str]:
-    """The Leases that these controllers work under; the empty one is that of controllers without."""
+    """The Leases that these controllers work under, each once; empty for controllers without a Lease."""
     return list(dict.fromkeys(each.lease for each in controllers))
 
 
@@ -74,8 +74,8 @@ def select(known: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
     words = [word.strip() for word in asked if word.strip()] or ["*"]
     on = {word for word in words if not word.startswith("-") and word != "*"}
     off = {word[1:] for word in words if word.startswith("-")}
-    if strangers := sorted((on | off) - set(known)):
-        raise InvalidInput(f"unknown controller {', '.join(strangers)}; there are: {', '.join(known)}")
+    if unknown := sorted((on | off) - set(known)):
+        raise InvalidInput(f"unknown controller {', '.join(unknown)}; there are: {', '.join(known)}")
     if both := sorted(on & off):
         raise InvalidInput(f"controller {', '.join(both)} is switched both on and off")
     everything = "*" in words or not on

@@ -1,11 +1,11 @@
 """Judge a node by its conditions.
 
-Theory.      A node is well when its kubelet says ``Ready`` and none of the condition types that
-             the machine names as bad is anything but False: Unknown is bad, absent is fine.
+Theory.      A node is well when its kubelet says ``Ready``, and each of the condition types that
+             the machine names as bad is False or absent: Unknown is bad.
              Unlike upstream, a node that has conditions but no ``Ready`` among them is not well:
              its kubelet has not spoken yet.
-Invariants.  Pure. Heartbeats and messages never matter, so a node that only reports that it is
-             still there changes nothing.
+Invariants.  Pure. ``conditions_differ`` ignores heartbeats and messages, so a kubelet that only renews
+             them causes no work.
 Source       mcm.md §4.1 ("conditions differ"), §4.7.
 Called by    the contexts that own machines.
 """

@@ -1,7 +1,7 @@
-"""What is written onto nodes, as patches.
+"""The patches by which controllers write onto nodes.
 
-Theory.      Kubelets, autoscalers and users write to the same nodes, so each mark is the smallest
-             patch that makes it, and an empty patch when it is there already. Labels and
+Theory.      Kubelets, autoscalers and users write to the same nodes, so each function answers the smallest
+             patch that does its work, and an empty patch when the node is so already. Labels and
              annotations merge by key. Conditions merge by type, which only a *strategic* merge
              patch does (``STRATEGIC_PATCH``). Taints cannot be merged by anything: a patch that
              changes them carries the resourceVersion that it was made from.
@@ -9,8 +9,8 @@ Theory.      Kubelets, autoscalers and users write to the same nodes, so each ma
              what was desired at the last sync and no longer is gets removed, what is desired is set,
              and everything else is left to others. The API remembers what it applied last, usually
              in an annotation of the node.
-Invariants.  Pure. A mark that is made twice gives ``{}`` the second time. ``timeAdded`` of a
-             taint never counts as a difference.
+Invariants.  Pure. The patch of a node that has been patched so is ``{}``, except for ``cordon``, which reads
+             no node. ``timeAdded`` of a taint never counts as a difference.
 Called by    the contexts that own machines; sent with ``kube.Client.patch``.
 """
 
@@ -58,7 +58,7 @@ def sync(node: Node, desired: Desired, applied: Desired) -> Patch:
 
 
 def cordon() -> Patch:
-    """No new pods. Merge patch on the node."""
+    """Let the scheduler bind no new pods to it. Merge patch on the node."""
     return {"spec": {"unschedulable": True}}
 
 
@@ -91,7 +91,7 @@ def condition(node: Node, wanted: NodeCondition, now: datetime) -> Patch:
     ``lastTransitionTime`` stays as long as status and reason do.
     """
     old = next((item for item in node.status.conditions if item.type == wanted.type), None)
-    if old and _face(old) == _face(wanted):
+    if old and _statement(old) == _statement(wanted):
         return {}
     moved = old is None or (old.status, old.reason) != (wanted.status, wanted.reason)
     since = now if moved or old is None else old.last_transition_time or now
@@ -141,5 +141,5 @@ def _place(item: Taint) -> tuple[str, str]:
     return item.key, item.effect
 
 
-def _face(item: NodeCondition) -> tuple[str, str, str]:
+def _statement(item: NodeCondition) -> tuple[str, str, str]:
     return item.status, item.reason, item.message

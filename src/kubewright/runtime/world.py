@@ -30,7 +30,7 @@ class Listed:
     ``name``   as in ``--controllers``, in metrics and in the log
     ``kind``   the kind of the objects that its keys name; ``*`` for every kind
     ``lease``  the default name of the Lease that it works under, together with all others of that Lease;
-               empty where there is one process, and so no Lease
+               empty: it needs none, since only one process runs it
     ``does``   what it does, in one clause
     """
 
@@ -71,7 +71,7 @@ class World:
 
     ``name``         as help shows it
     ``kinds``        the kinds of its own API
-    ``told``         other kinds that its events may be about
+    ``told``         kinds of other APIs that its events may be about
     ``controllers``  all of them, in the order in which they are shown and started
     ``wire``         makes those of its controllers whose names it gets, at least one
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet

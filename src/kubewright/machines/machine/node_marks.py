@@ -3,7 +3,7 @@
 Theory.      ``nodes.marks`` knows how a node is patched, this file which names and texts the patches carry.
              What the template put onto a node is remembered in an annotation of the node, in the form that
              MCM reads and writes (mcm.md §4.9).
-Invariants.  Pure. A mark that is made twice gives ``{}`` the second time.
+Invariants.  Pure. The patch of a node that has been patched so is ``{}``.
 Source       mcm.md §2.5, §4.9, §4.10, §4.12.
 Called by    ``health`` (``sync_node``), ``deletion`` (``terminating``), ``preservation``.
 """
@@ -34,8 +34,8 @@ def sync_node(node: Node, machine: Machine) -> Patch:
         {**wanted.labels, names.MACHINE_NAME_LABEL: machine.metadata.name},
         wanted.annotations,
     )
-    if _gist(applied) != (gist := _gist(template)):
-        annotations = {**annotations, names.LAST_APPLIED_ANNOTATION: msgspec.json.encode(gist).decode()}
+    if _lasting(applied) != (lasting := _lasting(template)):
+        annotations = {**annotations, names.LAST_APPLIED_ANNOTATION: msgspec.json.encode(lasting).decode()}
     return marks.sync(node, Desired(labels, annotations, wanted.taints), _desired(applied))
 
 
@@ -67,7 +67,7 @@ def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
 
 
 def unpreserved(node: Node, *, drop: bool) -> Patch:
-    """None of those marks, where they are ours; with ``drop`` the annotation that asked for them goes too."""
+    """Remove what ``preserved`` wrote; with ``drop`` also the annotation that asked for it. Merge patch."""
     ours = names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in node.metadata.annotations
     wanted = [*(_AUTOSCALER if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
     taints = marks.untaint(node, names.PRESERVED_TAINT, "NoSchedule")
@@ -90,7 +90,7 @@ def _last_applied(node: Node) -> NodeTemplateSpec:
         return NodeTemplateSpec()
 
 
-def _gist(template: NodeTemplateSpec) -> NodeTemplateSpec:
+def _lasting(template: NodeTemplateSpec) -> NodeTemplateSpec:
     """What of a template the next sync must know: everything that it can put onto a node."""
     metadata = ObjectMeta(labels=template.metadata.labels, annotations=template.metadata.annotations)
     taints = tuple(structs.replace(item, time_added=None) for item in template.spec.taints)

@@ -79,7 +79,7 @@ class Row:
     joining: bool = False
 
     def report(self, text: str = "", code: str = "", **facts: Any) -> Report:
-        """What the status shall say; ``facts`` fill the placeholders of the row's text."""
+        """The report of this row; ``facts`` fill the placeholders of its text."""
         told = self.text.format(text=text, **facts)
         return Report(self.next, self.operation, self.state, told, code or self.code, self.joining)
 
@@ -128,11 +128,11 @@ def row(phase: Phase, finding: Finding) -> Row:
 
 
 def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Report:
-    """What the status of a machine shall say of a finding.
+    """The report that tells a finding in the status of a machine.
 
     Args:
         seen: the machine.
-        finding: what of it is seen; there must be a row for the phase that it is in (``moves``).
+        finding: what is seen of it; there must be a row for the phase that it is in (``moves``).
         text: what the driver, a server or a rule says, for rows that repeat it.
         code: the error code that goes with the text.
     """

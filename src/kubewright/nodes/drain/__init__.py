@@ -1,2 +1,7 @@
-"""Draining a node: a ``policy`` says what is asked of it, ``plan`` decides about the pods (both pure), a
-``session`` remembers refusals between passes and evicts or deletes, ``obstacles`` says why a pod stays."""
+"""Draining a node.
+
+``policy``     how the node is to be drained: time, force, which pods are left alone
+``plan``       which pods to evict or delete now
+``obstacles``  why the server refused an eviction, and whether waiting helps
+``session``    evicts and deletes, and remembers refusals between passes; all others are pure
+"""

@@ -86,7 +86,7 @@ def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
 
 
 def told(clauses: Sequence[str]) -> str:
-    """The first ``TOLD`` clauses in one, and how many more there are."""
+    """The first ``TOLD`` clauses as one, and how many more there are."""
     more = [f"and {len(clauses) - TOLD} more"] if len(clauses) > TOLD else []
     return "; ".join([*clauses[:TOLD], *more])
 

@@ -1,8 +1,8 @@
 """Decide what to do now about the pods of a node that is being drained.
 
 Theory.      A drain is not a task that runs, but a decision made anew in each pass: given the pods on
-             the node, which are to be evicted, which are leaving, and is the drain over? The progress is
-             in the API: an evicted pod has a deletionTimestamp, one that left is not listed. What
+             the node, which are to be evicted, which are being deleted, and is the drain over? The progress
+             is in the API: an evicted pod has a deletionTimestamp, one that is gone is not listed. What
              the session remembers between passes (``Tries``) spaces out attempts and counts refusals;
              losing it costs requests, and time until a pod that refuses is deleted.
 
@@ -31,9 +31,9 @@ from kubewright.nodes.drain.obstacles import Held, Obstacle, group, told
 from kubewright.nodes.drain.policy import DrainPolicy
 
 RETRY = timedelta(seconds=20)
-"""How long a refused eviction rests."""
+"""How long after a refusal the eviction is tried again."""
 POLL = timedelta(seconds=5)
-"""How soon to look again for pods that are leaving."""
+"""How soon to look again at pods that are being deleted."""
 OVERDUE = timedelta(seconds=30)
 """How long after the end of its grace period a pod may still be there before the drain reports it."""
 BATCH = 100
@@ -65,12 +65,12 @@ class DrainPlan:
 
     ``evict``    pods to evict
     ``delete``   pods to delete with no grace
-    ``waiting``  pods that are leaving, or wait for their next attempt or their turn
+    ``waiting``  pods that are being deleted, or wait for their next attempt or their turn
     ``done``     no pod is left that the drain waits for
     ``forced``   all pods are deleted, none is evicted
     ``because``  the state in a clause for messages
     ``held``     pods whose eviction was refused, by obstacle
-    ``overdue``  pods that are leaving, and should be gone by now
+    ``overdue``  pods that are being deleted, and whose grace period is over
     ``force_at`` when the first pod is deleted by force; None while no pod is refused or overdue
     ``known``    uids of all pods that the pass saw, those beyond ``BATCH`` too: their tries are kept
     """
@@ -109,7 +109,7 @@ class DrainPlan:
 
     @property
     def leaving(self) -> int:
-        """How many pods are leaving, and not overdue."""
+        """How many pods are being deleted, and not overdue."""
         return sum(pod.metadata.deleting for pod in self.waiting) - len(self.overdue)
 
 
@@ -120,7 +120,7 @@ class _Draft:
     now: datetime
     tries: Tries
     refusals: int | None
-    """How many refusals one pod may give before it is deleted; None: it is asked again without end."""
+    """After how many refused evictions a pod is deleted; None: eviction is tried again without end."""
     evict: list[Pod] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     leaving: list[Pod] = field(default_factory=list)
@@ -177,7 +177,7 @@ def _most_refusals(policy: DrainPolicy) -> int | None:
 
 
 def _place(pod: Pod, draft: _Draft) -> None:
-    """Put a pod into its list, regardless of the others."""
+    """Put a pod into its list, whatever the others do."""
     tried = draft.tries.get(pod.metadata.uid)
     if pod.metadata.deleting:
         draft.leaving.append(pod)
@@ -190,7 +190,7 @@ def _place(pod: Pod, draft: _Draft) -> None:
 
 
 def _one_by_one(pods: Sequence[Pod], draft: _Draft) -> None:
-    """Of pods with claims only one leaves at a time; a refused one lets the next go first."""
+    """Of pods with claims only one leaves at a time; a refused one lets the next leave first."""
     busy = any(pod.metadata.deleting for pod in pods)
     for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
         before = len(draft.evict) + len(draft.delete)

@@ -1,10 +1,10 @@
 """The drain of one node over all its passes: remembers refusals, plans a pass, and performs it.
 
 Theory.      A pass never waits for a pod to leave: it sends each request once, some at a time, and
-             notes the errors. Whether a pod left is seen in the next list of pods.
+             notes the errors. The next list of pods shows which are gone.
 Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
-             A pod that is gone is success. One pod's failure never stops the others; it is noted
-             in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
+             An eviction of a pod that is gone succeeds. One pod's failure never stops the others; it is
+             noted in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
              a deletion.
 Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``.
 """
@@ -27,14 +27,14 @@ AT_ONCE = 10
 """Requests of one pass that are under way at the same time."""
 
 Refusal = tuple[Pod, KubewrightError, bool]
-"""A pod, why it stays, and whether that was its forced deletion."""
+"""A pod, the error of its request, and whether that was a forced deletion."""
 
 
 @dataclass(slots=True)
 class DrainSession:
     """What a process remembers of one node's drain; losing it costs requests and time, never safety.
 
-    ``tries``          pods that refused to leave, by uid
+    ``tries``          refused evictions and failed deletions, by the pod's uid
     ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
     """
 
@@ -111,7 +111,7 @@ async def _budgets(client: Client, refusals: Iterable[Refusal]) -> Sequence[PodD
 async def _ask(
     gate: asyncio.Semaphore, verb: Callable[[Client, Pod], Awaitable[None]], client: Client, pod: Pod
 ) -> KubewrightError | None:
-    """Why the pod stays; None when it goes."""
+    """Send one request for a pod. Returns its error; None when the server accepted it or the pod is gone."""
     async with gate:
         try:
             await verb(client, pod)

@@ -1,6 +1,6 @@
 """One workload cluster: connect, fill the caches, probe while the session lasts, connect again.
 
-Theory.      A task per cluster goes round: wait for a place among those that connect, ask for ``/version``,
+Theory.      A task per cluster repeats: wait for a place among those that connect, ask for ``/version``,
              fill the caches, announce the session, probe. When enough probes in a row were not answered,
              or the credentials are no longer accepted (401), the session ends and the round begins anew,
              after a pause that doubles. What only other credentials can mend (``OnChange``) is not tried
@@ -8,8 +8,8 @@ Theory.      A task per cluster goes round: wait for a place among those that co
 Invariants.  A session is announced with full caches, and its end is announced before anything of it is
              closed. Every request has a deadline, so has the filling of caches, and so has closing.
              ``run`` ends with its caches stopped and its client closed, whatever ended it. A session that
-             lasted less than ``steady`` counts as another failure, so a cluster that accepts and drops us
-             in turn is asked as rarely as one that is away.
+             lasted less than ``steady`` counts as another failure, so a cluster that drops each session
+             soon is asked as rarely as one that does not answer.
 Source       capi.md §6.5: intervals and thresholds of Cluster API's cluster cache.
 Called by    ``registry``.
 """
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Is told of sessions, at once.
+    """Two functions that are called, synchronously, when a session begins and when it ends.
 
     ``gained``  the cluster is connected, and the caches of its session are full
     ``lost``    the session has ended, and why; it is closed next
@@ -75,7 +75,10 @@ class Listener:
 
 
 class Connection:
-    """The connection to one cluster with one set of credentials. ``reach`` makes a client of it."""
+    """The connection to one cluster with one set of credentials.
+
+    ``reach`` makes a client for it; ``places`` bounds how many clusters connect at one time.
+    """
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class Connection:
         *,
         kinds: Mapping[Kind[Any], Indexes],
         listener: Listener,
-        turns: asyncio.Semaphore,
+        places: asyncio.Semaphore,
         settings: Settings,
     ) -> None:
         self._cluster = cluster
@@ -93,7 +96,7 @@ class Connection:
         self._clock = clock
         self._kinds = kinds
         self._listener = listener
-        self._turns = turns
+        self._places = places
         self._settings = settings
         self._session: Session | None = None
         self._gained_at = self._lasted = 0.0
@@ -128,9 +131,9 @@ class Connection:
             )
 
     async def _attempt(self) -> KubewrightError:
-        """One session, from the attempt to connect to its end; answers what ended it."""
+        """One session, from the attempt to connect to its end. Returns the error that ended it."""
         try:
-            await self._live()
+            await self._hold_session()
         except Exception as raised:  # one broken cluster never stops the program
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError from None  # a TaskGroup that ends with an error swallows it
@@ -141,9 +144,10 @@ class Connection:
             return KubewrightError(f"a defect of ours, see the log: {error}")
         return KubewrightError("the session ended without a reason")
 
-    async def _live(self) -> None:
+    async def _hold_session(self) -> None:
+        """Connect, fill the caches, announce the session, and probe until that fails."""
         async with AsyncExitStack() as opened, asyncio.TaskGroup() as group:
-            async with self._turns:
+            async with self._places:
                 client = self._reach()
                 opened.push_async_callback(self._close, client)
                 await self._probe(client)
@@ -157,15 +161,15 @@ class Connection:
             self._gain(Session(client, caches, self._cluster))
             because = "it is no longer wanted by these credentials"
             try:
-                await self._watch_over(client)
+                await self._probe_until_lost(client)
             except (ApiError, TransportError) as error:
                 because = str(error)
                 raise
             finally:
                 self._lose(because)
 
-    async def _watch_over(self, client: Client) -> None:
-        """Probe.
+    async def _probe_until_lost(self, client: Client) -> None:
+        """Probe; never return.
 
         Raises:
             ApiError, TransportError: the session is to end, for this reason.
@@ -216,7 +220,7 @@ class Connection:
         self._listener.lost(session, because)
 
     def _say(self, error: KubewrightError) -> None:
-        """Log a kind of trouble once, until the cluster was connected again."""
+        """Log each kind of error once, until the cluster is connected again."""
         kind = type(error).__name__
         if kind != self._said:
             self._said = kind

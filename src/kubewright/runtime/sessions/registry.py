@@ -1,6 +1,6 @@
 """The sessions with all workload clusters that are wanted: the lookup for clusters that come and go.
 
-Theory.      Its owner says which clusters there are, and by which credentials they are reached (``want``,
+Theory.      A context says which clusters there are, and by which credentials they are reached (``want``,
              ``drop``), as often as it likes: the same credentials again change nothing, others make a new
              session in the place of the old one. Connecting happens in the background, ``limits.CONNECTS``
              clusters at one time. Where credentials come from, and how they become a client, is not known
@@ -42,7 +42,7 @@ class _Wanted(Generic[C]):
 
 
 class Sessions(Generic[C]):
-    """All sessions of one owner. ``reach`` makes a client from credentials.
+    """All sessions of one context. ``reach`` makes a client from credentials.
 
     ``reach`` contacts nothing, and may raise ``InvalidInput``: then only other credentials can help.
     """
@@ -53,7 +53,7 @@ class Sessions(Generic[C]):
         self._clock = clock
         self._reach = reach
         self._settings = settings or Settings()
-        self._turns = asyncio.Semaphore(CONNECTS)
+        self._places = asyncio.Semaphore(CONNECTS)
         self._kinds: dict[Kind[Any], dict[str, Any]] = {}
         self._wanted: dict[Key, _Wanted[C]] = {}
         self._listeners: list[Listener] = []
@@ -83,14 +83,14 @@ class Sessions(Generic[C]):
             self._clock,
             kinds=self._kinds,
             listener=Listener(self._gained, self._lost),
-            turns=self._turns,
+            places=self._places,
             settings=self._settings,
         )
         self._wanted[cluster] = wanted = _Wanted(credentials, connection)
         self._start(cluster, wanted)
 
     def drop(self, cluster: Key) -> None:
-        """Be connected to ``cluster`` no longer. From now on there is no session; closing it goes on."""
+        """Be connected to ``cluster`` no longer. Lookups fail at once; its session closes later."""
         wanted = self._wanted.pop(cluster, None)
         if wanted is not None and wanted.task is not None:
             wanted.task.cancel()
@@ -102,7 +102,7 @@ class Sessions(Generic[C]):
         return wanted.connection.session()
 
     def health(self, cluster: Key) -> Health | None:
-        """How it stands with a cluster; None: it is not wanted."""
+        """The health of the connection with a cluster; None: it is not wanted."""
         wanted = self._wanted.get(cluster)
         return None if wanted is None else wanted.connection.health
 
@@ -126,7 +126,7 @@ class Sessions(Generic[C]):
             self._tell(session, partial(each.lost, session, because))
 
     def _tell(self, session: Session, tell: Callable[[], None]) -> None:
-        """One listener that fails hurts no other, and not the session."""
+        """Call a listener. Its error is logged, and stops neither the other listeners nor the session."""
         try:
             tell()
         except Exception:

@@ -22,7 +22,7 @@ from kubewright.wire.gvk import Key
 T = TypeVar("T")
 
 NAMELESS = Key("", "")
-"""The key of a cluster that no object stands for."""
+"""The key of a cluster that no object represents, such as the only one."""
 
 
 class NotConnected(KubewrightError):
@@ -56,9 +56,9 @@ class Health:
     """Whether a cluster answers; moments are monotonic seconds.
 
     ``connected``  there is a session
-    ``answers``    whether the cluster answered when it was last asked, and ``since`` when that is so
-    ``heard``      its last answer to a probe; None: there was none yet
-    ``error``      why there is no session, or why the last probe was in vain; empty while all is well
+    ``answers``    whether the last probe was answered, and ``since`` when that is so
+    ``heard``      when it last answered a probe; None: it has not yet
+    ``error``      why there is no session, or why the last probe failed; empty while all is well
     """
 
     connected: bool
