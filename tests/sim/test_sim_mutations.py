@@ -224,7 +224,7 @@ def _set_lets_go_early(patch: Patch) -> None:
 
     def retire(seen: Any) -> Any:
         plan = true(seen)
-        return replace(plan, steps=(*plan.steps, LetGo())) if seen.held else plan
+        return replace(plan, steps=(*plan.steps, LetGo())) if seen.has_finalizer else plan
 
     patch.setattr(set_decide, "_retire", retire)
 

@@ -1,10 +1,10 @@
-"""Since when something is so: dates are what others say, and what happens before our eyes we know better.
+"""Since when something is so: by an object's date, or from the moment at which this process saw it change.
 
-Theory.      Ages are differences of times. A date in an object was written by somebody's wall clock, in whole
-             seconds, and our own wall clock may be set at any moment: a step of an hour would make each
-             machine an hour older. So whoever saw a date change counts from the moment in which it did,
-             on a clock that does not step. What was there when we first looked is as old as its date
-             says, but never younger than our look: a date in the future is somebody's wrong clock.
+Theory.      Ages are differences of times. A date in an object was written by another program's wall clock,
+             in whole seconds, and our own wall clock may be set at any moment: a step of an hour would make
+             each machine an hour older. So a process that saw a date change counts from the moment in
+             which it did, on a clock that does not step. What was there when it first looked is as old as
+             its date says; a date in the future, which a wrong clock wrote, counts as that first look.
 Invariants.  What is known here is knowledge of this process; it is written nowhere. Losing it costs
              nothing but the protection.
 Called by    the index of members, and deployments. ``machines.machine.moments`` is its kin.
@@ -21,7 +21,7 @@ class Witness:
         self._seen: dict[str, tuple[float | None, float]] = {}
 
     def since(self, key: str, dated: float | None) -> float | None:
-        """Since when ``key`` is what it is since ``dated``; None while it is not. Asking is looking."""
+        """Since when ``key`` is what it is since ``dated``; None while it is not. It notes the date."""
         known = self._seen.get(key)
         if known is None or known[0] != dated:
             now = self._clock.now().timestamp()

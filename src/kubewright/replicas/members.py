@@ -81,7 +81,10 @@ class Members(Generic[O, M]):
         return max(least, LOOK_SECONDS * most) if most > FEW else least
 
     def doubted(self, uid: str) -> tuple[str, ...]:
-        """The names of members of a set that may exist, and that the cache has not shown yet."""
+        """The names of members of a set that may exist, and that the cache has not shown yet.
+
+        The doubts about members that the cache shows by now are settled.
+        """
         owned = self._owned.get(uid, [])
         for name in self.creations.open(uid):
             if _has(owned, name):

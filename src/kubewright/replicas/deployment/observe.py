@@ -192,7 +192,7 @@ def observe(
 
 def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     """A set and its members as the planner sees them. Members that may exist although the cache does not show
-    them take up room, and serve nobody."""
+    them count against the surge, and are not available."""
     meta, marks, members = each.metadata, seen.world.marks, seen.members_of(each)
     line = [member for member in members if member.alive]
     min_ready = each.spec.min_ready_seconds

@@ -205,13 +205,13 @@ class Deployments(Generic[D, S, M]):
         controller.watches(self.sets, self._of_set, gather=gather)
         why = f"a {self.world.words.member} has changed"
 
-        def told(before: M | None, after: M | None) -> None:
+        def changed(before: M | None, after: M | None) -> None:
             owners = [member.owner_uid for member in (before, after) if member is not None]
             wait = index.gather_seconds(self.settings.gather_seconds, *owners)
             for key in sorted(self._of_members(owners), key=str):
                 controller.enqueue(key, why, after=wait)
 
-        index.listen(told)
+        index.listen(changed)
         return controller
 
     def _matters(self, change: Change[D]) -> Iterable[Key]:

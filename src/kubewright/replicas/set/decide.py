@@ -55,7 +55,7 @@ def phases(world: SetWorld[S, M, Any]) -> tuple[Phase[S, M], ...]:
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the members are deleted before the set."""
-    if seen.held or not seen.world.finalizer:
+    if seen.has_finalizer or not seen.world.finalizer:
         return Plan()
     return Plan((Hold(),), because="it has no finalizer of ours yet")
 
@@ -134,7 +134,7 @@ def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]
 def _retire(seen: Seen[S, M]) -> Plan[Step]:
     """Delete the members of a set that is being deleted, unless its deletion orphans them."""
     many = seen.world.words.many
-    if not seen.held:
+    if not seen.has_finalizer:
         return Plan()
     if ORPHAN_FINALIZER in seen.set.metadata.finalizers:
         return Plan(because=f"the {many} are being orphaned")

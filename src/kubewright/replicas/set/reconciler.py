@@ -148,13 +148,13 @@ class Sets(Generic[S, M, O]):
         controller.watches(self.sets, self._matters)
         why = f"a {self.world.words.one} has changed"
 
-        def told(before: M | None, after: M | None) -> None:
+        def changed(before: M | None, after: M | None) -> None:
             owners = [member.owner_uid for member in (before, after) if member is not None]
             wait = self.index.gather_seconds(self.settings.gather_seconds, *owners)
             for key in sorted(self._sets_of(before, after), key=str):
                 controller.enqueue(key, why, after=wait)
 
-        self.index.listen(told)
+        self.index.listen(changed)
         return controller
 
     def _matters(self, change: Change[S]) -> Iterable[Key]:

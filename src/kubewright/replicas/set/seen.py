@@ -68,9 +68,9 @@ class Seen(Generic[S, M]):
     doubts: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
     pause: Wait | None = None
-    """Why the set neither grows nor shrinks."""
+    """Why the set neither creates members nor deletes surplus ones; None: it does both."""
     blocked: Wait | None = None
-    """Why the set does not grow."""
+    """Why the set creates no members; None: it does."""
     number: int = 0
     settings: SetSettings = field(default_factory=SetSettings)
 
@@ -101,7 +101,7 @@ class Seen(Generic[S, M]):
         return self.set.metadata.deleting
 
     @property
-    def held(self) -> bool:
+    def has_finalizer(self) -> bool:
         """Whether our finalizer is on the set."""
         return self.world.finalizer in self.set.metadata.finalizers
 
