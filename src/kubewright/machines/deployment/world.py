@@ -26,7 +26,7 @@ from kubewright.machines.deployment.template import identity, name_and_hash, pus
 from kubewright.machines.deployment.victims import mark_victims
 from kubewright.machines.machineset.member import MachineMember, MachineMembers
 from kubewright.machines.parts import Parts
-from kubewright.replicas.deployment.reconciler import Deployments, DeploymentSettings
+from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.order import mcm_ranking
@@ -137,10 +137,8 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
 )
 
 
-def wire(parts: Parts, index: MachineMembers, settings: DeploymentSettings | None = None) -> Controller:
+def wire(parts: Parts, index: MachineMembers) -> Controller:
     """The controller of MachineDeployments, on an index that it shares with the one of sets."""
     client, caches = parts.control, parts.control_caches
-    deployments = Deployments(
-        MACHINE_DEPLOYMENTS, client, caches, parts.recorder, index=index, settings=settings
-    )
+    deployments = Deployments(MACHINE_DEPLOYMENTS, client, caches, parts.recorder, index=index)
     return deployments.controller(parts.metrics)

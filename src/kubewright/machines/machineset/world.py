@@ -24,7 +24,7 @@ from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
 from kubewright.machines.parts import Parts
 from kubewright.replicas.set.reconciler import Sets
-from kubewright.replicas.set.seen import SetSettings, Wait
+from kubewright.replicas.set.seen import Wait
 from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
 from kubewright.rollout.order import mcm_ranking
 from kubewright.runtime.controller import Controller
@@ -92,8 +92,8 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
 )
 
 
-def wire(parts: Parts, index: MachineMembers, settings: SetSettings | None = None) -> Controller:
+def wire(parts: Parts, index: MachineMembers) -> Controller:
     """The controller of MachineSets, on an index that it shares with the one of deployments."""
     client, caches = parts.control, parts.control_caches
-    sets = Sets(MACHINE_SETS, client, caches, parts.recorder, index=index, settings=settings)
+    sets = Sets(MACHINE_SETS, client, caches, parts.recorder, index=index)
     return sets.controller(parts.metrics)
