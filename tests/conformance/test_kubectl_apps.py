@@ -28,6 +28,16 @@ def status(kubectl: Kubectl) -> str:
     return kubectl("rollout", "status", "deployment/web", "--timeout=30s")
 
 
+def counted(kubectl: Kubectl) -> None:
+    """Wait until each ReplicaSet of ``web`` reports the Pods that it is to have: it may do so after its
+    Deployment, which counts Pods itself."""
+    line = "{range .items[*]}{.metadata.name}={.spec.replicas} {end}"
+    for each in kubectl("get", "replicasets", "-l", "app=web", "-o", f"jsonpath={line}").split():
+        name, _, size = each.partition("=")
+        told = f"--for=jsonpath={{.status.replicas}}={size}"
+        kubectl("wait", told, f"replicaset/{name}", "--timeout=30s")
+
+
 def image(kubectl: Kubectl) -> str:
     return kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 
@@ -102,6 +112,7 @@ def test_scale_waits_and_changes_the_number(web: Kubectl) -> None:
 def test_describe_shows_sets_conditions_and_events(web: Kubectl) -> None:
     web("set", "image", "deployment/web", "*=app:2")
     assert ROLLED_OUT in status(web)
+    counted(web)
     told = web("describe", "deployment/web")
     assert "2 desired | 2 updated | 2 total | 2 available | 0 unavailable" in told
     assert "OldReplicaSets:" in told

@@ -161,7 +161,8 @@ async def drained_under(world: World, spec: dict[str, Any], **status: int) -> st
     }
     budget = await world.target.create(PDB, body)
     await world.run_pod(f"{world.namespace}-web", name, labels=labels)
-    await world.run_pod(f"{world.namespace}-waits", "", labels=labels)
+    nowhere = {"kubewright.test/no-node-has-this": "true"}  # so that no scheduler places it
+    await world.run_pod(f"{world.namespace}-waits", "", labels=labels, nodeSelector=nowhere)
     await world.clock.sleep(2)
     counted = {"observedGeneration": budget.metadata.generation, "disruptionsAllowed": 0, **status}
     key = Key("default", world.namespace)
