@@ -10,7 +10,7 @@ Invariants.  Every field has a default, so that a sparse object reads without an
 Called by    every module of ``api``; ``crd`` turns ``doc`` into schema.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Protocol
 
@@ -198,3 +198,14 @@ def owner_of(owner: Object, api_version: str, kind: str) -> OwnerReference:
         controller=True,
         block_owner_deletion=True,
     )
+
+
+def with_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
+    """The finalizers with ``name`` among them."""
+    present = list(finalizers)
+    return present if name in present else [*present, name]
+
+
+def without_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
+    """The finalizers without ``name``."""
+    return [item for item in finalizers if item != name]

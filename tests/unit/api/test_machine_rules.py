@@ -13,6 +13,7 @@ from kubewright.api.machine.validate import (
     validate_machine,
     validate_set,
 )
+from kubewright.api.meta import with_finalizer, without_finalizer
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "a"}},
@@ -61,9 +62,9 @@ class TestNames:
         assert names.condition_list("A, B,,C ") == ("A", "B", "C")
 
     def test_finalizers(self):
-        assert names.with_finalizer(("a",), "b") == ["a", "b"]
-        assert names.with_finalizer(("a", "b"), "b") == ["a", "b"]
-        assert names.without_finalizer(("a", "b"), "b") == ["a"]
+        assert with_finalizer(("a",), "b") == ["a", "b"]
+        assert with_finalizer(("a", "b"), "b") == ["a", "b"]
+        assert without_finalizer(("a", "b"), "b") == ["a"]
 
 
 DEFAULTED = [

@@ -8,7 +8,7 @@ Invariants.  A reader never raises: what it cannot read counts as absent, becaus
 Source       mcm.md §2.1-2.7, §4.5, §4.7; seed 004.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 
@@ -326,14 +326,3 @@ def creation_timeout_override(annotations: Mapping[str, str]) -> timedelta | Non
 def condition_list(text: str) -> tuple[str, ...]:
     """The types in ``spec.nodeConditions`` or the flag of that name; blanks around commas do not count."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def with_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
-    """The finalizers with ``name`` among them."""
-    present = list(finalizers)
-    return present if name in present else [*present, name]
-
-
-def without_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
-    """The finalizers without ``name``."""
-    return [item for item in finalizers if item != name]

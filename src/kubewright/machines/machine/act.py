@@ -22,12 +22,12 @@ from kubewright.api.core import NODE, VOLUME_ATTACHMENT
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
-from kubewright.kube.patches import merge_patch, with_uid
+from kubewright.kube.patches import exactly, merge_patch, with_uid
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.refusals import mute
@@ -155,7 +155,7 @@ class Actor:
             case DropToken():
                 await self._requests.drop_token(machine)
             case Release():
-                left = names.without_finalizer(meta.finalizers, names.FINALIZER)
+                left = without_finalizer(meta.finalizers, names.FINALIZER)
                 with suppress(NotFound):
                     await self._patch(meta, {"metadata": {"finalizers": left}})
             case _:
@@ -200,8 +200,7 @@ class Actor:
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
         """Patch the machine only in the version that was seen: the network may deliver a request late."""
-        exactly = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {**body, "metadata": {**body.get("metadata", {}), **exactly}}
+        body = {**body, "metadata": {**body.get("metadata", {}), **exactly(meta)}}
         written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), body, **how)
         return written.metadata
 

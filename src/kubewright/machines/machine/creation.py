@@ -22,6 +22,7 @@ from typing import Any
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.meta import with_finalizer
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
@@ -36,7 +37,7 @@ def adorn(seen: Seen) -> Plan | None:
     meta = seen.machine.metadata
     patch: dict[str, Any] = {}
     if names.FINALIZER not in meta.finalizers:
-        patch["finalizers"] = names.with_finalizer(meta.finalizers, names.FINALIZER)
+        patch["finalizers"] = with_finalizer(meta.finalizers, names.FINALIZER)
     if names.PRIORITY_ANNOTATION not in meta.annotations:
         patch["annotations"] = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY)}
     if not patch:

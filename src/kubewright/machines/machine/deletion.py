@@ -21,6 +21,7 @@ from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
+from kubewright.api.meta import without_finalizer
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import MEDIUM, DriverError, Trouble
@@ -178,7 +179,7 @@ def delete_node(seen: Seen) -> Plan | None:
     if seen.node is None or (seen.node.metadata.deleting and not _held(seen.node.metadata.finalizers)):
         return None
     meta = seen.node.metadata
-    left = names.without_finalizer(meta.finalizers, names.NODE_FINALIZER)
+    left = without_finalizer(meta.finalizers, names.NODE_FINALIZER)
     plan = _with_step(
         DeleteNode(meta.name, meta.uid, tuple(left) if _held(meta.finalizers) else None),
         "its VM is gone, so its node goes",

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
 from kubewright.kube.patches import merge_patch
 from kubewright.replicas.claims import reference
@@ -36,7 +36,7 @@ def new_machine(machine_set: MachineSet, name: str) -> Machine:
             namespace=machine_set.metadata.namespace,
             labels=template.metadata.labels,
             annotations=annotations,
-            finalizers=tuple(names.with_finalizer(template.metadata.finalizers, names.FINALIZER)),
+            finalizers=tuple(with_finalizer(template.metadata.finalizers, names.FINALIZER)),
             owner_references=(reference(machine_set, MACHINE_SET),),
         ),
         spec=spec,

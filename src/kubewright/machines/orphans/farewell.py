@@ -17,6 +17,7 @@ import structlog
 
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
+from kubewright.api.meta import without_finalizer
 from kubewright.machines.machine.caches import Caches, belongs
 from kubewright.machines.machine.settings import drain_policy
 from kubewright.machines.parts import Parts
@@ -97,7 +98,7 @@ class Farewell:
     async def _delete(self, node: Node) -> None:
         """As a machine's own deletion does it: MCM's finalizer holds it no longer."""
         meta, key = node.metadata, Key("", node.metadata.name)
-        left = names.without_finalizer(meta.finalizers, names.NODE_FINALIZER)
+        left = without_finalizer(meta.finalizers, names.NODE_FINALIZER)
         if len(left) != len(meta.finalizers):
             await self._target.patch(NODE, key, {"metadata": {"uid": meta.uid, "finalizers": left or None}})
         await self._target.delete(NODE, key, uid=meta.uid)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, assert_never
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Object
+from kubewright.api.meta import Object, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
@@ -95,7 +95,7 @@ class Actor(Generic[D, S, M]):
             case DeleteSets(sets):
                 _raise_first(await spread(sets, self._delete, self._at_once))
             case LetGo():
-                left = [each for each in seen.written.metadata.finalizers if each != self._world.finalizer]
+                left = without_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
                 without = {"metadata": {"finalizers": left or None}}
                 await self._patch(seen, self._deployments, seen.written, without)
             case _:

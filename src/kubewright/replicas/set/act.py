@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Generic, assert_never
 
+from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
@@ -73,13 +74,14 @@ class Actor(Generic[S, M, O]):
 
     async def _step(self, about: S, memory: Memory, step: Step, outcome: Outcome) -> None:
         world, reporter = self._world, Reporter(self._teller, self._world.words, about)
-        finalizers = [each for each in about.metadata.finalizers if each != world.finalizer]
+        finalizers = about.metadata.finalizers
         match step:
             case Hold():
-                await self._patch(about, {"finalizers": [*finalizers, world.finalizer]})
+                await self._patch(about, {"finalizers": with_finalizer(finalizers, world.finalizer)})
             case LetGo():
                 outcome.gone = True
-                await self._patch(about, {"finalizers": finalizers or None})
+                left = without_finalizer(finalizers, world.finalizer)
+                await self._patch(about, {"finalizers": left or None})
             case Remember(number):
                 await self._patch(about, {"annotations": {world.number_annotation: str(number)}})
             case Adopt(members):
