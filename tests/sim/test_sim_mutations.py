@@ -38,6 +38,7 @@ from kubewright.replicas.set.creation import Creation
 from kubewright.replicas.set.seen import Seen as SetSeen
 from kubewright.replicas.set.steps import LetGo
 from kubewright.rollout import planner
+from kubewright.rollout.progress import Progress
 from kubewright.runtime.leader import Elector
 from kubewright.testing.simulation.invariants import INVARIANTS
 from kubewright.testing.simulation.run import Outcome, simulate
@@ -257,7 +258,13 @@ def _one_rollout_for_ever(patch: Patch) -> None:
 
 def _time_is_never_over(patch: Patch) -> None:
     """The deadline of a rollout never fires."""
-    patch.setattr(deployment_progress, "_clock", lambda seen: (seen.now, None))
+    verdict = deployment_progress.progress
+
+    def endless(*facts: Any) -> Progress:
+        *counts, (now, _deadline) = facts
+        return verdict(*counts, (now, None))
+
+    patch.setattr(deployment_progress, "progress", endless)
 
 
 def _asks_for_ever(patch: Patch) -> None:

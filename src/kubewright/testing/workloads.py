@@ -50,7 +50,14 @@ _numbers = itertools.count(1)
 
 @asynccontextmanager
 async def hollow_nodes(client: Client, number: int = 2) -> AsyncIterator[list[str]]:
-    """Nodes with hollow kubelets and a scheduler, on any server; their names."""
+    """Nodes with hollow kubelets and a scheduler, on any server; their names.
+
+    Nodes that earlier tests left on the server have no kubelets any more; they are deleted first, or Pods
+    would be placed on them.
+    """
+    for left in await client.list(NODE):
+        with suppress(NotFound):
+            await client.delete(NODE, Key("", left.name))
     clock, run = client.clock, next(_numbers)
     names = [f"hollow-{run}-{each}" for each in range(number)]
     driver = SimDriver(Cloud(clock, Store(None)), KubeletSettings(lease_seconds=8))
