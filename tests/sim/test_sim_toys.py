@@ -6,6 +6,7 @@ may be left to users to delete. The same generic controllers run it, killed afte
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -128,7 +129,11 @@ async def replace_by_hand(person: Person) -> None:
     for left in (2, 1, 0):
         old = [toy for toy in person.machines if of_class(toy) == "plain"]
         await person.remove(TOY, str(old[0]["metadata"]["name"]))
-        await person.until(lambda left=left: mixture(person) == (left, 3 - left), f"{left} old toys")  # type: ignore[misc]
+        await person.until(partial(_mixed, person, left), f"{left} old toys")
+
+
+def _mixed(person: Person, old: int) -> bool:
+    return mixture(person) == (old, 3 - old)
 
 
 def mixture(person: Person) -> tuple[int, int]:

@@ -57,7 +57,8 @@ class Member:
         return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
 
 
-O = TypeVar("O", bound=KubeObject)  # noqa: E741 the object of a member
+Obj = TypeVar("Obj", bound=KubeObject)
+"""The object of a member."""
 M = TypeVar("M", bound=Member)
 
 

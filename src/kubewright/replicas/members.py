@@ -25,7 +25,7 @@ from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans
 from kubewright.replicas.doubts import Creations
-from kubewright.replicas.member import M, Member, O
+from kubewright.replicas.member import M, Member, Obj
 from kubewright.wire.gvk import Key
 
 LOOK_SECONDS = 30e-6
@@ -35,17 +35,17 @@ all of them, about 5 µs each, and without the wait the passes of a large set wo
 FEW = 250
 """A set of no more members than this is looked at after the least wait."""
 
-Reader = Callable[[Header, O | None], M]
+Reader = Callable[[Header, Obj | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""
 
 Listener = Callable[[M | None, M | None], None]
 """Told of a member's facts before and after; None for a member that was not there, or is gone."""
 
 
-class Members(Generic[O, M]):
+class Members(Generic[Obj, M]):
     """The facts about all objects in a cache, each read once per version."""
 
-    def __init__(self, objects: Informer[O], read: Reader[O, M], clock: SteadyClock) -> None:
+    def __init__(self, objects: Informer[Obj], read: Reader[Obj, M], clock: SteadyClock) -> None:
         self.clock = clock
         self.objects = objects
         self._reader = read
@@ -100,7 +100,7 @@ class Members(Generic[O, M]):
         """The highest number of any member of this set that was ever seen here."""
         return self._last.get(uid, 0)
 
-    def _changed(self, change: Change[O]) -> None:
+    def _changed(self, change: Change[Obj]) -> None:
         before = self._read.get(change.key)
         after = self._fresh(change.new) if change.new is not None else None
         self._store(before, after)

@@ -81,7 +81,8 @@ S = TypeVar("S", bound=SetObject)
 def changed(value: T, **fields: Any) -> T:
     """A Struct that is known by its protocol only, with some fields changed."""
     struct: Any = value
-    return structs.replace(struct, **fields)  # type: ignore[no-any-return]
+    after: T = structs.replace(struct, **fields)
+    return after
 
 
 def with_replicas(each: S, replicas: int) -> S:

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
+from msgspec import field
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
@@ -47,7 +48,7 @@ class Spec(Value, frozen=True, kw_only=True):
 
 class ThingSet(KubeObject, frozen=True, kw_only=True):
     spec: Spec = Spec()
-    status: dict[str, int] = {}  # noqa: RUF012  a Struct's default
+    status: dict[str, int] = field(default_factory=dict)
 
 
 class Thing(KubeObject, frozen=True, kw_only=True):

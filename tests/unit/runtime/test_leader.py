@@ -270,7 +270,10 @@ async def test_a_leader_tries_again_soon_when_a_renewal_fails(server):
 async def test_a_candidate_stands_by_once_for_each_holder(server):
     times = []
     server.lease = held_by("two", duration=3600)
-    stands_by = lambda: times.append(asyncio.get_running_loop().time())  # noqa: E731
+
+    def stands_by() -> None:
+        times.append(asyncio.get_running_loop().time())
+
     task = asyncio.create_task(paced(server).run(forever, stands_by=stands_by))
     await asyncio.sleep(15)
     server.replace(structs.replace(server.lease, spec=held_by("three", duration=3600).spec))
@@ -313,7 +316,12 @@ async def test_a_lost_lease_tells_the_last_trouble(server, fault, why):
 async def test_a_lost_lease_whose_last_request_never_came_back_says_that(server):
     """Earlier troubles, over since, are not the reason."""
     loop = asyncio.get_running_loop()
-    faults = lambda: ("ok", 500.0) if loop.time() > 10 else ("refused" if loop.time() == 6 else "ok", 0.0)  # noqa: E731
+
+    def faults() -> tuple[str, float]:
+        if loop.time() > 10:
+            return "ok", 500.0
+        return ("refused" if loop.time() == 6 else "ok"), 0.0
+
     elector = candidate(server, "one", fault=faults, timings=Timings(15, 10, 6))
     with pytest.raises(LostLease) as lost:
         await elector.run(forever)

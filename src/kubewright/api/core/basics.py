@@ -62,7 +62,7 @@ class VolumeAttachmentStatus(Value, frozen=True, kw_only=True):
 
 
 class VolumeAttachment(KubeObject, frozen=True, kw_only=True):
-    """The wish to attach a volume to a node."""
+    """A request to attach a volume to a node."""
 
     spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
     status: VolumeAttachmentStatus = field(default_factory=VolumeAttachmentStatus)

@@ -1,6 +1,6 @@
 """A Pod as ReplicaSets and Deployments see it, and which of several is deleted first.
 
-Theory.      A Pod that has ended, well or badly, stays as it is and is nobody's replica: it is read as one
+Theory.      A Pod that has ended, well or badly, stays as it is and is no replica: it is read as one
              without an owner. One that is being deleted is no replica either, and is still known: with
              ``Recreate`` the next ones wait for it.
 Called by    ``replicas.members.Members``, which reads each version of a Pod once.

@@ -34,7 +34,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PendingPod:
     """A Pod, as far as its place is concerned."""
 
     pod: PodSlice
@@ -52,69 +52,68 @@ class Place:
 
 def place(pod: PodSlice, seats: Iterable[Seat]) -> Place:
     """The node for a Pod."""
-    wish = Wish(pod, asked(pod), terms(pod))
+    pending = PendingPod(pod, asked(pod), terms(pod))
     reasons: Counter[str] = Counter()
     best: tuple[float, float, str] | None = None
-    number = 0
-    for number, seat in enumerate(seats, 1):  # noqa: B007  counted
-        if wrong := obstacle(wish, seat):
+    for seat in seats:
+        if wrong := obstacle(pending, seat):
             reasons[wrong] += 1
         else:
-            rank = _rank(wish, seat)
+            rank = _rank(pending, seat)
             best = rank if best is None else min(best, rank)
     if best is not None:
         return Place(best[2])
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return Place("", f"0/{number} nodes are available: {told}." if number else NO_NODES)
+    return Place("", f"0/{reasons.total()} nodes are available: {told}." if reasons else NO_NODES)
 
 
-def obstacle(wish: Wish, seat: Seat) -> str:
+def obstacle(pending: PendingPod, seat: Seat) -> str:
     """Why the Pod may not go to this node; empty when it may."""
-    return next((wrong for rule in RULES if (wrong := rule(wish, seat))), "")
+    return next((wrong for rule in RULES if (wrong := rule(pending, seat))), "")
 
 
-def _cordon(wish: Wish, seat: Seat) -> str:
-    return "node(s) were unschedulable" if seat.host.cordoned and not _tolerated(wish, CORDON) else ""
+def _cordon(pending: PendingPod, seat: Seat) -> str:
+    return "node(s) were unschedulable" if seat.host.cordoned and not _tolerated(pending, CORDON) else ""
 
 
-def _taints(wish: Wish, seat: Seat) -> str:
+def _taints(pending: PendingPod, seat: Seat) -> str:
     taints = (NOT_READY, *seat.host.taints) if not seat.host.ready else seat.host.taints
     for taint in taints:
-        if taint.effect in KEEPING_OFF and not _tolerated(wish, taint):
+        if taint.effect in KEEPING_OFF and not _tolerated(pending, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     return ""
 
 
-def _tolerated(wish: Wish, taint: Taint) -> bool:
-    return any(each.tolerates(taint) for each in wish.pod.spec.tolerations)
+def _tolerated(pending: PendingPod, taint: Taint) -> bool:
+    return any(each.tolerates(taint) for each in pending.pod.spec.tolerations)
 
 
-def _affinity(wish: Wish, seat: Seat) -> str:
+def _affinity(pending: PendingPod, seat: Seat) -> str:
     host = seat.host
-    selected = wish.pod.spec.node_selector.items() <= host.labels.items()
+    selected = pending.pod.spec.node_selector.items() <= host.labels.items()
     fields: Mapping[str, str] = {"metadata.name": host.name}
-    if selected and any(labels.matches(host.labels) and by.matches(fields) for labels, by in wish.terms):
+    if selected and any(labels.matches(host.labels) and by.matches(fields) for labels, by in pending.terms):
         return ""
     return "node(s) didn't match Pod's node affinity/selector"
 
 
-def _room(wish: Wish, seat: Seat) -> str:
-    for name, wanted in wish.asked.items():
+def _room(pending: PendingPod, seat: Seat) -> str:
+    for name, wanted in pending.asked.items():
         limit = seat.host.allocatable.get(name, float("inf") if name == PODS else 0.0)
         if wanted > 0 and seat.used.get(name, 0.0) + wanted > limit:
             return "Too many pods" if name == PODS else f"Insufficient {name}"
     return ""
 
 
-RULES: Sequence[Callable[[Wish, Seat], str]] = (_cordon, _taints, _affinity, _room)
+RULES: Sequence[Callable[[PendingPod, Seat], str]] = (_cordon, _taints, _affinity, _room)
 """What may keep a Pod off a node, in order."""
 
 
-def _rank(wish: Wish, seat: Seat) -> tuple[float, float, str]:
+def _rank(pending: PendingPod, seat: Seat) -> tuple[float, float, str]:
     """Smaller is better."""
     host, used = seat.host, seat.used
     shares = [
-        (used.get(name, 0.0) + wish.asked.get(name, 0.0)) / limit
+        (used.get(name, 0.0) + pending.asked.get(name, 0.0)) / limit
         for name in RANKED
         if (limit := host.allocatable.get(name, 0.0)) > 0
     ]

@@ -1,4 +1,4 @@
-"""The life of one VM, whoever it is for: ensured, looked for, deleted, and never left behind.
+"""The life of one VM, for a controller of any API: ensured, looked for, deleted, and never left behind.
 
 Theory.      A controller says of each of its objects what it wants (``Want``) and what it knows (``Wanted``).
              ``plan`` answers with the next step, from what this process has seen of the VM (``VmSeen``).

@@ -201,8 +201,9 @@ class Deployments(Generic[D, S, M]):
         workers, index = self.settings.workers, self.index
         controller = Controller(self.world.name, self, self._clock, workers=workers, metrics=metrics)
         controller.watches(self.deployments, self._matters)
-        gather = lambda change: index.gather_seconds(0.0, _uid(change))  # noqa: E731
-        controller.watches(self.sets, self._of_set, gather=gather)
+        controller.watches(
+            self.sets, self._of_set, gather=lambda change: index.gather_seconds(0.0, _uid(change))
+        )
         why = f"a {self.world.words.member} has changed"
 
         def changed(before: M | None, after: M | None) -> None:

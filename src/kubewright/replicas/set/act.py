@@ -20,7 +20,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, with_uid
 from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
-from kubewright.replicas.member import M, Member, O
+from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import S
 from kubewright.replicas.set.creation import Creation, create
@@ -47,14 +47,14 @@ _STALE = (NotFound, Conflict)
 """What the server says when an object is gone or no longer the one that was seen."""
 
 
-class Actor(Generic[S, M, O]):
+class Actor(Generic[S, M, Obj]):
     """Performs plans of sets."""
 
     def __init__(
         self,
-        world: SetWorld[S, M, O],
+        world: SetWorld[S, M, Obj],
         client: Client,
-        index: Members[O, M],
+        index: Members[Obj, M],
         teller: Teller,
         at_once: int,
     ) -> None:
@@ -114,7 +114,7 @@ class Actor(Generic[S, M, O]):
         return live.metadata.uid == about.metadata.uid and not live.metadata.deleting
 
     async def _patch_each(
-        self, members: Sequence[Member], patch_of: Callable[[O], Patch]
+        self, members: Sequence[Member], patch_of: Callable[[Obj], Patch]
     ) -> list[KubewrightError]:
         """Patch members as the cache has them; one that was created again under its name is left alone."""
 
@@ -126,7 +126,7 @@ class Actor(Generic[S, M, O]):
 
         return await spread(members, patch, self._at_once)
 
-    def _patch_of(self, about: S, step: Adopt | Release | Configure | Ask, found: O) -> Patch:
+    def _patch_of(self, about: S, step: Adopt | Release | Configure | Ask, found: Obj) -> Patch:
         """The patch by which a step changes one member; empty if nothing changes."""
         match step:
             case Adopt():

@@ -19,7 +19,7 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.patches import exactly, merge_patch
 from kubewright.replicas.claims import BY_UID, selecting
 from kubewright.replicas.doubts import DOUBT_SECONDS
-from kubewright.replicas.member import M, O, until_available
+from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import INVALID, S
 from kubewright.replicas.pace import Pace
@@ -41,17 +41,17 @@ SHOWN_ERRORS = 5
 log = structlog.get_logger(__name__)
 
 
-class Sets(Generic[S, M, O]):
+class Sets(Generic[S, M, Obj]):
     """The reconciler of one world's sets. ``index`` may be shared with the deployments of that world."""
 
     def __init__(
         self,
-        world: SetWorld[S, M, O],
+        world: SetWorld[S, M, Obj],
         client: Client,
         informers: Informers,
         recorder: Recorder,
         *,
-        index: Members[O, M],
+        index: Members[Obj, M],
         settings: SetSettings | None = None,
     ) -> None:
         self.world = world

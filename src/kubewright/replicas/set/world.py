@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.kinds import Kind
 from kubewright.base.plan import Plan
-from kubewright.replicas.member import M, O
+from kubewright.replicas.member import M, Obj
 from kubewright.replicas.objects import S
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
@@ -68,17 +68,17 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Propagation(Generic[S, M, O]):
+class Propagation(Generic[S, M, Obj]):
     """What a set changes on living members when its template changes."""
 
     stale: Callable[[Seen[S, M]], Sequence[M]]
     """The members that lack something of it."""
-    patch: Callable[[S, O], dict[str, Any]]
+    patch: Callable[[S, Obj], dict[str, Any]]
     """What a member lacks, as a merge patch; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class SetWorld(Generic[S, M, O]):
+class SetWorld(Generic[S, M, Obj]):
     """The policy of one world's sets."""
 
     # ---------------------------------------------------------------- the objects
@@ -88,7 +88,7 @@ class SetWorld(Generic[S, M, O]):
     """What the events on sets come from."""
     words: Words
     kind: Kind[S]
-    member: Kind[O]
+    member: Kind[Obj]
     validate: Callable[[S], str]
     """What is wrong with a set's spec; empty for nothing. That the selector selects the template is checked
     for all worlds."""
@@ -128,6 +128,6 @@ class SetWorld(Generic[S, M, O]):
     """The kind that sizes sets: they follow its ``spec.replicas``."""
     desired_annotation: str = ""
     """The annotation of a set with the ``spec.replicas`` of its owner that its own size was computed for."""
-    propagation: Propagation[S, M, O] | None = None
+    propagation: Propagation[S, M, Obj] | None = None
     phases: tuple[Phase[S, M], ...] = ()
     """Phases that only this world has, between creating members and deleting them."""

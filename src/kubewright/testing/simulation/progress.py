@@ -1,4 +1,4 @@
-"""How far a long run is: one line on the terminal, drawn by rich; nothing where nobody watches.
+"""How far a long run is: one line on the terminal, drawn by rich; nothing without a terminal.
 
 Called by    ``campaign``.
 """
