@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kubewright.testing.hollow import nodes_behind
 from kubewright.testing.kubectl import Kubectl
-from kubewright.testing.workloads import nodes_behind
 
 pytestmark = pytest.mark.kubectl
 

@@ -1,100 +1,30 @@
 """Deployments and ReplicaSets for tests: what users do with them, and what they see.
 
 Theory.      The same test runs against the embedded server with its own controllers and against a real
-             kube-apiserver with a real kube-controller-manager. Neither has nodes, kubelets or a scheduler,
-             so ``hollow_nodes`` brings them to both: VMs of the simulated cloud, their hollow kubelets, and
-             the scheduler of ``builtin``.
-Invariants.  Every wait has a deadline. Nodes and namespace are deleted at the end.
+             kube-apiserver with a real kube-controller-manager; ``hollow`` brings nodes to both.
+Invariants.  Every wait has a deadline.
 Called by    tests/conformance/test_apps*.py.
 """
 
 import asyncio
 import itertools
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from kubewright import builtin
-from kubewright.api.core import NODE, POD
 from kubewright.base.clock import SystemClock
 from kubewright.compose.cluster import connect
-from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.store import Store
-from kubewright.runtime.events import Recorder
-from kubewright.runtime.manager import Manager
 from kubewright.testing.api import Api, Object
+from kubewright.testing.hollow import SECONDS, hollow_nodes
 from kubewright.testing.judge import Judge
-from kubewright.testing.scenes import class_request
 from kubewright.testing.servers import embedded_api, real_api
-from kubewright.testing.world import running
-from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
 APPS = "apps"
-SECONDS = 30.0
-"""Longest wait for something that is to happen at once."""
-
 REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"
 _numbers = itertools.count(1)
-
-
-@asynccontextmanager
-async def hollow_nodes(client: Client, number: int = 2) -> AsyncIterator[list[str]]:
-    """Nodes with hollow kubelets and a scheduler, on any server; their names.
-
-    Nodes that earlier tests left on the server have no kubelets any more; they are deleted first, or Pods
-    would be placed on them.
-    """
-    for left in await client.list(NODE):
-        with suppress(NotFound):
-            await client.delete(NODE, Key("", left.name))
-    clock, run = client.clock, next(_numbers)
-    names = [f"hollow-{run}-{each}" for each in range(number)]
-    driver = SimDriver(Cloud(clock, Store(None)), KubeletSettings(lease_seconds=8))
-    for name in names:
-        await driver.create(class_request("hollow", "default").of(stub(name, "default", name)))
-    informers = Informers(client)
-    recorder = Recorder(client, clock, "kubewright", kinds=(POD, NODE))
-    manager = Manager(
-        clock,
-        [builtin.scheduler(informers, recorder=recorder)],
-        [informers],
-        background=[lambda: driver.run(informers)],
-        services=[recorder.run],
-    )
-    async with running(manager.run):
-        try:
-            await _ready(client, names)
-            yield names
-        finally:
-            for name in names:
-                with suppress(NotFound):
-                    await client.delete(NODE, Key("", name))
-    await driver.close()
-
-
-async def _ready(client: Client, names: Sequence[str]) -> None:
-    """Wait until all these nodes are Ready."""
-    deadline = client.clock.monotonic() + SECONDS
-    while True:
-        nodes = {node.name: node for node in await client.list(NODE)}
-        found = [nodes[name] for name in names if name in nodes]
-        if sum(
-            each.type == "Ready" and each.status == "True" for n in found for each in n.status.conditions
-        ) == len(names):
-            return
-        assert client.clock.monotonic() < deadline, f"of {names} only {sorted(nodes)} are there"
-        await client.clock.sleep(0.05)
 
 
 def pod_template(name: str, image: str = "app:1", **spec: Any) -> Object:
@@ -318,31 +248,3 @@ async def _workloads(api: Api, client: Client) -> AsyncIterator[Workloads]:
     (await api.post("/api/v1/namespaces", {"metadata": {"name": name}})).ok()
     async with hollow_nodes(client) as nodes:
         yield Workloads(Api(api.transport, api.clock, api.flavour, name), nodes)
-
-
-@contextmanager
-def nodes_behind(kubeconfig: Path) -> Iterator[None]:
-    """``hollow_nodes`` in a thread with a loop of its own, for tests that run programs such as kubectl."""
-    ready = threading.Event()
-    ending: list[Callable[[], object]] = []
-
-    async def serve() -> None:
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        ending.append(lambda: loop.call_soon_threadsafe(stop.set))
-        client = connect(kubeconfig, SystemClock(), "hollow")
-        try:
-            async with hollow_nodes(client):
-                ready.set()
-                await stop.wait()
-        finally:
-            await client.close()
-
-    with ThreadPoolExecutor(1) as thread:
-        work = thread.submit(asyncio.run, serve())
-        try:
-            if not ready.wait(SECONDS):
-                raise TimeoutError("the hollow nodes did not start")
-            yield
-        finally:
-            ending[0]()
-            work.result(SECONDS)
