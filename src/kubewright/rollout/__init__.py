@@ -12,10 +12,8 @@ Map          model.py         Fleet, Group, Sizes and its intents
              on_delete.py     OnDelete
              in_place.py      InPlaceUpdate: for now, what must not happen to old members
              proportional.py  scaling a fleet that has several active groups
-             order.py         who dies first
              revisions.py     which group is current, numbers, history, rollback, what to forget
              progress.py      complete, progressing or timed out
-             simulate.py      the planner among its neighbours, to a fixpoint, with a story
 Invariants.  Everything here is a pure function over frozen values; only ``kubewright.base`` may be
              imported. Times are seconds since the epoch, as floats.
 Called by    replicas.deployment, and the worlds for their rankings and strategies.

@@ -1,7 +1,7 @@
 """Fleet, group and plan: the words that all planners share.
 
-Theory.      A group is more than three counters. Who dies first is known (``order``), so a group
-             carries its *line*: its living members in the order of their death, each marked
+Theory.      A group is more than three counters. Which member is deleted next is known (each world has a
+             ranking), so a group carries its *line*: its living members in the order of deletion, each marked
              available or not. From the line follows exactly how much availability any smaller
              size would cost, whatever priorities people have put on their machines. Counting
              "size minus available" instead, as both originals do, breaks the floor as soon as an
@@ -14,6 +14,9 @@ Invariants.  ``available`` counts the members that *stay* when the group reaches
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
+
+Rank = tuple[float | str, ...]
+"""What members and groups are sorted by, the smallest first; a name at its end makes every order definite."""
 
 
 @dataclass(frozen=True, slots=True)

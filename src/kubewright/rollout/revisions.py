@@ -10,8 +10,7 @@ Source       mcm.md §7.3 and §7.10, capi.md §7.9.
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kubewright.rollout.model import Group
-from kubewright.rollout.order import Rank
+from kubewright.rollout.model import Group, Rank
 
 
 def oldest(group: Group) -> Rank:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.rollout.simulate import RUNNING, Broken, Rule, World, simulate
 
 from kubewright.rollout.model import Fleet, Sizes
 from kubewright.rollout.planner import (
@@ -23,7 +24,6 @@ from kubewright.rollout.planner import (
     Strategy,
     plan,
 )
-from kubewright.rollout.simulate import RUNNING, Broken, Rule, World, simulate
 
 GOLDEN = Path(__file__).parent / "golden"
 

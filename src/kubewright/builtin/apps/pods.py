@@ -18,7 +18,7 @@ from kubewright.kube.informer import Informer
 from kubewright.replicas.member import Member
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import integer
-from kubewright.rollout.order import Rank
+from kubewright.rollout.model import Rank
 
 FINISHED = ("Succeeded", "Failed")
 STAGES: Mapping[str, int] = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -24,12 +24,11 @@ from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, pushed_down
 from kubewright.machines.deployment.victims import mark_victims
-from kubewright.machines.machineset.member import MachineMember, MachineMembers
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, ranking
 from kubewright.machines.parts import Parts
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
 from kubewright.replicas.objects import INVALID
-from kubewright.rollout.order import mcm_ranking
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 from kubewright.runtime.controller import Controller
 
@@ -130,7 +129,7 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
     name_and_hash=name_and_hash,
     new_set=new_set,
     handed_down=handed_down,
-    ranking=lambda _machine_set, wall: mcm_ranking(wall),
+    ranking=ranking,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
     phases=(mark_victims, roll_back),
     status=deployment_status,

@@ -7,7 +7,7 @@ Source       mcm.md §1.4, §6.4-6.7.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -17,13 +17,14 @@ from kubewright.api.core import NODE_READY
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.machine.preserve import Preserve, parse_preserve
-from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSpec, MachineSummary
+from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import SteadyClock, parse_rfc3339, stamp
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.member import Member
 from kubewright.replicas.members import Members
 from kubewright.replicas.naming import proven
+from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
 
 STAGE = {
@@ -97,6 +98,19 @@ class MachineMember(Member):
         if self.preserved_until is not None:
             return self.preserved_until > now
         return self.preserving and (self.failed_at is None or self.failed_at + EXPIRY_SECONDS > now)
+
+
+def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMember], Rank]:
+    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5)."""
+
+    def rank(member: MachineMember) -> Rank:
+        until = member.preserved_until
+        preserved = until is not None and until > now
+        keep = (1, 0 if member.auto_preserved else 1, until or 0.0) if preserved else (0, 0, 0.0)
+        marked = (0, member.marked_at) if member.marked_at is not None else (1, 0.0)
+        return (*keep, member.priority, *marked, member.stage, member.created, member.name)
+
+    return rank
 
 
 MachineMembers = Members[Machine, MachineMember]

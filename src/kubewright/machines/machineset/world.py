@@ -18,7 +18,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.machine.validate import summary, validate_set
 from kubewright.kube.client import Client
-from kubewright.machines.machineset.member import MachineMember, MachineMembers, digest
+from kubewright.machines.machineset.member import MachineMember, MachineMembers, digest, ranking
 from kubewright.machines.machineset.preservation import MachineSetSeen, doomed, keep
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
@@ -26,7 +26,6 @@ from kubewright.machines.parts import Parts
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.replicas.set.seen import Wait
 from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
-from kubewright.rollout.order import mcm_ranking
 from kubewright.runtime.controller import Controller
 
 
@@ -78,7 +77,7 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
     member=MACHINE,
     validate=_problem,
     status=set_status,
-    ranking=lambda _set, wall: mcm_ranking(wall),
+    ranking=ranking,
     create=_create,
     doomed=doomed,
     announced=_freeze_events,

@@ -23,7 +23,6 @@ from kubewright.replicas.members import Members
 from kubewright.replicas.objects import S, integer
 from kubewright.rollout.in_place import HELD, is_held
 from kubewright.rollout.model import Fleet, Group
-from kubewright.rollout.order import in_line
 from kubewright.rollout.planner import InPlaceUpdate, Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
@@ -200,7 +199,7 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     up = [member.available_at(seen.now, min_ready) for member in line]
     if any(up) and not all(up):  # else all orders look the same, and this one is spared the sorting
         ranking = seen.world.ranking(each, seen.wall.timestamp())
-        up = [member.available_at(seen.now, min_ready) for member in in_line(line, ranking)]
+        up = [member.available_at(seen.now, min_ready) for member in sorted(line, key=ranking)]
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,

@@ -19,8 +19,7 @@ from kubewright.base.plan import Plan
 from kubewright.replicas.deployment.steps import Outcome, Step
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import DeploymentObject, S
-from kubewright.rollout.model import Group
-from kubewright.rollout.order import Rank
+from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import oldest
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, integer
-from kubewright.rollout.order import in_line
 
 if TYPE_CHECKING:
     from kubewright.replicas.set.world import SetWorld
@@ -94,7 +93,8 @@ class Seen(Generic[S, M]):
         too_many = len(self.alive) - self.set.spec.replicas
         if self.pause or too_many <= 0:
             return ()
-        return tuple(in_line(self.alive, self.world.ranking(self.set, self.wall.timestamp()))[:too_many])
+        ranking = self.world.ranking(self.set, self.wall.timestamp())
+        return tuple(sorted(self.alive, key=ranking)[:too_many])
 
     @property
     def deleting(self) -> bool:

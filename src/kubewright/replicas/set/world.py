@@ -19,7 +19,7 @@ from kubewright.replicas.member import M, Obj
 from kubewright.replicas.objects import S
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
-from kubewright.rollout.order import Rank
+from kubewright.rollout.model import Rank
 
 if TYPE_CHECKING:
     from kubewright.kube.client import Client

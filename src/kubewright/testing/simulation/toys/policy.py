@@ -7,8 +7,10 @@ Called by    ``toys.api``.
 Source       capi.md §7.1-7.5, §7.9.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from msgspec import structs
 
@@ -25,7 +27,7 @@ from kubewright.replicas.naming import number_of, proven
 from kubewright.replicas.objects import integer
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.world import Doomed, Failure, SetWorld, Words
-from kubewright.rollout.order import DeletePolicy, Rank, capi_ranking
+from kubewright.rollout.model import Rank
 from kubewright.testing.simulation.toys.kinds import (
     GROUP,
     PARTS,
@@ -49,6 +51,10 @@ MARKED = f"{GROUP}/delete-toy"
 """Annotation of a toy: it is the first to go when there are too many."""
 
 
+DELETING, FIRST, UPDATING, UNHEALTHY, ANY = 100.0, 80.0, 75.0, 50.0, 20.0
+TEN_DAYS = 864_000.0
+
+
 @dataclass(frozen=True, slots=True)
 class ToyMember(Member):
     """One toy, as far as replicas are concerned."""
@@ -56,10 +62,7 @@ class ToyMember(Member):
     marked: bool = False
     failed: bool = False
     flavor: str = ""
-
-    @property
-    def updating(self) -> bool:
-        return False
+    updating: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -163,9 +166,37 @@ def doomed(seen: ToySeen) -> Doomed[ToyMember]:
     return Doomed(failed, f"{len(failed)} failed" if failed else "")
 
 
+class DeletePolicy(Enum):
+    """Cluster API's ``deletePolicy``: what decides between members that are all fine."""
+
+    RANDOM = "Random"
+    NEWEST = "Newest"
+    OLDEST = "Oldest"
+
+
+def priority(member: ToyMember, policy: DeletePolicy, now: float) -> float:
+    """Cluster API's number from 0 (must stay) to 100 (is going already)."""
+    if member.deleting:
+        return DELETING
+    if member.marked:
+        return FIRST
+    if member.updating:
+        return UPDATING
+    if not member.healthy:
+        return UNHEALTHY
+    if policy is DeletePolicy.RANDOM:
+        return ANY
+    age = now - member.created
+    if member.created <= 0 or age <= 0:
+        return 0.0
+    oldness = UNHEALTHY * (1 - math.exp(-age / TEN_DAYS))
+    return oldness if policy is DeletePolicy.OLDEST else UNHEALTHY - oldness
+
+
 def ranking(owner: ToySet, wall: float) -> Callable[[ToyMember], Rank]:
-    """Cluster API's."""
-    return capi_ranking(DeletePolicy(owner.spec.delete_policy or "Random"), wall)
+    """Cluster API's: highest priority first, ties by name."""
+    policy = DeletePolicy(owner.spec.delete_policy or "Random")
+    return lambda member: (-priority(member, policy, wall), member.name)
 
 
 def blocked(owner: ToySet) -> Wait | None:

@@ -6,16 +6,16 @@ Theory.      A rollout is a conversation between the planner, the groups' contro
              all machines move at once). After each move the caller's rules are checked.
 Invariants.  A round in which nobody moved and nobody could is the end. The story is the same for
              the same world and seed; it is what golden files keep and what a preview prints.
-Called by    tests/unit/rollout, and later ``kubewright rollout preview``.
+Called by    test_rollout_simulation.py.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Protocol
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize, Sizes, words
-from kubewright.rollout.order import McmFacts, in_line, mcm_ranking
+from kubewright.rollout.model import Create, Fleet, Group, Hold, Rank, Resize, Sizes, words
 from kubewright.rollout.revisions import next_revision
 
 RUNNING, PENDING, FAILED = 6, 4, 1
@@ -29,11 +29,25 @@ class Chance(Protocol):
     def shuffle(self, x: list[Any]) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides when a machine is deleted: the smallest ``rank`` goes first."""
+
+    name: str
+    created: float
+    priority: int
+    stage: int
+
+    @property
+    def rank(self) -> Rank:
+        return (self.priority, self.stage, self.created, self.name)
+
+
 @dataclass(slots=True)
 class Actor:
     """One machine of the play. A ``broken`` one never becomes available."""
 
-    facts: McmFacts
+    facts: Facts
     leaving: bool = False
     broken: bool = False
 
@@ -52,7 +66,7 @@ class Cast:
 
     def seen(self) -> Group:
         """The group as a planner sees it at this moment."""
-        alive = in_line([m.facts for m in self.machines if not m.leaving], mcm_ranking(0.0))
+        alive = sorted((m.facts for m in self.machines if not m.leaving), key=attrgetter("rank"))
         line = tuple(facts.stage == RUNNING for facts in alive)
         return replace(self.group, line=line, leaving=len(self.machines) - len(line))
 
@@ -94,7 +108,7 @@ class World:
 
     def machine(self, stage: int = PENDING, priority: int = 3, *, broken: bool = False) -> Actor:
         self.born += 1
-        facts = McmFacts(f"m{self.born:03}", float(self.born), priority, stage)
+        facts = Facts(f"m{self.born:03}", float(self.born), priority, stage)
         return Actor(facts, broken=broken)
 
     def carry_out(self, plan: Sizes) -> bool:
@@ -125,7 +139,7 @@ class World:
 
     def act_set(self, cast: Cast) -> bool:
         """A group's controller: one pass of making or deleting machines."""
-        alive = in_line([m.facts for m in cast.machines if not m.leaving], mcm_ranking(0.0))
+        alive = sorted((m.facts for m in cast.machines if not m.leaving), key=attrgetter("rank"))
         missing = cast.group.size - len(alive)
         if missing > 0 and not cast.group.held:
             cast.machines += [self.machine() for _ in range(missing)]
