@@ -52,10 +52,8 @@ $(BIN)/mutmut: $(READY) requirements-mutants.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	@touch $@
 
-# A connection that is given up in the moment in which it is made may stay open until its loop ends, and a later
-# test would be blamed for it. Seen only here, where hollow kubelets end with their requests under way.
 test-kube: $(READY) kube  ## the tests whose judge is a real kube-apiserver
-	@$(BIN)/python -m pytest -m kube -W ignore:unclosed:ResourceWarning $(ARGS)
+	@$(BIN)/python -m pytest -m kube $(ARGS)
 
 lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	@tools/lock.sh $(ARGS)

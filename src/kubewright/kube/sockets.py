@@ -4,16 +4,20 @@ Theory.      aiohttp holds the connections and speaks TLS and HTTP; ``access`` a
              are. Bodies go out as the bytes they are (docs/decisions/0018-one-transport.md).
 Invariants.  Every failure of aiohttp becomes one of ``kube.errors``. A 401 is repeated once, if new
              credentials can be had: the server did nothing. Proxies come from the kubeconfig, never from
-             the environment. Closing waits a moment for requests under way.
+             the environment. Closing waits a moment for requests under way, and leaves no socket open:
+             a cancelled request loses its connection to asyncio, which never closes one that is cancelled
+             before its TLS handshake begins, and else waits for the server's goodbye.
 Called by    ``config``.
 """
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from io import BytesIO
 from urllib.parse import quote, urlencode
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -54,7 +58,7 @@ PATH_CHARACTERS = "/:@!$&'()*+,;=~"
 DRAIN_SECONDS = 2.0
 """How long ``close`` waits for requests under way."""
 
-FAREWELL_TURNS = 3
+CLOSING_TURNS = 5
 """Turns of the event loop in which TLS connections that were cut finish closing."""
 
 FAILURES = (TimeoutError, aiohttp.ClientError, OSError, ValueError, InvalidInput)
@@ -76,6 +80,7 @@ class Sockets:
         self._session: aiohttp.ClientSession | None = None
         self._retired: aiohttp.ClientSession | None = None
         self._pair: tuple[bytes, bytes] | None = None
+        self._opened: WeakSet[socket.socket] = WeakSet()
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``."""
@@ -103,7 +108,10 @@ class Sockets:
         for session in (self._session, self._retired):
             if session is not None:
                 await session.close()
-        for _ in range(FAREWELL_TURNS):
+        for opened in tuple(self._opened):
+            with suppress(OSError):  # closed already, or never connected
+                opened.shutdown(socket.SHUT_RDWR)
+        for _ in range(CLOSING_TURNS):
             await self._clock.sleep(0)
 
     @asynccontextmanager
@@ -166,8 +174,14 @@ class Sockets:
 
     def _make(self, certificate: bytes, key: bytes) -> aiohttp.ClientSession:
         context = tls.context(self.access, certificate, key)
-        connector = aiohttp.TCPConnector(limit=0, ssl=context or True)
+        connector = aiohttp.TCPConnector(limit=0, ssl=context or True, socket_factory=self._socket)
         return aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=CHUNK_BYTES)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family, kind, protocol)
+        self._opened.add(opened)
+        return opened
 
     def _begin(self) -> None:
         if self._closed:
