@@ -1,4 +1,4 @@
-"""What is played in each world: up, silence, rest, roll, down."""
+"""The phases that are measured in each world: up, silence, rest, roll, down."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ NAME = Key("bench", "bench")
 CRDS = dynamic(
     Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 )
-PATIENCE = 900.0
+TIMEOUT_SECONDS = 900.0
 SAMPLE = 50
 REST_SECONDS = 60.0
 
@@ -84,7 +84,7 @@ class Scenario:
         self._watcher.reset()
         began = self._clock.monotonic()
         await act()
-        await self._watcher.until(done, PATIENCE, name)
+        await self._watcher.until(done, TIMEOUT_SECONDS, name)
         took = self._clock.monotonic() - began
         await self._clock.sleep(2.0)  # status writes that follow belong to the phase
         used = usage(self._world.pid).cpu - cpu

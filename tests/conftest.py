@@ -40,7 +40,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_sessionstart() -> None:
-    """Say that there is no event loop; else pytest-asyncio asks for one, and nobody closes it."""
+    """Say that there is no event loop; else pytest-asyncio asks for one, and does not close it."""
     asyncio.set_event_loop(None)
 
 

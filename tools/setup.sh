@@ -65,7 +65,7 @@ step() {
 require() {
     step "$@" && return
     cat "$said" >&2
-    echo "setup: this step failed; mend what is said above, then say \`make setup\` again" >&2
+    echo "setup: this step failed; correct what is said above, then say \`make setup\` again" >&2
     exit 1
 }
 

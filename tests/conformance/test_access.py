@@ -31,8 +31,8 @@ from kubewright.testing.permissions import missing
 from kubewright.testing.scenes import class_request
 from kubewright.testing.sites import (
     CONTROL,
-    PATIENCE,
     RBAC,
+    TIMEOUT_SECONDS,
     Site,
     embedded_site,
     eventually,
@@ -264,7 +264,7 @@ async def up(world: World, prefix: str, number: int) -> Sight:
 
 
 async def until(world: World, met: Callable[[Sight], bool], what: str) -> Sight:
-    return await world.until(met, what, seconds=PATIENCE, every=0.25)
+    return await world.until(met, what, seconds=TIMEOUT_SECONDS, every=0.25)
 
 
 async def told(world: World, ask: Callable[[], Awaitable[Any]], expected: Any, what: str) -> None:

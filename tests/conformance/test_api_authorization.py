@@ -1,6 +1,6 @@
 """Who may do what: the same questions and the same refusals on both servers.
 
-Everybody but the admin is somebody whom the admin is taken for (``Impersonate-User``). Names of users
+Every user but the admin is impersonated by the admin (``Impersonate-User``). Names of users
 and of cluster-wide objects carry the test's namespace, so that one real server serves all tests.
 """
 
@@ -249,7 +249,7 @@ async def test_a_binding_names_users_groups_and_service_accounts(api: Api, kind:
     await binding(api, "b", ("Role", "r"), subject)
     await believed(asking)
     assert (await asking.get(api.at("configmaps"))).code == 200
-    assert (await api.as_user("somebody", group="others").get(api.at("configmaps"))).code == 403
+    assert (await api.as_user("stranger", group="others").get(api.at("configmaps"))).code == 403
 
 
 async def test_a_cluster_role_gives_where_it_is_bound(api: Api) -> None:

@@ -142,8 +142,8 @@ PATHS = [
     Case("replace a collection", 405, "MethodNotAllowed", NOT_ALLOWED, cm(), method="PUT"),
     Case("patch a collection", 405, "MethodNotAllowed", NOT_ALLOWED, {}, method="PATCH", content_type="application/merge-patch+json"),
     Case("a method that is none", 405, "MethodNotAllowed", NOT_ALLOWED, method="FOO"),
-    Case("a media type nobody writes", 406, "NotAcceptable", "~406: Not Acceptable\n\nAvailable representations: application/json, application/yaml.*", method="GET", accept="text/html"),
-    Case("a view nobody draws", 406, "NotAcceptable", "~only the following media types are accepted: application/json, application/yaml.*", method="GET", accept="application/json;as=Foo;v=v1;g=meta.k8s.io"),
+    Case("a media type that the server does not write", 406, "NotAcceptable", "~406: Not Acceptable\n\nAvailable representations: application/json, application/yaml.*", method="GET", accept="text/html"),
+    Case("a view that the server does not have", 406, "NotAcceptable", "~only the following media types are accepted: application/json, application/yaml.*", method="GET", accept="application/json;as=Foo;v=v1;g=meta.k8s.io"),
     Case("a Table with unknown objects", 400, "BadRequest", "Unable to convert to Table as requested: includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty", method="GET", query={"includeObject": "Foo"}, accept="application/json;as=Table;v=v1;g=meta.k8s.io"),
 ]  # fmt: skip
 

@@ -204,7 +204,7 @@ async def test_a_finished_pod_needs_no_budget(api: Api) -> None:
     assert (await api.post(pod + "/eviction", eviction(api))).code == 201
 
 
-async def test_an_eviction_in_a_dry_run_evicts_nobody(api: Api) -> None:
+async def test_an_eviction_in_a_dry_run_evicts_no_pod(api: Api) -> None:
     pod = await running(api, "e")
     assert (await api.post(pod + "/eviction", eviction(api, dryRun=["All"]))).code == 201
     assert "deletionTimestamp" not in (await api.get(pod)).ok()["metadata"]

@@ -452,7 +452,7 @@ def test_our_definitions_are_taken(kubectl: Kubectl) -> None:
     kubectl(
         "wait", "--for=condition=Established", "crd/machinedeployments.machine.sapcloud.io", "--timeout=20s"
     )
-    for kind in ("machinedeployment", "machineclass"):  # a real server takes a moment to tell everybody
+    for kind in ("machinedeployment", "machineclass"):  # a real server takes a moment to publish it
         assert "spec" in until(kubectl, "explain", kind) or "provider" in until(kubectl, "explain", kind)
     assert "mcd" in kubectl("api-resources", "--api-group=machine.sapcloud.io", "--cached=false")
     done: subprocess.CompletedProcess[str] = kubectl.run("apply", "-f", "-", stdin=manifest())

@@ -22,7 +22,7 @@ from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.testing.sites import real_site
 from kubewright.testing.stage import Borrowed, Process, stage
-from kubewright.testing.world import IMPATIENT, World
+from kubewright.testing.world import SHORT_TIMEOUTS, World
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
@@ -101,7 +101,9 @@ class Scene:
     async def ours(self, controllers: str = "*") -> AsyncIterator[Process]:
         """A process of ours, elected by Leases in the machines' namespace."""
         world, stop = self.world, asyncio.Event()
-        options = replace(IMPATIENT, namespace=world.namespace, controllers=tuple(controllers.split(",")))
+        options = replace(
+            SHORT_TIMEOUTS, namespace=world.namespace, controllers=tuple(controllers.split(","))
+        )
         driver = Borrowed(world.cloud, kubelet_settings(options.driver_options))
         election = Election(namespace=world.namespace)
         work = run_with(world.client, world.target, driver, options, election=election, stop=stop)
@@ -139,7 +141,7 @@ NewScene = Callable[[], AbstractAsyncContextManager[Scene]]
 def new_scene(request: pytest.FixtureRequest) -> NewScene:
     @asynccontextmanager
     async def embedded() -> AsyncIterator[Scene]:
-        async with stage(IMPATIENT) as here:
+        async with stage(SHORT_TIMEOUTS) as here:
             yield Scene(here.world)
 
     @asynccontextmanager

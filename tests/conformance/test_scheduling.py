@@ -24,7 +24,7 @@ async def running(apps: Workloads, name: str) -> Object:
     return found
 
 
-async def mend(apps: Workloads, node: str, body: Object) -> None:
+async def amend(apps: Workloads, node: str, body: Object) -> None:
     (await apps.api.patch(f"/api/v1/nodes/{node}", body)).ok()
 
 
@@ -46,13 +46,13 @@ async def test_a_pod_without_a_place_says_why_and_gets_one_later(new_workloads: 
         await apps.told("picky", (SCHEDULER, "Warning", "FailedScheduling", why))
         pod = (await apps.api.get(apps.api.at("pods", "picky"))).ok()
         assert condition(pod, "PodScheduled") == ("False", "Unschedulable", why)
-        await mend(apps, apps.nodes[1], {"metadata": {"labels": {"disk": "ssd"}}})
+        await amend(apps, apps.nodes[1], {"metadata": {"labels": {"disk": "ssd"}}})
         assert (await running(apps, "picky"))["spec"]["nodeName"] == apps.nodes[1]
 
 
 async def test_a_cordoned_node_gets_no_pods(new_workloads: NewWorkloads) -> None:
     async with new_workloads() as apps:
-        await mend(apps, apps.nodes[0], {"spec": {"unschedulable": True}})
+        await amend(apps, apps.nodes[0], {"spec": {"unschedulable": True}})
         for name in ("a", "b", "c"):
             await make(apps, name)
         assert {(await running(apps, name))["spec"]["nodeName"] for name in ("a", "b", "c")} == {

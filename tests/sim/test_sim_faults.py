@@ -13,7 +13,7 @@ from kubewright.base.clock import LoopClock
 from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected, TimedOut, TransportError
-from kubewright.testing.faults import Faulty, Haunt, Script
+from kubewright.testing.faults import ExecuteLate, Faulty, Script
 from kubewright.testing.simulation import fate, schedule
 from kubewright.testing.simulation.cloud import RemoteDriver
 from kubewright.testing.simulation.ears import listening
@@ -161,11 +161,11 @@ async def _status(line: Any, request: Request) -> str:
         return type(error).__name__
 
 
-def test_a_ghost_is_carried_out_when_its_sender_is_long_dead() -> None:
+def test_a_late_request_is_carried_out_after_its_sender_was_killed() -> None:
     async def act(scene: Scene) -> None:
         line = Line(scene.world.control.host, scene.manager)
-        haunted = Faulty(line, scene.clock, Script().on(Haunt(40.0)), spawn=scene.world.fate.spawn)
-        late = Client(haunted, scene.clock)
+        faulty = Faulty(line, scene.clock, Script().on(ExecuteLate(40.0)), spawn=scene.world.fate.spawn)
+        late = Client(faulty, scene.clock)
         body = {"metadata": {"name": "late"}}
         assert await scene.outcome(lambda: late.create(NAMESPACE, body)) == Disconnected.__name__
         scene.world.managers.kill(scene.manager)

@@ -118,11 +118,11 @@ def _stale_read_trusted(patch: Patch) -> None:
 def _unwell_is_dead(patch: Patch) -> None:
     """The VM of a machine whose node is unwell is deleted, and the machine stays."""
 
-    def impatient(seen: Seen) -> Plan | None:
+    def short_timeouts(seen: Seen) -> Plan | None:
         gone = seen.node is not None and not seen.health.healthy and seen.phase == "Unknown"
         return Plan((Call(Verb.DELETE),), wake=timedelta(1)) if gone and not seen.vm.deleted else None
 
-    patch.setattr(decide, "LIVING", (impatient, *decide.LIVING))
+    patch.setattr(decide, "LIVING", (short_timeouts, *decide.LIVING))
 
 
 def _counts_ghosts(patch: Patch) -> None:
@@ -201,11 +201,11 @@ def _young_again(patch: Patch) -> None:
 def _creation_never_ends(patch: Patch) -> None:
     """The creation time-out strikes machines that have been up for long."""
 
-    def impatient(seen: Seen) -> Plan | None:
+    def short_timeouts(seen: Seen) -> Plan | None:
         grown = seen.phase is Phase.RUNNING and seen.now > seen.born + timedelta(seconds=10)
         return Plan(report=states.report(seen, Finding.NOT_JOINED)) if grown else None
 
-    patch.setattr(decide, "LIVING", (impatient, *decide.LIVING))
+    patch.setattr(decide, "LIVING", (short_timeouts, *decide.LIVING))
 
 
 def _new_ones_count_at_once(patch: Patch) -> None:

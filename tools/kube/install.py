@@ -1,11 +1,11 @@
 """What ``make kube`` runs: a real Kubernetes for this machine, to judge our tests.
 
-Theory.      The folder that KUBEWRIGHT_KUBE names is taken, or nothing; without it what somebody
-             else installed (KUBEBUILDER_ASSETS, PATH); else what an earlier run put into the
+Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other; without it what is
+             installed (KUBEBUILDER_ASSETS, PATH); else what an earlier run put into the
              cache; else everything is built from the modules of go.mod beside this file, with the
              Go toolchain and the module registry that this machine is set up for, and moved into
-             the cache in one step. Whoever comes second waits for the first and finds the work
-             done. About five minutes on two cores.
+             the cache in one step. A second run waits for the first and finds its result.
+             About five minutes on two cores.
 Called by    the Makefile; ``testing.judge.binaries`` finds the result again.
 """
 
@@ -62,7 +62,7 @@ def cached_or_built() -> Binaries:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with only_one(folder.with_name(f"{VERSION}.lock")):
-            if (found := in_folder(folder)) is None:  # somebody may have built while we waited
+            if (found := in_folder(folder)) is None:  # another run may have built while we waited
                 build_into(folder)
     except OSError as error:
         raise Failed(f"cannot write the cache {folder.parent}: {error.strerror or error}") from error

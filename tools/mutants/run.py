@@ -69,7 +69,7 @@ def prepare(room: str, facts: dict) -> Path:
     (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     only = [f"src/kubewright/{each}" for each in facts["modules"]]
     if gone := [each for each in only if not any(ROOT.glob(each))]:
-        raise SystemExit(f"mutants: {', '.join(gone)} is no module any more; mend tools/mutants/rooms.toml")
+        raise SystemExit(f"mutants: {', '.join(gone)} is not a module; correct tools/mutants/rooms.toml")
     settings = {
         "source_paths": ["src"],
         "only_mutate": only,

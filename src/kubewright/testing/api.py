@@ -5,7 +5,7 @@ Theory.      ``kube.Client`` hides what a conformance test wants to see: codes, 
              the answer. The same test then runs on the embedded server (in process, virtual
              time) and on a real kube-apiserver.
 Invariants.  Nothing is retried. Every wait has a deadline.
-Called by    tests/conformance; whoever wants to compare two servers.
+Called by    tests/conformance; any comparison of two servers.
 """
 
 import json

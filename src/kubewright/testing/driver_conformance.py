@@ -34,7 +34,7 @@ from kubewright.driver.contract import (
 from kubewright.driver.errors import Code, DriverError, InvalidArgument, NotFound, Unimplemented
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 """Longest that one test may take; real clouds are slow, virtual time is free."""
 
 
@@ -130,7 +130,7 @@ class DriverConformance(ABC):
     async def test_status_of_a_missing_vm_is_not_found(self) -> None:
         async with self._open() as (bench, driver):
             with pytest.raises((NotFound, Unimplemented)):
-                await driver.status(_request(bench.machine_class, "nobody"))
+                await driver.status(_request(bench.machine_class, "missing"))
 
     async def test_status_knows_a_vm_by_name_and_owner_alone(self) -> None:
         async with self._open() as (bench, driver):
@@ -152,7 +152,7 @@ class DriverConformance(ABC):
 
     async def test_deleting_a_missing_vm_is_no_failure(self) -> None:
         async with self._open() as (bench, driver):
-            await _deleted(driver, _request(bench.machine_class, "nobody"))
+            await _deleted(driver, _request(bench.machine_class, "missing"))
 
     async def test_after_delete_there_is_no_vm(self) -> None:
         async with self._open() as (bench, driver):
@@ -172,13 +172,13 @@ class DriverConformance(ABC):
             await _assert_only(driver, bench.machine_class, [])
 
     async def test_delete_works_without_the_owner(self) -> None:
-        """Orphans are deleted by name and provider id; whose they were is forgotten."""
+        """Orphans are deleted by name and provider id: their owner is not known any more."""
         async with self._open() as (bench, driver):
             made = await driver.create(_request(bench.machine_class, "m1"))
             await driver.delete(_request(bench.machine_class, "m1", "", made.provider_id))
             await _assert_only(driver, bench.machine_class, [])
 
-    async def test_an_old_owner_cannot_delete_his_namesakes_vm(self) -> None:
+    async def test_an_old_owner_cannot_delete_the_vm_of_its_namesake(self) -> None:
         """A VM that is late for its machine is deleted when a new machine may have the name."""
         async with self._open() as (bench, driver):
             old = await driver.create(_request(bench.machine_class, "m1"))
@@ -262,13 +262,13 @@ class DriverConformance(ABC):
 
     async def test_errors_are_of_the_vocabulary(self) -> None:
         async with self._open() as (bench, driver):
-            request = _request(bench.machine_class, "nobody")
+            request = _request(bench.machine_class, "missing")
             calls = (driver.initialize(request), driver.status(request), driver.delete(request))
             _assert_vocabulary(await asyncio.gather(*calls, return_exceptions=True))
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[tuple[Bench, Driver]]:
-        async with asyncio.timeout(PATIENCE_SECONDS), self.bench() as bench:
+        async with asyncio.timeout(TIMEOUT_SECONDS), self.bench() as bench:
             yield bench, await bench.driver()
 
 

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from kubewright.base.clock import Clock
 from kubewright.kube.errors import Disconnected
-from kubewright.testing.faults import Answer, Choice, Delay, Fault, Lose, LoseAnswer, strike
+from kubewright.testing.faults import Answer, Choice, Delay, Fault, Lose, LoseAnswer, distorted
 from kubewright.wire.http import Handler, Request, Response
 
 
@@ -95,7 +95,7 @@ class _Front:
         await out.prepare(http)
         async with aclosing(response.stream) as chunks:
             with contextlib.suppress(Disconnected, ConnectionError):
-                async for chunk in strike(chunks, fault, self._clock):
+                async for chunk in distorted(chunks, fault, self._clock):
                     await out.write(chunk)
                 await out.write_eof()
                 return out

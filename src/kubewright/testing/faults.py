@@ -1,6 +1,6 @@
 """Faults between a client and an API server, injected at the boundary and never in the code.
 
-Theory.      A fault is a value; who strikes with it is separate. ``Faulty`` wraps a transport, so a
+Theory.      A fault is a value; what injects it is separate. ``Faulty`` wraps a transport, so a
              whole system in one process can be tried on virtual time; ``fault_server`` does the same
              behind a real socket, where the transports themselves are on trial. Both keep a
              record of what was asked and when.
@@ -8,7 +8,7 @@ Theory.      A fault is a value; who strikes with it is separate. ``Faulty`` wra
              for seeded storms.
 Invariants.  A fault does what its name says and nothing else: ``LoseAnswer`` lets the server do its
              work, ``Lose`` does not. The same seed gives the same faults for the same requests.
-Called by    tests; shipped, because whoever writes controllers on our runtime needs it too.
+Called by    tests; shipped, because authors of controllers on our runtime need it too.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Haunt:
-    """The sender hears that the connection broke; so many seconds later the server does what it was asked.
+class ExecuteLate:
+    """The sender is told that the connection broke; so many seconds later the server carries the request out.
 
-    Networks and proxies keep requests whose senders have gone, and died, long since.
+    Networks and proxies may deliver a request after its sender gave it up, or died.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class Haunt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Somebody answers in the server's place: a proxy, an overloaded front."""
+    """A proxy or an overloaded front end answers in the server's place."""
 
     status: int
     body: bytes = b""
@@ -84,7 +84,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """After so many events nothing is heard of a watch any more: the other end is gone without a word."""
+    """After so many events a watch sends nothing more, and its connection stays open."""
 
     after: int = 0
 
@@ -105,12 +105,12 @@ class Bunch:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A watch says this line and ends: an ERROR event, or no JSON at all."""
+    """A watch sends this line and ends: an ERROR event, or no JSON at all."""
 
     line: bytes
 
 
-Fault = Lose | LoseAnswer | Delay | Haunt | Answer | Cut | Break | Silence | Lag | Bunch | Say
+Fault = Lose | LoseAnswer | Delay | ExecuteLate | Answer | Cut | Break | Silence | Lag | Bunch | Say
 Choice = Callable[[Request], Fault | None]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -170,7 +170,7 @@ class Script:
         watch: bool | None = None,
         times: int | None = 1,
     ) -> "Script":
-        """Strike requests of this method whose path contains ``path``; ``times`` None means always."""
+        """Hit requests of this method whose path contains ``path``; ``times`` None means always."""
         self._rules.append(_Rule(fault, method, path, watch, times))
         return self
 
@@ -227,7 +227,8 @@ class Dice:
 class Faulty:
     """A transport on which things go wrong. ``asked`` records every attempt with its moment in seconds.
 
-    ``spawn`` begins what outlives its sender; where senders can die, somebody else must run it.
+    ``spawn`` starts the requests that are carried out late; where senders can be killed, it must start them
+    in another process than the sender's.
     """
 
     inner: Transport
@@ -235,7 +236,7 @@ class Faulty:
     choose: Choice
     asked: MutableSequence[tuple[float, Request]] = field(default_factory=list)
     spawn: Spawn = asyncio.create_task
-    _ghosts: list[object] = field(default_factory=list)
+    _late: list[object] = field(default_factory=list)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``, with the fault that was chosen."""
@@ -252,16 +253,16 @@ class Faulty:
                     raise TimedOut("no answer in time (injected)")
                 await self.clock.sleep(seconds)
                 return await self.inner.request(request, timeout=timeout - seconds)
-            case Haunt(seconds):
-                self._ghosts.append(self.spawn(self._haunt(request, seconds, timeout)))
+            case ExecuteLate(seconds):
+                self._late.append(self.spawn(self._execute_late(request, seconds, timeout)))
                 raise Disconnected("connection reset (injected)")
             case Answer() as answer:
                 return answer.response
             case _:
                 return await self.inner.request(request, timeout=timeout)
 
-    async def _haunt(self, request: Request, seconds: float, timeout: float) -> None:
-        """Carry a request out that nobody waits for any more."""
+    async def _execute_late(self, request: Request, seconds: float, timeout: float) -> None:
+        """Carry out a request whose sender has given it up."""
         await self.clock.sleep(seconds)
         with suppress(TransportError):
             await self.inner.request(request, timeout=timeout)
@@ -275,7 +276,7 @@ class Faulty:
         self.asked.append((self.clock.monotonic(), request))
         fault = self.choose(request)
         match fault:
-            case Lose() | LoseAnswer() | Haunt():
+            case Lose() | LoseAnswer() | ExecuteLate():
                 raise ConnectFailed("connection refused (injected)")
             case Delay(seconds):
                 await self.clock.sleep(seconds)
@@ -286,7 +287,7 @@ class Faulty:
             case _:
                 pass
         async with self.inner.stream(request) as chunks:
-            yield strike(chunks, fault, self.clock)
+            yield distorted(chunks, fault, self.clock)
 
     async def close(self) -> None:
         """Close what is wrapped."""
@@ -297,7 +298,7 @@ class Faulty:
         return sum(at >= since for at, _ in self.asked)
 
 
-async def strike(
+async def distorted(
     chunks: AsyncIterator[bytes], fault: Fault | None, clock: Clock
 ) -> AsyncGenerator[bytes, None]:
     """A watch's body as the fault lets it through, line by line."""

@@ -42,7 +42,7 @@ from kubewright.runtime.leader import Timings
 from kubewright.testing.judge import Judge, Options, find
 from kubewright.testing.permissions import Permission, Witness, granted, idle, missing
 from kubewright.testing.stage import stage
-from kubewright.testing.world import World, impatient, running
+from kubewright.testing.world import World, running, short_timeouts
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Handler, Request, Response, User
@@ -68,11 +68,11 @@ ACCOUNT = User(
 ORPHANS = OrphanSettings(
     period=timedelta(seconds=2), confirmation=timedelta(seconds=3), soon=timedelta(seconds=1)
 )
-OPTIONS = replace(impatient(drain_timeout=4.0, detach_timeout=60.0), orphans=ORPHANS)
+OPTIONS = replace(short_timeouts(drain_timeout=4.0, detach_timeout=60.0), orphans=ORPHANS)
 KUBELETS = KubeletSettings(lease_seconds=4)
-EVERYBODYS = (Permission("authorization.k8s.io", "selfsubjectaccessreviews", "create"),)
+ALWAYS_GRANTED = (Permission("authorization.k8s.io", "selfsubjectaccessreviews", "create"),)
 """What every authenticated user may ask, without a role of ours."""
-PATIENCE = 50.0
+TIMEOUT_SECONDS = 50.0
 """Longest wait in seconds: a real control plane has slow days."""
 _numbers = itertools.count(1)
 
@@ -92,7 +92,7 @@ class Cluster:
 
     def verdict(self) -> dict[str, list[str]]:
         """What was wrong with the roles in the life that was seen."""
-        enough = [*self.grants, *EVERYBODYS]
+        enough = [*self.grants, *ALWAYS_GRANTED]
         return {
             "forbidden": self.witness.refusals,
             "not granted": [str(each) for each in missing(self.witness.needs, enough)],
@@ -258,9 +258,9 @@ async def _allowed(account: Client, grants: Iterable[Permission]) -> None:
 async def eventually(
     clock: Clock, ask: Callable[[], Awaitable[Any]], met: Callable[[Any], bool], what: str
 ) -> Any:
-    """Ask until the answer is right, and return it; an assertion error after ``PATIENCE`` seconds."""
-    deadline = clock.monotonic() + PATIENCE
+    """Ask until the answer is right, and return it; an assertion error after ``TIMEOUT_SECONDS`` seconds."""
+    deadline = clock.monotonic() + TIMEOUT_SECONDS
     while not met(answer := await ask()):
-        assert clock.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}; {answer}"
+        assert clock.monotonic() < deadline, f"not within {TIMEOUT_SECONDS:g} s: {what}; {answer}"
         await clock.sleep(0.25)
     return answer

@@ -29,7 +29,7 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.manager import Manager
-from kubewright.testing.world import IMPATIENT, World, running
+from kubewright.testing.world import SHORT_TIMEOUTS, World, running
 from kubewright.wire.http import Handler, Request
 
 NAMESPACE_OF_MACHINES = "machines"
@@ -124,8 +124,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(options: Options = IMPATIENT, *, two: bool = False, lag: float = 0.0) -> AsyncIterator[Stage]:
-    """Servers with their own loops, classes and a cloud; nobody works yet. ``two``: two clusters."""
+async def stage(
+    options: Options = SHORT_TIMEOUTS, *, two: bool = False, lag: float = 0.0
+) -> AsyncIterator[Stage]:
+    """Servers with their own loops, classes and a cloud; no controllers yet. ``two``: two clusters."""
     clock = LoopClock()
     async with AsyncExitStack() as stack:
         control = await stack.enter_async_context(_server(clock, options))

@@ -39,7 +39,7 @@ from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 
 
-def impatient(**seconds: float) -> Options:
+def short_timeouts(**seconds: float) -> Options:
     """Options for tests, where real time is dear: silent nodes are lost and sick machines fail within
     seconds. ``seconds`` are durations of ``MachineSettings``."""
     quick = {"health_timeout": 3.0, "report_after": 0.2, "confirm_absent": 2.0, **seconds}
@@ -47,7 +47,7 @@ def impatient(**seconds: float) -> Options:
     return Options(driver_options={"leaseSeconds": "4"}, machine=MachineSettings(**durations), grace=6.0)
 
 
-IMPATIENT = impatient()
+SHORT_TIMEOUTS = short_timeouts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +211,11 @@ class World:
 
 @asynccontextmanager
 async def embedded_world(
-    options: Options = IMPATIENT, *, seed: int = 0, faults: Choice | None = None
+    options: Options = SHORT_TIMEOUTS, *, seed: int = 0, faults: Choice | None = None
 ) -> AsyncIterator[World]:
     """Everything in this process and in memory, on the event loop's time.
 
-    ``faults`` strike what controllers and kubelets ask; people have a good line.
+    ``faults`` hit the requests of controllers and kubelets; the test's own requests never fail.
     """
     clock = LoopClock(seed=seed)
     embedded = Embedded(None, options, clock)
@@ -231,7 +231,7 @@ async def embedded_world(
 
 
 @asynccontextmanager
-async def real_world(judge: Judge, namespace: str, options: Options = IMPATIENT) -> AsyncIterator[World]:
+async def real_world(judge: Judge, namespace: str, options: Options = SHORT_TIMEOUTS) -> AsyncIterator[World]:
     """The machine controllers and a simulated cloud in this process, on a real Kubernetes."""
     clock = SystemClock()
     client = connect(judge.kubeconfig, clock, "judge")

@@ -8,7 +8,7 @@ from kubewright.api.core import EVENT
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.providers.sim.names import BEHAVIOURS
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def shows(day: Day, machine: Machine) -> bool:
 
 
 async def test_every_bad_day_shows_as_it_should_and_ends_clean() -> None:
-    async with embedded_world(impatient(creation_timeout=120)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=120)) as world:
         for name in DAYS:
             await world.make(f"{name}-1")
         shown = await watched(world, seconds=130)
@@ -96,7 +96,7 @@ async def test_every_bad_day_shows_as_it_should_and_ends_clean() -> None:
 
 
 async def test_a_creation_that_hangs_says_so_within_seconds() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("hang-1")
         sight = await world.until(in_phase(Phase.PENDING), "it says that it is being made", seconds=5)
         operation = sight.machines[0].status.last_operation
@@ -109,7 +109,7 @@ async def test_a_creation_that_hangs_says_so_within_seconds() -> None:
 
 async def test_bad_days_that_pass_end_well() -> None:
     days = ["throttle", "lost", "partial", "slowboot", "flaky", "stuck", "lostdelete"]
-    async with embedded_world(impatient(creation_timeout=300)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=300)) as world:
         for name in days:
             await world.make(f"{name}-1")
         await world.settled(len(days), seconds=280)
@@ -119,7 +119,7 @@ async def test_bad_days_that_pass_end_well() -> None:
 
 
 async def test_whatever_its_cloud_does_an_early_deletion_leaves_nothing() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         for name in DAYS:
             await world.make(f"{name}-1")
         await world.clock.sleep(0.2)
@@ -131,7 +131,7 @@ async def test_whatever_its_cloud_does_an_early_deletion_leaves_nothing() -> Non
 
 
 async def test_a_machine_can_be_deleted_at_any_moment_of_its_creation() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
 
         async def come_and_go(number: int) -> None:
             await world.make(f"m{number}")

@@ -14,9 +14,9 @@ from kubewright.base.clock import rfc3339
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError
 from kubewright.kube.client import Client
-from kubewright.testing.faults import Haunt, Script
+from kubewright.testing.faults import ExecuteLate, Script
 from kubewright.testing.stage import Borrowed, stage
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -50,7 +50,7 @@ async def guard(world: World, node: str = "m1") -> None:
 
 
 async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.run_pod("agent", "m1", owner="DaemonSet")
@@ -63,7 +63,7 @@ async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> 
 
 
 async def test_a_drain_that_lasts_is_told_on_the_machine_and_the_node() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         await guard(world)
         await world.unmake("m1")
@@ -83,7 +83,7 @@ async def test_a_drain_that_lasts_is_told_on_the_machine_and_the_node() -> None:
 
 
 async def test_a_machine_that_failed_is_marked_unhealthy_while_it_drains() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         name = (await world.settled(1)).machines[0].metadata.name
         await guard(world, name)
@@ -98,7 +98,7 @@ async def test_a_machine_that_failed_is_marked_unhealthy_while_it_drains() -> No
 
 
 async def test_a_budget_holds_a_drain_only_until_its_timeout() -> None:
-    async with embedded_world(impatient(drain_timeout=60)) as world:
+    async with embedded_world(short_timeouts(drain_timeout=60)) as world:
         await one_machine(world)
         await guard(world)
         began = world.clock.monotonic()
@@ -109,7 +109,7 @@ async def test_a_budget_holds_a_drain_only_until_its_timeout() -> None:
 
 
 async def test_the_machines_own_drain_timeout_goes_first() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world, drainTimeout="5s")
         await guard(world)
         await world.unmake("m1")
@@ -117,7 +117,7 @@ async def test_the_machines_own_drain_timeout_goes_first() -> None:
 
 
 async def test_a_person_can_force_a_deletion_that_drains_already() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         await guard(world)
         await world.unmake("m1")
@@ -128,7 +128,7 @@ async def test_a_person_can_force_a_deletion_that_drains_already() -> None:
 
 
 async def test_too_many_refusals_end_in_a_deletion() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world, maxEvictRetries=2)
         await guard(world)
         await world.unmake("m1")
@@ -142,7 +142,7 @@ async def bodies(world: World, reason: str) -> list[str]:
 
 
 async def test_a_budget_that_never_yields_is_named_at_once_and_once() -> None:
-    async with embedded_world(impatient(drain_timeout=600)) as world:
+    async with embedded_world(short_timeouts(drain_timeout=600)) as world:
         await one_machine(world)
         await guard(world)
         await world.unmake("m1")
@@ -164,7 +164,7 @@ async def test_a_budget_that_never_yields_is_named_at_once_and_once() -> None:
 
 
 async def test_two_budgets_on_one_pod_are_both_named() -> None:
-    async with embedded_world(impatient(drain_timeout=600)) as world:
+    async with embedded_world(short_timeouts(drain_timeout=600)) as world:
         await one_machine(world)
         await guard(world)
         other = {"metadata": {"name": "other", "namespace": "default"}, "spec": NO_DISRUPTION}
@@ -180,7 +180,7 @@ async def test_two_budgets_on_one_pod_are_both_named() -> None:
 
 
 async def test_a_failed_drain_is_told_on_set_and_deployment() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         name = (await world.settled(1)).machines[0].metadata.name
         await guard(world, name)
@@ -192,7 +192,7 @@ async def test_a_failed_drain_is_told_on_set_and_deployment() -> None:
 
 
 async def test_a_pod_that_does_not_end_in_its_grace_is_told() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         held = {"metadata": {"finalizers": ["example.com/held"]}}
         await world.run_pod("web", "m1", terminationGracePeriodSeconds=5)
@@ -213,7 +213,7 @@ async def attach(world: World) -> None:
 
 
 async def test_volumes_detach_before_their_vm_goes() -> None:
-    async with embedded_world(impatient(detach_timeout=60)) as world:
+    async with embedded_world(short_timeouts(detach_timeout=60)) as world:
         await one_machine(world)
         await attach(world)
         await world.unmake("m1")
@@ -225,7 +225,7 @@ async def test_volumes_detach_before_their_vm_goes() -> None:
 
 
 async def test_volumes_that_do_not_detach_hold_a_vm_only_so_long() -> None:
-    async with embedded_world(impatient(detach_timeout=60)) as world:
+    async with embedded_world(short_timeouts(detach_timeout=60)) as world:
         await one_machine(world)
         await attach(world)
         await world.unmake("m1")
@@ -233,7 +233,7 @@ async def test_volumes_that_do_not_detach_hold_a_vm_only_so_long() -> None:
 
 
 async def test_a_forced_deletion_takes_volumes_off() -> None:
-    async with embedded_world(impatient(detach_timeout=3600)) as world:
+    async with embedded_world(short_timeouts(detach_timeout=3600)) as world:
         await one_machine(world)
         await attach(world)
         label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "true"}}}
@@ -245,7 +245,7 @@ async def test_a_forced_deletion_takes_volumes_off() -> None:
 
 
 async def test_pods_of_a_vm_that_is_gone_are_not_waited_for() -> None:
-    async with embedded_world(impatient(health_timeout=3600)) as world:
+    async with embedded_world(short_timeouts(health_timeout=3600)) as world:
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.clock.sleep(1)
@@ -256,7 +256,7 @@ async def test_pods_of_a_vm_that_is_gone_are_not_waited_for() -> None:
 
 
 async def test_pods_of_a_vm_that_is_switched_off_are_waited_for_five_minutes() -> None:
-    async with embedded_world(impatient(health_timeout=3600)) as world:
+    async with embedded_world(short_timeouts(health_timeout=3600)) as world:
         await one_machine(world)
         await world.run_pod("web", "m1")
         await world.clock.sleep(1)
@@ -270,7 +270,7 @@ async def test_pods_of_a_vm_that_is_switched_off_are_waited_for_five_minutes() -
 
 async def test_a_vm_that_nobody_wrote_down_is_drained_too() -> None:
     """Its creation was never answered; when its machine goes, its node has joined and has pods."""
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("lost-1")
         await world.until(lambda s: bool(s.nodes), "the node joins")
         assert not (await world.machine("lost-1")).spec.provider_id
@@ -287,7 +287,7 @@ async def test_a_vm_that_nobody_wrote_down_is_drained_too() -> None:
 
 async def test_an_uncertain_node_name_is_looked_up_before_a_late_vm_is_deleted() -> None:
     """As above, with a cloud that names nodes in its own way."""
-    async with stage(impatient()) as here, here.process():
+    async with stage(short_timeouts()) as here, here.process():
         world = here.world
         patch = {"providerSpec": {"nodeNames": "address"}}
         await world.client.patch(MACHINE_CLASS, world.key("small"), patch)
@@ -322,7 +322,7 @@ class Posthumous(Borrowed):
 
 
 async def test_a_node_that_joins_too_late_for_our_cache_goes_too() -> None:
-    async with stage(impatient(), lag=0.5) as here:
+    async with stage(short_timeouts(), lag=0.5) as here:
         driver, world = Posthumous(here.cloud), here.world
         driver.target = world.target
         async with here.process(driver):
@@ -345,7 +345,7 @@ class Tardy(Borrowed):
 
 
 async def test_a_vm_that_its_cloud_makes_after_the_deletion_began_goes_too() -> None:
-    async with stage(impatient()) as here, here.process(Tardy(here.cloud)):
+    async with stage(short_timeouts()) as here, here.process(Tardy(here.cloud)):
         world = here.world
         await world.make("m1")
         await world.clock.sleep(0.1)
@@ -357,7 +357,7 @@ async def test_a_vm_that_its_cloud_makes_after_the_deletion_began_goes_too() -> 
 
 
 async def test_a_deletion_that_hangs_is_told_and_ends() -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         driver = Stubborn(here.cloud)
         async with here.process(driver):
             world = here.world
@@ -370,7 +370,7 @@ async def test_a_deletion_that_hangs_is_told_and_ends() -> None:
 
 
 async def test_finalizers_of_others_are_waited_for() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         found = (await world.machine("m1")).metadata.finalizers
         both = {"metadata": {"finalizers": [*found, "example.com/mine"]}}
@@ -384,7 +384,7 @@ async def test_finalizers_of_others_are_waited_for() -> None:
 
 
 async def test_mcms_finalizer_does_not_hold_our_nodes() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         held = {"metadata": {"finalizers": [names.NODE_FINALIZER]}}
         await world.client.patch(NODE, Key("", "m1"), held)
@@ -394,7 +394,7 @@ async def test_mcms_finalizer_does_not_hold_our_nodes() -> None:
 
 async def test_a_late_deletion_spares_the_machine_that_was_made_again() -> None:
     """A proxy keeps our request, and lets it through when its machine is gone and has a namesake."""
-    late = Script().on(Haunt(30), method="DELETE", path="/machines/m1")
+    late = Script().on(ExecuteLate(30), method="DELETE", path="/machines/m1")
     async with embedded_world(faults=late) as world:
         await one_machine(world)
         await world.note_node("m1", {names.TRIGGER_DELETION_ANNOTATION: "true"})

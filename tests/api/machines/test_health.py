@@ -4,12 +4,12 @@ from kubewright.api.core import NODE
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
-from kubewright.testing.world import Sight, World, embedded_world, impatient, in_phase
+from kubewright.testing.world import Sight, World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
 
 
 async def test_machines_that_cannot_be_made_in_time_are_replaced() -> None:
-    async with embedded_world(impatient(creation_timeout=20)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=20)) as world:
         await world.deploy("denied-workers", 1)
         first = await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
         again = await world.until(lambda s: bool(s.uids) and not s.uids & first.uids, "it is replaced")
@@ -22,7 +22,7 @@ async def test_machines_that_cannot_be_made_in_time_are_replaced() -> None:
 
 
 async def test_machines_that_do_not_join_in_time_are_replaced() -> None:
-    async with embedded_world(impatient(creation_timeout=20)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=20)) as world:
         await world.deploy("neverjoin-workers", 1)
         first = await world.until(in_phase(Phase.PENDING), "it waits")
         await world.until(lambda s: bool(s.uids) and not s.uids & first.uids, "it is replaced")
@@ -32,7 +32,7 @@ async def test_machines_that_do_not_join_in_time_are_replaced() -> None:
 
 
 async def test_of_three_machines_that_die_at_once_one_is_replaced_after_the_other() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 5)
         before = await world.settled(5)
         victims = sorted(before.names)[:3]
@@ -55,7 +55,7 @@ def settled(sight: Sight) -> set[str]:
 
 
 async def test_machines_of_different_deployments_do_not_wait_for_each_other() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("here", 2)
         await world.deploy("there", 2)
         before = await world.settled(4)
@@ -66,7 +66,7 @@ async def test_machines_of_different_deployments_do_not_wait_for_each_other() ->
 
 
 async def test_a_node_that_recovers_in_time_keeps_its_machine() -> None:
-    async with embedded_world(impatient(health_timeout=30)) as world:
+    async with embedded_world(short_timeouts(health_timeout=30)) as world:
         await world.deploy("workers", 1)
         before = (await world.settled(1)).machines[0]
         vm = next(iter(world.cloud.vms))
@@ -83,7 +83,7 @@ async def test_a_node_that_recovers_in_time_keeps_its_machine() -> None:
 
 
 async def test_conditions_that_flap_do_not_postpone_the_health_timeout() -> None:
-    async with embedded_world(impatient(health_timeout=20)) as world:
+    async with embedded_world(short_timeouts(health_timeout=20)) as world:
         await world.deploy("workers", 1)
         before = await world.settled(1)
         vm = next(iter(world.cloud.vms))
@@ -96,7 +96,7 @@ async def test_conditions_that_flap_do_not_postpone_the_health_timeout() -> None
 
 
 async def test_a_machine_without_health_timeout_is_never_replaced() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", disableHealthTimeout=True)
         await world.settled(1)
         kill(world, "m1")
@@ -106,7 +106,7 @@ async def test_a_machine_without_health_timeout_is_never_replaced() -> None:
 
 
 async def test_the_conditions_that_matter_are_the_machines_own() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", nodeConditions="KernelDeadlock, MemoryPressure")
         await world.settled(1)
         vm = next(iter(world.cloud.vms))
@@ -118,7 +118,7 @@ async def test_the_conditions_that_matter_are_the_machines_own() -> None:
 
 
 async def test_a_node_that_a_person_deleted_comes_back_while_its_vm_lives() -> None:
-    async with embedded_world(impatient(health_timeout=30)) as world:
+    async with embedded_world(short_timeouts(health_timeout=30)) as world:
         await world.deploy("workers", 1)
         before = await world.settled(1)
         node = before.nodes[0].metadata
@@ -132,7 +132,7 @@ async def test_a_node_that_a_person_deleted_comes_back_while_its_vm_lives() -> N
 
 
 async def test_a_node_that_a_person_deleted_is_replaced_when_its_vm_is_dead() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         before = await world.settled(1)
         kill(world, before.machines[0].metadata.name)
@@ -141,7 +141,7 @@ async def test_a_node_that_a_person_deleted_is_replaced_when_its_vm_is_dead() ->
 
 
 async def test_a_vm_that_vanished_is_replaced() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 2)
         before = await world.settled(2)
         world.cloud.vanish(next(iter(world.cloud.vms)))
@@ -149,7 +149,7 @@ async def test_a_vm_that_vanished_is_replaced() -> None:
 
 
 async def test_machines_made_by_hand_share_a_ration_by_their_label() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         for name in ("a", "b"):
             await world.make(name)
             label = {"metadata": {"labels": {names.DEPLOYMENT_NAME_LABEL: "pool"}}}
@@ -163,7 +163,7 @@ async def test_machines_made_by_hand_share_a_ration_by_their_label() -> None:
 
 
 async def test_a_status_that_somebody_emptied_is_written_again() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         before = (await world.settled(1)).machines[0]
         body = {"status": {"currentStatus": None, "lastOperation": None, "conditions": None}}

@@ -14,7 +14,7 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.machines.machine import userdata
 from kubewright.providers.sim import manifests
 from kubewright.testing.stage import Borrowed, stage
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
 
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
@@ -25,7 +25,7 @@ def template(labels: dict[str, str], annotations: dict[str, str], *taints: dict[
 
 
 async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         first = template({"pool": "a", "tier": "1"}, {"owner": "me"}, TAINT)
         await world.make("m1", nodeTemplate=first)
         await world.settled(1)
@@ -47,7 +47,7 @@ async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> Non
 
 
 async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollout() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 2)
         before = await world.settled(2)
         wanted = template({"tier": "gold"}, {}, TAINT)
@@ -60,7 +60,7 @@ async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollou
 
 
 async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", nodeTemplate=template({"tier": "gold"}, {}, TAINT))
         await world.settled(1)
         empty = {
@@ -76,7 +76,7 @@ async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
 
 
 async def test_a_template_that_no_node_can_have_is_told_and_holds_up_nothing() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", nodeTemplate=template({"tier": "not a label"}, {}))
         await world.settled(1)
         await world.clock.sleep(2)
@@ -84,7 +84,7 @@ async def test_a_template_that_no_node_can_have_is_told_and_holds_up_nothing() -
 
 
 async def test_a_vm_whose_node_would_take_over_an_old_node_object_is_replaced() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         patch = {"providerSpec": {"nodeNames": "address"}}
         await world.client.patch(MACHINE_CLASS, world.key("small"), patch)
         old = {"metadata": {"name": "ip-10-0-0-1"}, "spec": {"providerID": "sim:///elsewhere/vm-9"}}
@@ -100,7 +100,7 @@ async def test_a_vm_whose_node_would_take_over_an_old_node_object_is_replaced() 
 
 
 async def test_a_provider_id_that_somebody_changed_is_written_again() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1")
         before = (await world.settled(1)).machines[0]
         await world.client.patch(MACHINE, world.key("m1"), {"spec": {"providerID": "sim:///nowhere"}})
@@ -119,7 +119,7 @@ async def guarded(world: World) -> None:
 
 
 async def test_critical_components_hold_a_machine_back_until_they_are_ready() -> None:
-    async with embedded_world(impatient(creation_timeout=60)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=60)) as world:
         await guarded(world)
         await world.clock.sleep(10)
         assert (await world.look()).phases == ["Pending"]
@@ -128,7 +128,7 @@ async def test_critical_components_hold_a_machine_back_until_they_are_ready() ->
 
 
 async def test_critical_components_do_not_hold_back_for_ever() -> None:
-    async with embedded_world(impatient(creation_timeout=20)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=20)) as world:
         await guarded(world)
         await world.until(in_phase(Phase.FAILED), "it is given up")
 
@@ -149,7 +149,7 @@ class Curious(Borrowed):
 
 
 async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.CaptureFixture[str]) -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         driver = Curious(here.cloud)
         async with here.process(driver):
             world = here.world
@@ -184,7 +184,7 @@ class Forgetful(Borrowed):
 
 
 async def test_what_a_driver_leaves_comes_back_with_its_next_call() -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         driver = Forgetful(here.cloud)
         async with here.process(driver):
             world = here.world
@@ -198,7 +198,7 @@ async def test_what_a_driver_leaves_comes_back_with_its_next_call() -> None:
 
 async def test_the_tokens_of_machines_that_never_joined_go_with_them() -> None:
     never = ("neverjoin-1", "quota-1", "hang-1")
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         for name in never:
             await world.make(name)
         await world.clock.sleep(3)
@@ -210,7 +210,7 @@ async def test_the_tokens_of_machines_that_never_joined_go_with_them() -> None:
 
 
 async def test_the_token_goes_even_if_its_class_is_gone() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("quota-1")
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
         empty = {"data": {"userData": "bm90aGluZw=="}}

@@ -13,7 +13,7 @@ from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.driver.errors import Unimplemented
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.testing.stage import Borrowed, Stage, stage
-from kubewright.testing.world import World, impatient
+from kubewright.testing.world import World, short_timeouts
 from kubewright.wire.gvk import Key
 
 SOON, CONFIRMATION, PERIOD = 5, 20, 120
@@ -23,7 +23,7 @@ def options(**seconds: float) -> Options:
     times = (timedelta(seconds=number) for number in (PERIOD, CONFIRMATION, SOON))
     period, confirmation, soon = times
     orphans = OrphanSettings(period=period, confirmation=confirmation, soon=soon)
-    return replace(impatient(**seconds), orphans=orphans)
+    return replace(short_timeouts(**seconds), orphans=orphans)
 
 
 async def conjure(

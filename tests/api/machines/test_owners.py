@@ -14,12 +14,12 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.estate import Ask
 from kubewright.providers.sim.spec import SimSpec
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.errors import NotFound
 
 
 async def test_a_machine_without_a_set() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1")
         machine = (await world.settled(1)).machines[0]
         assert names.FINALIZER in machine.metadata.finalizers
@@ -34,7 +34,7 @@ async def test_a_machine_without_a_set() -> None:
 
 
 async def test_a_set_without_a_deployment() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         labels = {"pool": "s"}
         template = {
             "metadata": {"labels": labels},
@@ -53,7 +53,7 @@ async def test_a_set_without_a_deployment() -> None:
 
 @pytest.mark.parametrize("propagation", ["Foreground", "Background", ""])
 async def test_a_deployment_takes_its_machines_with_it(propagation: str) -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 2)
         await world.settled(2)
         await world.delete("workers", propagation=propagation)
@@ -66,7 +66,7 @@ async def test_a_deployment_takes_its_machines_with_it(propagation: str) -> None
 
 
 async def test_an_orphaned_deployment_leaves_its_machines_running_and_a_new_one_takes_them_over() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 2)
         before = await world.settled(2)
         await world.delete("workers", propagation="Orphan")
@@ -79,7 +79,7 @@ async def test_an_orphaned_deployment_leaves_its_machines_running_and_a_new_one_
 
 
 async def test_a_missing_class_is_told_and_waited_for() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", "coming-soon")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
         assert 'MachineClass "coming-soon" not found' in told.status.last_operation.description
@@ -91,7 +91,7 @@ async def test_a_missing_class_is_told_and_waited_for() -> None:
 
 
 async def test_a_missing_secret_is_told_and_waited_for() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         body = manifests.machine_class("poor", world.namespace, pace=0.1)
         body["credentialsSecretRef"] = {"name": "coming-soon"}
         await world.client.create(MACHINE_CLASS, body)
@@ -104,7 +104,7 @@ async def test_a_missing_secret_is_told_and_waited_for() -> None:
 
 
 async def test_a_secret_without_user_data_is_told_and_waited_for() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.client.patch(SECRET, world.key("sim-secret"), {"data": {"userData": None}})
         await world.make("m1")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
@@ -114,13 +114,13 @@ async def test_a_secret_without_user_data_is_told_and_waited_for() -> None:
 
 
 async def test_a_missing_class_does_not_suspend_the_creation_timeout() -> None:
-    async with embedded_world(impatient(creation_timeout=10)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=10)) as world:
         await world.make("m1", "never")
         await world.until(in_phase(Phase.FAILED), "it is given up", seconds=15)
 
 
 async def test_a_kind_of_class_that_nobody_serves_is_refused() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         spec = {"class": {"kind": "AWSMachineClass", "name": "small"}}
         body = {"metadata": {"name": "m1", "namespace": world.namespace}, "spec": spec}
         await world.client.create(MACHINE, body)
@@ -131,7 +131,7 @@ async def test_a_kind_of_class_that_nobody_serves_is_refused() -> None:
 
 
 async def test_a_machine_whose_class_never_existed_can_be_deleted() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", "never")
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")
         await world.unmake("m1")
@@ -139,7 +139,7 @@ async def test_a_machine_whose_class_never_existed_can_be_deleted() -> None:
 
 
 async def test_a_class_stays_while_machines_need_it_and_so_does_its_secret() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         await world.settled(1)
         await world.client.delete(MACHINE_CLASS, world.key("small"))
@@ -175,7 +175,7 @@ async def torn_off(world: World) -> None:
 
 
 async def test_a_vm_whose_class_was_forced_away_waits_for_it() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await torn_off(world)
         operation = (await world.machine("m1")).status.last_operation
         assert operation.description.startswith("VM deletion is blocked: MachineClass")
@@ -186,7 +186,7 @@ async def test_a_vm_whose_class_was_forced_away_waits_for_it() -> None:
 
 
 async def test_a_person_can_leave_a_vm_behind_whose_class_was_forced_away() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await torn_off(world)
         label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
         await world.client.patch(MACHINE, world.key("m1"), label)
@@ -201,7 +201,7 @@ def ask(world: World, name: str, owner: str) -> Ask:
 
 async def test_a_vm_that_a_creation_made_before_is_adopted() -> None:
     """The machine is made after its VM: as if all we know had been restored from a backup."""
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", "coming-soon")
         uid = (await world.machine("m1")).metadata.uid
         vm = await world.cloud.create(ask(world, "m1", uid))
@@ -211,7 +211,7 @@ async def test_a_vm_that_a_creation_made_before_is_adopted() -> None:
 
 
 async def test_a_vm_of_another_owner_is_not_touched() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         vm = await world.cloud.create(ask(world, "m1", "somebody else"))
         await world.make("m1")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
@@ -222,7 +222,7 @@ async def test_a_vm_of_another_owner_is_not_touched() -> None:
 
 
 async def test_a_machine_in_a_wrong_state_is_told_what_is_wrong() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("m1", healthTimeout="10 minutes")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
         assert "spec.healthTimeout" in told.status.last_operation.description
@@ -233,7 +233,7 @@ async def test_a_machine_in_a_wrong_state_is_told_what_is_wrong() -> None:
 
 async def test_a_secret_is_let_go_with_its_last_class() -> None:
     """So that it, and its namespace, can be deleted when no controller runs any more."""
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.clock.sleep(1)
         assert (await world.client.get(SECRET, world.key("sim-secret"))).metadata.finalizers
         for name in ("small", "large"):

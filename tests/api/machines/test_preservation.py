@@ -7,7 +7,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
 
 PRESERVE = names.PRESERVE_ANNOTATION
@@ -49,7 +49,7 @@ async def failed(world: World, name: str) -> None:
 
 
 async def test_a_failed_machine_is_kept_drained_and_given_up_when_its_time_is_over() -> None:
-    async with embedded_world(impatient(preserve_timeout=120)) as world:
+    async with embedded_world(short_timeouts(preserve_timeout=120)) as world:
         name = await pool(world, 2)
         await world.run_pod("web", name)
         await ask(world, name, "when-failed")
@@ -75,7 +75,7 @@ async def test_a_failed_machine_is_kept_drained_and_given_up_when_its_time_is_ov
 
 
 async def test_now_keeps_a_machine_in_any_phase_and_ends_without_a_trace() -> None:
-    async with embedded_world(impatient(preserve_timeout=60)) as world:
+    async with embedded_world(short_timeouts(preserve_timeout=60)) as world:
         name = await pool(world)
         await ask(world, name, "now")
         await world.clock.sleep(5)
@@ -96,7 +96,7 @@ async def test_now_keeps_a_machine_in_any_phase_and_ends_without_a_trace() -> No
 
 
 async def test_the_node_asks_and_takes_back() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         name = await pool(world)
         await world.note_node(name, {PRESERVE: "when-failed"})
         await failed(world, name)
@@ -108,7 +108,7 @@ async def test_the_node_asks_and_takes_back() -> None:
 
 
 async def test_a_preserved_machine_that_recovers_takes_pods_again() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         name = await pool(world)
         await ask(world, name, "now")
         await failed(world, name)
@@ -123,7 +123,7 @@ async def test_a_preserved_machine_that_recovers_takes_pods_again() -> None:
 
 
 async def test_a_person_who_deletes_a_preserved_machine_is_obeyed() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         name = await pool(world)
         await ask(world, name, "now")
         await failed(world, name)
@@ -132,7 +132,7 @@ async def test_a_person_who_deletes_a_preserved_machine_is_obeyed() -> None:
 
 
 async def test_a_wish_that_cannot_be_read_is_told_and_keeps_nothing() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         name = await pool(world)
         await ask(world, name, "forever")
         await world.clock.sleep(5)
@@ -143,7 +143,7 @@ async def test_a_wish_that_cannot_be_read_is_told_and_keeps_nothing() -> None:
 
 
 async def test_a_set_keeps_some_of_what_fails_and_replaces_the_rest() -> None:
-    async with embedded_world(impatient(preserve_timeout=60)) as world:
+    async with embedded_world(short_timeouts(preserve_timeout=60)) as world:
         await world.deploy("workers", 2, autoPreserveFailedMachineMax=1)
         first, second = sorted((await world.settled(2)).names)
         await failed(world, first)

@@ -17,7 +17,7 @@ from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.runtime.leader import Timings
 from kubewright.testing.faults import Faulty, Lose, Script
 from kubewright.testing.stage import Borrowed, Process, Stage, stage
-from kubewright.testing.world import Sight, impatient
+from kubewright.testing.world import Sight, short_timeouts
 from kubewright.wire.gvk import Key
 
 ENDS = [
@@ -38,7 +38,7 @@ def ids(sight: Sight) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_a_restart_at_rest_changes_nothing(end: End) -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         process, world = here.begin(), here.world
         await world.deploy("workers", 3)
         before = await world.settled(3)
@@ -53,7 +53,7 @@ async def test_a_restart_at_rest_changes_nothing(end: End) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("after", [0.03, 0.3])
 async def test_a_restart_while_machines_are_made(end: End, after: float) -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         process, world = here.begin(), here.world
         await world.deploy("workers", 4)
         await world.clock.sleep(after)
@@ -66,7 +66,7 @@ async def test_a_restart_while_machines_are_made(end: End, after: float) -> None
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_restarts_all_through_a_rolling_update(end: End) -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         process, world = here.begin(), here.world
         await world.deploy("workers", 4)
         before = await world.settled(4)
@@ -86,7 +86,7 @@ async def test_restarts_all_through_a_rolling_update(end: End) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("after", [0.0, 0.1])
 async def test_a_restart_while_machines_go(end: End, after: float) -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         process, world = here.begin(), here.world
         await world.deploy("workers", 3)
         await world.settled(3)
@@ -101,7 +101,7 @@ async def test_a_restart_while_machines_go(end: End, after: float) -> None:
 
 async def test_a_creation_that_died_with_its_process_leaves_no_vm() -> None:
     """The machine is deleted while nobody works; the next process knows only that it knows nothing."""
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         process, world = here.begin(), here.world
         await world.make("m1")
         await world.until(lambda s: s.vms == 1, "the VM is made", every=0.01)
@@ -115,7 +115,7 @@ async def test_a_creation_that_died_with_its_process_leaves_no_vm() -> None:
 
 
 async def test_two_clusters_machines_here_and_nodes_there() -> None:
-    async with stage(impatient(), two=True) as here, here.process():
+    async with stage(short_timeouts(), two=True) as here, here.process():
         world = here.world
         await world.deploy("workers", 2)
         sight = await world.settled(2)
@@ -134,7 +134,7 @@ async def test_two_clusters_machines_here_and_nodes_there() -> None:
 
 
 async def test_the_token_is_made_where_the_node_joins() -> None:
-    async with stage(impatient(), two=True) as here, here.process():
+    async with stage(short_timeouts(), two=True) as here, here.process():
         await here.world.make("neverjoin-1")
         await here.world.clock.sleep(3)
         there = await here.world.target.list(SECRET, userdata.NAMESPACE)
@@ -152,7 +152,7 @@ async def holder(here: Stage, half: Half = Half.MACHINES) -> str:
 
 @pytest.mark.parametrize("end", ENDS)
 async def test_of_two_processes_one_works_and_the_other_takes_over(end: End) -> None:
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         first, world = here.begin(election=ELECTED), here.world
         await world.deploy("workers", 3)
         before = await world.settled(3)
@@ -174,7 +174,7 @@ async def test_of_two_processes_one_works_and_the_other_takes_over(end: End) -> 
 
 async def test_a_server_that_is_away_is_survived_again_and_again() -> None:
     """Both halves give up their Leases, and stand for them again in the same process."""
-    async with stage(impatient()) as here:
+    async with stage(short_timeouts()) as here:
         world, script, stop = here.world, Script(), asyncio.Event()
         line = Faulty(InProcess(here.control.handle), here.clock, script)
         client = Client(line, here.clock, name="control")
@@ -197,7 +197,7 @@ async def test_a_server_that_is_away_is_survived_again_and_again() -> None:
 
 
 async def test_a_cache_that_lags_doubles_nothing() -> None:
-    async with stage(impatient(), lag=0.5) as here, here.process():
+    async with stage(short_timeouts(), lag=0.5) as here, here.process():
         world = here.world
         most = 0
 

@@ -8,7 +8,7 @@ from kubewright.api.core import EVENT
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
 from kubewright.testing.faults import Answer, Fault, Script
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.http import Request
 
 LONG = "m" + 74 * "x"
@@ -22,7 +22,7 @@ async def told(world: World) -> set[tuple[str, str]]:
 
 
 async def test_a_machine_whose_vm_cannot_be_recorded_says_which_write_was_refused_and_why() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make(LONG)
         sight = await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so", seconds=5)
         operation = sight.machines[0].status.last_operation
@@ -39,7 +39,7 @@ async def test_a_machine_whose_vm_cannot_be_recorded_says_which_write_was_refuse
 
 
 async def test_its_creation_timeout_goes_on() -> None:
-    async with embedded_world(impatient(creation_timeout=60)) as world:
+    async with embedded_world(short_timeouts(creation_timeout=60)) as world:
         await world.make(LONG)
         sight = await world.until(in_phase(Phase.FAILED), "it fails", seconds=70)
         assert "refused to record" in sight.machines[0].status.last_operation.description
@@ -49,7 +49,7 @@ async def test_its_creation_timeout_goes_on() -> None:
 
 @pytest.mark.parametrize("force", [False, True], ids=["as usual", "by force"])
 async def test_it_can_be_deleted_and_leaves_nothing(force: bool) -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make(LONG)
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so", seconds=5)
         if force:
@@ -88,7 +88,7 @@ async def warnings(world: World, about: str) -> set[str]:
 
 
 async def test_a_machine_that_may_not_have_a_status_lives_and_goes_all_the_same() -> None:
-    async with embedded_world(impatient(), faults=forbidden("PATCH", "/machines/m1/status")) as world:
+    async with embedded_world(short_timeouts(), faults=forbidden("PATCH", "/machines/m1/status")) as world:
         await world.make("m1")
         await world.until(lambda s: bool(s.nodes), "its node is there")
         await world.clock.sleep(5)
@@ -101,7 +101,7 @@ async def test_a_machine_that_may_not_have_a_status_lives_and_goes_all_the_same(
 
 
 async def test_a_node_that_may_not_be_marked_keeps_no_machine_from_running() -> None:
-    async with embedded_world(impatient(), faults=forbidden("PATCH", "/nodes/m1")) as world:
+    async with embedded_world(short_timeouts(), faults=forbidden("PATCH", "/nodes/m1")) as world:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")
         assert any("bring the node in line" in said for said in await warnings(world, "m1"))
@@ -109,7 +109,7 @@ async def test_a_node_that_may_not_be_marked_keeps_no_machine_from_running() -> 
 
 
 async def test_pods_that_may_not_be_listed_hold_a_deletion_up_until_a_user_forces_it() -> None:
-    async with embedded_world(impatient(), faults=NodePods(forbidden("GET", "/api/v1/pods"))) as world:
+    async with embedded_world(short_timeouts(), faults=NodePods(forbidden("GET", "/api/v1/pods"))) as world:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")
         await world.unmake("m1")
@@ -125,7 +125,7 @@ async def test_pods_that_may_not_be_listed_hold_a_deletion_up_until_a_user_force
 
 async def test_a_class_that_cannot_be_held_says_so_and_is_held_later() -> None:
     script = forbidden("PATCH", "/machineclasses/")
-    async with embedded_world(impatient(), faults=script) as world:
+    async with embedded_world(short_timeouts(), faults=script) as world:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")
         assert await warnings(world, "small") == {

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from kubewright.api.core import EVENT
 from kubewright.api.machine.names import Phase
-from kubewright.testing.world import World, embedded_world, impatient, in_phase
+from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 
 
 async def told(world: World, name: str) -> list[str]:
@@ -26,7 +26,7 @@ async def life(world: World, name: str) -> None:
 
 
 async def test_a_quick_life_is_told_in_few_events() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await life(world, "m1")
         assert await told(world, "m1") == ["Joined", "Draining", "Deleted"]
         events = {e.reason: e for e in await world.client.list(EVENT, world.namespace)}
@@ -38,7 +38,7 @@ async def test_a_quick_life_is_told_in_few_events() -> None:
 
 
 async def test_a_slow_creation_is_told_step_by_step() -> None:
-    async with embedded_world(impatient()) as world:
+    async with embedded_world(short_timeouts()) as world:
         await world.make("slowboot-1")
         await world.until(in_phase(Phase.RUNNING), "it runs", seconds=400)
         await world.clock.sleep(2)
@@ -51,7 +51,7 @@ async def test_a_slow_creation_is_told_step_by_step() -> None:
 
 
 async def test_a_node_that_falls_silent_and_comes_back_is_told() -> None:
-    async with embedded_world(impatient(health_timeout=600)) as world:
+    async with embedded_world(short_timeouts(health_timeout=600)) as world:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")
         vm = next(iter(world.cloud.vms.values()))
@@ -65,7 +65,7 @@ async def test_a_node_that_falls_silent_and_comes_back_is_told() -> None:
 
 async def test_the_log_names_the_machine_at_each_milestone() -> None:
     with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-        async with embedded_world(impatient()) as world:
+        async with embedded_world(short_timeouts()) as world:
             await life(world, "m1")
     mine = [line for line in lines if line.get("machine") == "m1" and line["log_level"] == "info"]
     assert [line["reason"] for line in mine] == [

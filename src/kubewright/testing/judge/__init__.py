@@ -7,7 +7,7 @@
 
     async with Judge(find(), SystemClock()) as judge:
         judge.url, judge.kubeconfig            # cluster-admin
-        judge.kubeconfig_for("ann", "devs")    # somebody else
+        judge.kubeconfig_for("ann", "devs")    # another user
 """
 
 from kubewright.testing.judge.binaries import Binaries, NoKubernetes, find

@@ -3,8 +3,7 @@
 Theory.      Three places, in this order: the folder named by ``KUBEBUILDER_ASSETS``, PATH, and
              the cache that ``make kube`` fills. A place counts only when it has all of
              ``PROGRAMS`` and their Kubernetes is ``OLDEST`` or newer; programs of two places
-             are never mixed. Whoever wants to be sure of a place names it in
-             ``KUBEWRIGHT_KUBE``; then no other is looked at.
+             are never mixed. ``KUBEWRIGHT_KUBE`` may name one place; then no other is looked at.
 Invariants.  Nothing is downloaded or built here (``tools/kube`` does that), nothing is written.
 Called by    ``cluster``, tools/kube/install.py, and the tests' fixtures.
 """
@@ -76,7 +75,7 @@ def find(environ: Mapping[str, str] | None = None) -> Binaries:
 
 
 def find_installed(environ: Mapping[str, str]) -> Binaries | None:
-    """What somebody else installed: in ``KUBEBUILDER_ASSETS``, else on PATH."""
+    """What is installed on this machine: in ``KUBEBUILDER_ASSETS``, else on PATH."""
     if (assets := environ.get("KUBEBUILDER_ASSETS")) and (found := in_folder(Path(assets))):
         return found
     return on_path(environ.get("PATH", ""))

@@ -2,7 +2,7 @@
 
 Theory.      Started in order, each when the one below it answers; everything secret is in the
              folder, everything written by the programs too, and the folder goes when they have
-             stopped. Ports are chosen free; when somebody else took one in between, the whole
+             stopped. Ports are chosen free; when another process took one in between, the whole
              start is repeated with others.
 Called by    the fixtures of tests/conftest.py, the benchmark.
 Continues    in ``commands`` (flags), ``process`` (starting and stopping).

@@ -102,7 +102,7 @@ class Program:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of 127.0.0.1 that were free just now; somebody may still be quicker."""
+    """Different ports of 127.0.0.1 that were free just now; another process may still take one first."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

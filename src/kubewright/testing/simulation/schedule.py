@@ -19,7 +19,18 @@ from random import Random  # noqa: TID251 -- only the type; every generator come
 
 from kubewright.base.errors import InvalidInput
 from kubewright.testing import faults
-from kubewright.testing.faults import Answer, Break, Bunch, Cut, Delay, Haunt, Lag, Lose, LoseAnswer, Silence
+from kubewright.testing.faults import (
+    Answer,
+    Break,
+    Bunch,
+    Cut,
+    Delay,
+    ExecuteLate,
+    Lag,
+    Lose,
+    LoseAnswer,
+    Silence,
+)
 
 
 def _refusal(code: int, reason: str, retry_after: int | None = None) -> Answer:
@@ -32,7 +43,7 @@ API: Mapping[str, faults.Fault] = {
     "lose-answer": LoseAnswer(),
     "delay": Delay(2.0),
     "too-late": Delay(40.0),
-    "haunt": Haunt(40.0),
+    "haunt": ExecuteLate(40.0),
     "conflict": _refusal(409, "Conflict"),
     "throttle": _refusal(429, "TooManyRequests", 1),
     "error": _refusal(500, "InternalError"),

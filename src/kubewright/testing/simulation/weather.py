@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import orjson
 
 from kubewright.machines.world import Half
+from kubewright.testing.faults import ExecuteLate, is_watch
 from kubewright.testing.faults import Fault as Harm
-from kubewright.testing.faults import Haunt, is_watch
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import Journal
 from kubewright.testing.simulation.loop import Process
@@ -124,7 +124,7 @@ class Weather:
             self._attempts += 1
             word = self._harm["api"].pop(self._attempts, "")
         word = word or self._gust(client, request)
-        if isinstance(API.get(word), Haunt) and request.method == "POST":
+        if isinstance(API.get(word), ExecuteLate) and request.method == "POST":
             self.ghosts[str(orjson.loads(request.body)["metadata"].get("name", ""))] = client
         return self._struck("api", word, API.get(word) or STEADY.get(word))
 
