@@ -27,6 +27,9 @@ QUEUE_KEYS = 1_000_000
 REQUEST_SECONDS = 30.0
 """Deadline of one ordinary API request, answer included."""
 
+DOUBT_SECONDS = 60.0
+"""For how long a creation that was not answered may still happen: kube-apiserver's request timeout."""
+
 CONNECTS = 32
 """Workload clusters that are connected to at one time: each costs a TLS handshake and full lists."""
 

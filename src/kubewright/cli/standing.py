@@ -1,16 +1,12 @@
 """``kubewright status``: whether a data folder is served, where, and what is in it."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from kubewright.api.core import Node
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.apiserver.registry.builtin.ages import human
 from kubewright.base.clock import SystemClock, rfc3339
+from kubewright.cli.counts import counted, ready, state
 from kubewright.compose.standing import Standing, standing
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3
@@ -47,29 +43,6 @@ def page(found: Standing, now: datetime) -> str:
     facts["nodes"] = counted("Ready" if ready(node) else "NotReady" for node in found.nodes)
     lines = [f"  {name + ':':<13}{fact}" for name, fact in facts.items()]
     return "\n".join([_sentence(found, now), *lines])
-
-
-def state(machine: Machine) -> str:
-    """A machine's phase. Terminating and Pending are told even before a controller has written them."""
-    if machine.metadata.deleting:
-        return Phase.TERMINATING.value
-    return machine.status.current_status.phase or Phase.PENDING.value
-
-
-def ready(node: Node) -> bool:
-    """Whether the node's condition Ready is True."""
-    return any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
-
-
-def counted(words: Iterable[str]) -> str:
-    """``3 (2 Running, 1 Pending)``, the most frequent word first."""
-    counts = Counter(words)
-    told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=_most_first))
-    return f"{counts.total()} ({told})" if told else "none"
-
-
-def _most_first(item: tuple[str, int]) -> tuple[int, str]:
-    return -item[1], item[0]
 
 
 def _sentence(found: Standing, now: datetime) -> str:

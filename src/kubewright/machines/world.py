@@ -26,7 +26,6 @@ from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset import world as machineset
-from kubewright.machines.machineset.member import members_of
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.machines.parts import Parts
@@ -87,7 +86,7 @@ def world(driver: Driver, on_call: Listener, settings: MachineSettings, orphaned
 
 
 def _sets(parts: Parts) -> tuple[Controller, Controller]:
-    index = members_of(parts.control_caches.get(MACHINE), parts.control.steady())
+    index = machineset.members_of(parts.control_caches.get(MACHINE), parts.control.steady())
     return deployment.wire(parts, index), machineset.wire(parts, index)
 
 

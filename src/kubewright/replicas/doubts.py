@@ -21,6 +21,7 @@ from typing import Any
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
 from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
@@ -28,9 +29,6 @@ from kubewright.replicas.claims import key_of
 from kubewright.replicas.objects import SetObject, with_replicas
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
-
-DOUBT_SECONDS = 60.0
-"""For how long a creation that was not answered may still happen: kube-apiserver's request timeout."""
 
 
 class Stale(KubewrightError):

@@ -35,8 +35,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
-from kubewright.machines.machineset.member import members_of
-from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.machines.machineset.world import MACHINE_SETS, members_of
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder

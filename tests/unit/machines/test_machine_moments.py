@@ -10,7 +10,8 @@ from kubewright.base.clock import SteadyClock
 from kubewright.kube.changes import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.moments import Begun, Moments
+from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.observe import Begun
 from kubewright.machines.machine.steps import Call, Verb
 from kubewright.testing.hands import BEGIN, Hands
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen

@@ -15,7 +15,8 @@ from kubewright.kube import header as headers
 from kubewright.kube.changes import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
-from kubewright.machines.machineset.member import MachineMember, MachineMembers, members_of
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.machineset.world import MachineMembers, members_of
 from kubewright.replicas.members import FEW, LOOK_SECONDS
 from kubewright.testing.hands import BEGIN, Hands
 from kubewright.wire.gvk import Key

@@ -31,7 +31,7 @@ from kubewright.machines.deployment.template import identity, name_and_hash
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.decide import decide
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set, sized
 from kubewright.replicas.deployment.steps import (
     Adopt,

@@ -26,8 +26,8 @@ from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.victims import victims
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import progress_reported
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set
 from kubewright.replicas.deployment.status import next_look
 from kubewright.replicas.deployment.steps import Outcome

@@ -22,11 +22,11 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.clock import rfc3339
+from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.machines.machineset.world import MACHINE_SETS
-from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.naming import letters, number_of, proven
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.observe import Memory, outdated

@@ -1,6 +1,7 @@
 """Which creations of members are in doubt: from before they are sent until their fate is known."""
 
-from kubewright.replicas.doubts import DOUBT_SECONDS, Creations
+from kubewright.base.limits import DOUBT_SECONDS
+from kubewright.replicas.doubts import Creations
 
 
 def test_a_creation_is_in_doubt_until_it_is_settled() -> None:

@@ -29,7 +29,7 @@ from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.kube.patches import merge_patch
 from kubewright.replicas.deployment.decide import decide
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
     Adopt,
     Change,

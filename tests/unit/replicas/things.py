@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Time, Value
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words

@@ -30,9 +30,9 @@ from kubewright.base.names import fnv32a, safe_encode
 from kubewright.builtin.apps.pods import PodMember, PodMembers, ranking
 from kubewright.builtin.apps.replicasets import REPLICA_FAILURE
 from kubewright.kube.informers import Informers
-from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import TRUE, Statement
 from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_hash
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome

@@ -8,7 +8,7 @@ from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.cli.standing import ready, state
+from kubewright.cli.counts import ready, state
 
 TERMINATING = Phase.TERMINATING.value
 PENDING = Phase.PENDING.value

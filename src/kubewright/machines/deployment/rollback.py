@@ -14,7 +14,7 @@ from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.deployment.template import identity
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_annotations, with_hash
 from kubewright.replicas.deployment.steps import Change, Step, Tell
 from kubewright.rollout.revisions import rollback_target

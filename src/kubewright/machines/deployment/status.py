@@ -18,8 +18,8 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.status import FROZEN, standing
-from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import TRUE, Statement
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import Copies, conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
 

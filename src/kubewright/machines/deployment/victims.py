@@ -17,7 +17,7 @@ from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import annotated
 from kubewright.replicas.deployment.steps import Change, Mark, MarkVictims, Step
 

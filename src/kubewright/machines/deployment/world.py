@@ -24,7 +24,8 @@ from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, pushed_down
 from kubewright.machines.deployment.victims import mark_victims
-from kubewright.machines.machineset.member import MachineMember, MachineMembers, ranking
+from kubewright.machines.machineset.member import MachineMember, ranking
+from kubewright.machines.machineset.world import MachineMembers
 from kubewright.machines.parts import Parts
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words

@@ -11,30 +11,15 @@ Invariants.  What is known here is knowledge of this process, on its ``SteadyClo
 Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from kubewright.api.core import Node
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.informer import Change
+from kubewright.machines.machine.observe import Begun, reported
 from kubewright.machines.machine.settings import HEALTHY
-
-
-@dataclass(slots=True)
-class Begun:
-    """What of one machine began before our eyes, and when; None for what did not.
-
-    ``born`` it was made; ``deleted`` it was deleted; ``turned`` it came to the ``phase`` that it is in;
-    ``shown`` its node came to the ``state`` that it shows.
-    """
-
-    born: datetime | None = None
-    deleted: datetime | None = None
-    turned: datetime | None = None
-    phase: str | None = None
-    shown: datetime | None = None
-    state: tuple[tuple[str, str], ...] | None = None
 
 
 class Moments:
@@ -87,12 +72,6 @@ class Moments:
             self._begun[new.uid] = Begun(born=self._clock.now())
         elif new.deleting and not old.deleting:
             self._begun.setdefault(new.uid, Begun()).deleted = self._clock.now()
-
-
-def reported(machine: Machine) -> datetime | None:
-    """The date of the last report, which is that of its phase."""
-    status = machine.status
-    return status.current_status.last_update_time or status.last_operation.last_update_time
 
 
 def _dated(node: Node | None) -> datetime | None:

@@ -18,7 +18,6 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
-from kubewright.machines.machine.moments import Begun, reported
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Step
 from kubewright.nodes.drain.plan import DrainPlan
@@ -45,6 +44,22 @@ class Refused:
     problem: str
     code: Code
     until: datetime
+
+
+@dataclass(slots=True)
+class Begun:
+    """What of one machine began before our eyes, and when; None for what did not.
+
+    ``born`` it was made; ``deleted`` it was deleted; ``turned`` it came to the ``phase`` that it is in;
+    ``shown`` its node came to the ``state`` that it shows.
+    """
+
+    born: datetime | None = None
+    deleted: datetime | None = None
+    turned: datetime | None = None
+    phase: str | None = None
+    shown: datetime | None = None
+    state: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +221,9 @@ class Seen:
         """
         age = self.now - (since or datetime(1970, 1, 1, tzinfo=UTC))
         return (REPORT_AT_LATEST if self.busy else after or self.settings.report_after) - age
+
+
+def reported(machine: Machine) -> datetime | None:
+    """The date of the last report, which is that of its phase."""
+    status = machine.status
+    return status.current_status.last_update_time or status.last_operation.last_update_time

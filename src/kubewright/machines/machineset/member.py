@@ -18,11 +18,9 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase
 from kubewright.api.machine.preserve import Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
-from kubewright.base.clock import SteadyClock, parse_rfc3339, stamp
+from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Informer
 from kubewright.replicas.member import Member
-from kubewright.replicas.members import Members
 from kubewright.replicas.naming import proven
 from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
@@ -111,15 +109,6 @@ def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMem
         return (*keep, member.priority, *marked, member.stage, member.created, member.name)
 
     return rank
-
-
-MachineMembers = Members[Machine, MachineMember]
-"""The index of machines, for sets and deployments."""
-
-
-def members_of(machines: Informer[Machine], clock: SteadyClock) -> MachineMembers:
-    """An index of the machines in a cache."""
-    return Members(machines, read, clock)
 
 
 def read(header: Header, machine: Machine | None) -> MachineMember:

@@ -20,7 +20,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, merge_patch, with_uid
 from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
     Adopt,
     Change,

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.claims import ORPHAN_FINALIZER
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import annotated, held, new_set, refreshed, revision_of, sized
 from kubewright.replicas.deployment.steps import (
     Adopt,

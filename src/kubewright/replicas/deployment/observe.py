@@ -1,153 +1,21 @@
-"""One deployment, its sets and their members, as one frozen picture.
+"""Look at one deployment, its sets and all their members.
 
-Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
-             from the sets, numbers of members from the members themselves.
-Invariants.  Nothing here writes. Between looking and deciding nothing awaits. A set that is being
-             deleted has size 0, is never current, and its members still count.
+Theory.      Everything is read from caches that already show our own writes.
+Invariants.  Nothing here writes. Between looking and deciding nothing awaits.
 Called by    ``reconciler.Deployments``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Generic
+from typing import Any
 
-from kubewright.base.clock import stamp
 from kubewright.kube.informer import Informer
-from kubewright.replicas.claims import WITHOUT_OWNER, key_of, read_selector
-from kubewright.replicas.deployment.sets import revision_of
+from kubewright.replicas.claims import WITHOUT_OWNER, read_selector
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.members import Members
-from kubewright.replicas.objects import S, integer
-from kubewright.rollout.in_place import HELD, is_held
-from kubewright.rollout.model import Fleet, Group
-from kubewright.rollout.planner import InPlaceUpdate, Strategy
+from kubewright.replicas.objects import S
 from kubewright.rollout.progress import Counts
-from kubewright.rollout.revisions import current_of
-from kubewright.wire.gvk import Key
-
-
-@dataclass(frozen=True)
-class Seen(Generic[D, S, M]):
-    """A deployment and everything below it. ``deployment`` has its defaults; ``written`` is as it stands."""
-
-    world: DeploymentWorld[D, S, M]
-    written: D
-    wall: datetime
-    """The date: it is compared with dates that others wrote, and written into conditions."""
-
-    now: float
-    """Seconds since the epoch on the index's clock, which does not step: ages are measured with it."""
-
-    sets: tuple[S, ...] = ()
-    strays: tuple[S, ...] = ()
-    """Sets that it controls and its selector no longer matches."""
-
-    orphans: tuple[S, ...] = ()
-    """Sets that its selector matches and that have no controller."""
-
-    members: Mapping[str, tuple[M, ...]] = field(default_factory=dict)
-    """By uid of a set."""
-
-    doubted: Mapping[str, int] = field(default_factory=dict)
-    """By uid of a set, how many members it may have created that the cache does not show yet."""
-
-    reported: float | None = None
-    """When progress was last reported, on the clock of ``now``; None when it never was."""
-
-    best: Counts | None = None
-    """The best that this process has reported of the present rollout; None when it has not yet."""
-
-    selector_problem: str = ""
-
-    @cached_property
-    def deployment(self) -> D:
-        return self.world.with_defaults(self.written)
-
-    @property
-    def key(self) -> Key:
-        return key_of(self.written)
-
-    @property
-    def deleting(self) -> bool:
-        return self.written.metadata.deleting
-
-    @cached_property
-    def groups(self) -> dict[str, Group]:
-        """The sets as the planner sees them, by name."""
-        return {each.metadata.name: _group_of(self, each) for each in self.sets}
-
-    @cached_property
-    def current(self) -> S | None:
-        """The set of the wanted template; of several, the world's choice."""
-        identity = self.world.identity
-        living = [each for each in self.sets if not each.metadata.deleting]
-        candidates = ((self.groups[each.metadata.name], identity(each.spec.template)) for each in living)
-        found = current_of(candidates, identity(self.deployment.spec.template), self.world.choice)
-        return self.named(found.name) if found else None
-
-    @cached_property
-    def fleet(self) -> Fleet:
-        """All of it as the planner sees it."""
-        current = self.current.metadata.name if self.current else None
-        old = sorted(
-            (group for name, group in self.groups.items() if name != current),
-            key=lambda group: (group.created, group.name),
-        )
-        spec = self.deployment.spec
-        chosen = self.groups[current] if current else None
-        return Fleet(self.written.metadata.name, spec.replicas, chosen, tuple(old), spec.paused)
-
-    @cached_property
-    def all_members(self) -> tuple[M, ...]:
-        """The members of all sets."""
-        return tuple(member for found in self.members.values() for member in found)
-
-    @cached_property
-    def counts(self) -> Counts:
-        """The deployment in numbers."""
-        return Counts(
-            replicas=self._replicas(self.all_members),
-            updated=self._replicas(self.members_of(self.current)) if self.current else 0,
-            ready=sum(member.alive and member.ready for member in self.all_members),
-            available=sum(sum(group.line) for group in self.groups.values()),
-        )
-
-    def _replicas(self, members: tuple[M, ...]) -> int:
-        """How many of them count; those that are being deleted do in some worlds."""
-        return len(members) if self.world.counts_deleting else sum(member.alive for member in members)
-
-    @cached_property
-    def strategy(self) -> Strategy:
-        """How old members give way; call it only on a valid deployment."""
-        return self.world.strategy(self.deployment)
-
-    @cached_property
-    def problem(self) -> str:
-        """Why the deployment cannot be worked on; empty when it can."""
-        return self.world.validate(self.deployment) or self.selector_problem
-
-    @cached_property
-    def refused(self) -> str:
-        """Why a rollout that the deployment asks for is not carried out; empty when none is refused."""
-        held = isinstance(self.strategy, InPlaceUpdate) and is_held(self.fleet)
-        return f"spec.strategy.type: {HELD}" if held else ""
-
-    @property
-    def selects_all(self) -> bool:
-        """The selector is there but empty: it would take every member."""
-        selector = self.written.spec.selector
-        return selector is not None and not (selector.match_labels or selector.match_expressions)
-
-    def members_of(self, each: S) -> tuple[M, ...]:
-        """The members of one set."""
-        return self.members.get(each.metadata.uid, ())
-
-    def named(self, name: str) -> S:
-        """One of the sets."""
-        return next(each for each in self.sets if each.metadata.name == name)
 
 
 def observe(
@@ -187,34 +55,3 @@ def observe(
         best=best,
         selector_problem=problem,
     )
-
-
-def _group_of(seen: Seen[D, S, M], each: S) -> Group:
-    """A set and its members as the planner sees them. Members that may exist although the cache does not show
-    them count against the surge, and are not available."""
-    meta, marks, members = each.metadata, seen.world.marks, seen.members_of(each)
-    line = [member for member in members if member.alive]
-    min_ready = each.spec.min_ready_seconds
-    deleting = len(members) - len(line) if seen.world.waits_for_deleting(seen.deployment) else 0
-    up = [member.available_at(seen.now, min_ready) for member in line]
-    if any(up) and not all(up):  # else all orders look the same, and this one is spared the sorting
-        ranking = seen.world.ranking(each, seen.wall.timestamp())
-        up = [member.available_at(seen.now, min_ready) for member in sorted(line, key=ranking)]
-    return Group(
-        meta.name,
-        created=stamp(meta.creation_timestamp) or 0.0,
-        size=0 if meta.deleting else each.spec.replicas,
-        line=tuple(up),
-        leaving=deleting + seen.doubted.get(meta.uid, 0),
-        young=sum(member.up for member in line) - sum(up),
-        goal=_natural(meta.annotations, marks.goal),
-        ceiling=_natural(meta.annotations, marks.ceiling),
-        revision=revision_of(seen.world, each).number,
-        held=marks.no_creation in meta.annotations,
-        settled=each.status.observed_generation >= meta.generation and not meta.deleting,
-    )
-
-
-def _natural(annotations: Mapping[str, str], key: str) -> int | None:
-    found = integer(annotations, key, -1)
-    return found if found >= 0 else None

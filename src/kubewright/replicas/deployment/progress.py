@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.base.clock import stamp
-from kubewright.replicas.deployment.observe import Seen
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M

@@ -23,8 +23,9 @@ from kubewright.kube.patches import exactly, merge_patch
 from kubewright.replicas.claims import BY_UID, WITHOUT_OWNER, namespace_of_orphans, selecting
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
-from kubewright.replicas.deployment.observe import Seen, observe
+from kubewright.replicas.deployment.observe import observe
 from kubewright.replicas.deployment.progress import begins, progress_reported, reported_counts
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import next_look
 from kubewright.replicas.deployment.steps import LetGo, Outcome
 from kubewright.replicas.deployment.world import D, DeploymentWorld

@@ -14,7 +14,6 @@ from typing import Any
 
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
-from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import (
     FALSE,
     PROGRESSING,
@@ -24,6 +23,7 @@ from kubewright.replicas.deployment.progress import (
     rollout_statement,
     until_late,
 )
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M, until_available

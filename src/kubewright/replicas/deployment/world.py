@@ -24,7 +24,7 @@ from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import oldest
 
 if TYPE_CHECKING:
-    from kubewright.replicas.deployment.observe import Seen
+    from kubewright.replicas.deployment.seen import Seen
 
 D = TypeVar("D", bound=DeploymentObject)
 

@@ -15,9 +15,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.claims import ORPHAN_FINALIZER
-from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.objects import S

@@ -12,13 +12,13 @@ from typing import Generic
 import structlog
 
 from kubewright.base.errors import KubewrightError
+from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.changes import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import exactly, merge_patch
 from kubewright.replicas.claims import BY_UID, selecting
-from kubewright.replicas.doubts import DOUBT_SECONDS
 from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import INVALID, S

@@ -11,8 +11,8 @@ from msgspec import json, structs
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.machines.deployment.world import REASONS
-from kubewright.replicas.deployment.observe import Seen
 from kubewright.replicas.deployment.progress import TRUE, Statement
+from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Words

@@ -1,0 +1,31 @@
+"""Machines and nodes in one word each, and the words counted, as ``status`` and the demo show them. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kubewright.api.core import Node
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import Machine
+
+
+def state(machine: Machine) -> str:
+    """A machine's phase. Terminating and Pending are told even before a controller has written them."""
+    if machine.metadata.deleting:
+        return Phase.TERMINATING.value
+    return machine.status.current_status.phase or Phase.PENDING.value
+
+
+def ready(node: Node) -> bool:
+    """Whether the node's condition Ready is True."""
+    return any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
+
+
+def counted(words: Iterable[str]) -> str:
+    """``3 (2 Running, 1 Pending)``, the most frequent word first."""
+    counts = Counter(words)
+    told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=_most_first))
+    return f"{counts.total()} ({told})" if told else "none"
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
