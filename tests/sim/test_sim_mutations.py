@@ -16,14 +16,14 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from kubewright.api.machine.names import Phase
-from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
+from kubewright.kube.client import Client
 from kubewright.machines.deployment import world as deployment_world
-from kubewright.machines.machine import creation, decide, deletion, health, states
+from kubewright.machines.machine import creation, decide, deletion, states
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report
@@ -188,14 +188,13 @@ def _revisions_fall(patch: Patch) -> None:
 
 def _young_again(patch: Patch) -> None:
     """A machine whose node is missing waits for it as if it had never joined."""
-    true = health._next_phase
+    true = states.report
 
-    def next_phase(seen: Seen) -> Report | None:
-        report = true(seen)
-        missing = report is not None and report.phase is Phase.UNKNOWN and seen.node is None
-        return replace(report, phase=Phase.PENDING) if missing and report is not None else report
+    def report(seen: Seen, finding: Finding) -> Report:
+        found = true(seen, finding)
+        return replace(found, phase=Phase.PENDING) if finding is Finding.NODE_MISSING else found
 
-    patch.setattr(health, "_next_phase", next_phase)
+    patch.setattr(states, "report", report)
 
 
 def _creation_never_ends(patch: Patch) -> None:
@@ -217,17 +216,17 @@ def _new_ones_count_at_once(patch: Patch) -> None:
 def _wall_clock_ages(patch: Patch) -> None:
     """How long a machine has been ready is read off a clock that people may set."""
     patch.setattr(Witness, "since", lambda _self, _key, dated: dated)
-    patch.setattr(SteadyClock, "now", lambda self: self._clock.now())
+    patch.setattr(Client, "steady", lambda self: self.clock)
 
 
 def _set_lets_go_early(patch: Patch) -> None:
-    true = set_decide._retire
+    true = set_decide.delete_members
 
-    def retire(seen: Any) -> Any:
+    def delete(seen: Any) -> Any:
         plan = true(seen)
         return replace(plan, steps=(*plan.steps, LetGo())) if seen.has_finalizer else plan
 
-    patch.setattr(set_decide, "_retire", retire)
+    patch.setattr(set_decide, "delete_members", delete)
 
 
 def _deployment_lets_go_early(patch: Patch) -> None:

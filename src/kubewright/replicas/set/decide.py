@@ -42,7 +42,7 @@ DOUBT_PAUSE = 0.25
 def decide(seen: Seen[S, M]) -> Plan[Step]:
     """The plan for one pass."""
     if seen.deleting:
-        return _retire(seen)
+        return delete_members(seen)
     if seen.problem:
         return Plan(because=f"the set is not valid: {seen.problem}")
     return in_order(phases(seen.world), seen)
@@ -121,17 +121,7 @@ def shrink(seen: Seen[S, M]) -> Plan[Step]:
     return Plan((*remember, Delete(victims)), AT_ONCE if len(going) > burst else doomed.wake, because)
 
 
-def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]:
-    """Write the highest number on the set before the member that carries it is deleted, else the number and
-    its name would be given twice."""
-    if not seen.world.number_annotation:
-        return ()
-    going = {member.uid for member in victims}
-    shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
-    return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
-
-
-def _retire(seen: Seen[S, M]) -> Plan[Step]:
+def delete_members(seen: Seen[S, M]) -> Plan[Step]:
     """Delete the members of a set that is being deleted, unless its deletion orphans them."""
     many = seen.world.words.many
     if not seen.has_finalizer:
@@ -146,6 +136,16 @@ def _retire(seen: Seen[S, M]) -> Plan[Step]:
     if seen.doubts:
         return Plan((), DOUBT_SECONDS, "a creation that nobody answered may still happen")
     return Plan((LetGo(),), because=f"no {seen.world.words.one} is left")
+
+
+def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]:
+    """Write the highest number on the set before the member that carries it is deleted, else the number and
+    its name would be given twice."""
+    if not seen.world.number_annotation:
+        return ()
+    going = {member.uid for member in victims}
+    shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
+    return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
 
 
 def _waiting(wait: Wait, what: str) -> Plan[Step]:
