@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition, Taint
-from kubewright.api.core.nodes import NodeSpec, NodeStatus
+from kubewright.api.core import NodeSpec, NodeStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.builtin.nodelife import (
     NOT_READY,
