@@ -28,7 +28,6 @@ from kubewright.api.meta import (
 )
 from kubewright.wire.gvk import Resource
 
-
 NODE_READY = "Ready"
 """The condition by which a kubelet says whether its node runs pods."""
 

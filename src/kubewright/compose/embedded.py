@@ -160,8 +160,8 @@ class Embedded:
         """A listener at the port of the options, else at that of the last start, else at a free one."""
         kept = address.recall(place.data_dir) if place.port is None else None
         port = kept.port if kept is not None else place.port or 0
-        authenticator = Authenticator(self.clock, verify=self.server.user_of_token)
-        listener = Listener(self.server.handle, self.clock, keys, port=port, authenticator=authenticator)
+        authenticator = Authenticator(self.clock, self.server.user_of_token)
+        listener = Listener(self.server.handle, authenticator, keys, port=port)
         try:
             await listener.start()
         except PortTaken:

@@ -17,7 +17,6 @@ from pathlib import Path
 from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import PDB
-from kubewright.apiserver.http import pki
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import Listener
@@ -29,6 +28,7 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.manager import Manager
+from kubewright.testing import keys
 from kubewright.testing.api import Api
 from kubewright.testing.judge import Judge
 
@@ -87,11 +87,11 @@ def embedded_door(folder: Path) -> Iterator[Path]:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         ending.append(lambda: loop.call_soon_threadsafe(stop.set))
         async with _served(SystemClock()) as server:
-            keys = pki.in_memory(SystemClock())
-            authenticator = Authenticator(SystemClock(), verify=server.user_of_token)
-            listener = Listener(server.handle, SystemClock(), keys, authenticator=authenticator)
+            authority = keys.in_memory(SystemClock())
+            authenticator = Authenticator(SystemClock(), server.user_of_token)
+            listener = Listener(server.handle, authenticator, authority)
             await listener.start()
-            path.write_bytes(render(listener.url, keys.authority, keys.admin))
+            path.write_bytes(render(listener.url, authority.authority, authority.admin))
             ready.set()
             await stop.wait()
             await listener.close()

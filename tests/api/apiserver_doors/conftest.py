@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kubewright.apiserver.http import pki
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import Listener
 from kubewright.base.clock import LoopClock, SystemClock
+from kubewright.testing import keys
 from kubewright.wire.http import Handler, Request, Response, User
 
 TOKENS = {"ann-token": User("ann", ("devs",))}
@@ -23,7 +23,7 @@ TOKENS = {"ann-token": User("ann", ("devs",))}
 class World:
     """A listener, what its handler was asked, and clients of it."""
 
-    def __init__(self, listener: Listener, authority: pki.Pki, asked: list[Request]) -> None:
+    def __init__(self, listener: Listener, authority: keys.Keys, asked: list[Request]) -> None:
         self.listener = listener
         self.authority = authority
         self.asked = asked
@@ -62,13 +62,13 @@ async def hello(_request: Request) -> Response:
 
 
 @pytest.fixture(scope="session")
-def authority() -> pki.Pki:
+def authority() -> keys.Keys:
     """One for all tests; in real time, because that is what TLS goes by."""
-    return pki.in_memory(SystemClock())
+    return keys.in_memory(SystemClock())
 
 
 @pytest.fixture
-def serving(authority: pki.Pki) -> Callable[..., AbstractAsyncContextManager[World]]:
+def serving(authority: keys.Keys) -> Callable[..., AbstractAsyncContextManager[World]]:
     """``serving(handler, **settings)`` is a listener that serves while the context lasts."""
 
     @asynccontextmanager
@@ -79,8 +79,7 @@ def serving(authority: pki.Pki) -> Callable[..., AbstractAsyncContextManager[Wor
             asked.append(request)
             return await handler(request)
 
-        known = Authenticator(clock, tokens=TOKENS)
-        listener = Listener(recorded, clock, authority, authenticator=known, **settings)
+        listener = Listener(recorded, Authenticator(clock, TOKENS.get), authority, **settings)
         await listener.start()
         try:
             yield World(listener, authority, asked)

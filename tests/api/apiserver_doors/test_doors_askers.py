@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kubewright.apiserver.http import pki
 from kubewright.apiserver.http.authn import AUTHENTICATED
 from kubewright.base.clock import SystemClock
+from kubewright.testing import keys
 from kubewright.wire.http import User
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -68,7 +68,7 @@ async def test_certificates_of_others_and_old_ones_fail_in_the_handshake(serving
     async with serving() as world:
         trust = world.authority.client_context
         old = world.authority.issue("ann", lifetime=timedelta(minutes=-1))
-        for identity in (pki.in_memory(SystemClock()).admin, old):
+        for identity in (keys.in_memory(SystemClock()).admin, old):
             async with world.client(trust(identity)) as client:
                 with pytest.raises(aiohttp.ClientError):
                     await client.get("/version")
@@ -77,7 +77,7 @@ async def test_certificates_of_others_and_old_ones_fail_in_the_handshake(serving
 
 async def test_a_client_of_another_authority_does_not_talk_to_us(serving: Serving) -> None:
     async with serving() as world:
-        stranger = pki.in_memory(SystemClock()).client_context()
+        stranger = keys.in_memory(SystemClock()).client_context()
         async with world.client(stranger) as client:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await client.get("/version")

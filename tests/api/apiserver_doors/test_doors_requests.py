@@ -1,6 +1,5 @@
 """What a request becomes on its way in, and an answer on its way out."""
 
-import gzip
 import io
 import json
 from collections.abc import AsyncGenerator, Callable
@@ -61,26 +60,6 @@ async def test_a_large_answer_arrives_whole_and_its_head_alone(serving: Serving)
         assert "content-encoding" not in answer.headers
         head = await client.head(PODS)
         assert (await head.read(), head.headers["content-length"]) == (b"", str(len(large)))
-
-
-@pytest.mark.looptime(False)  # compressed in a thread, which virtual time does not wait for
-async def test_large_answers_are_compressed_for_those_who_ask(serving: Serving) -> None:
-    small, large = b"x" * 1000, b"x" * 200_000
-
-    async def handler(request: Request) -> Response:
-        return Response(200, large if request.path == "/large" else small)
-
-    async with serving(handler, compress=True) as world, world.client() as client:
-
-        async def get(path: str, accepts: str) -> tuple[str, bytes]:
-            answer = await client.get(path, headers={"accept-encoding": accepts})
-            return answer.headers.get("content-encoding", ""), await answer.read()
-
-        encoding, body = await get("/large", "gzip")
-        assert (encoding, gzip.decompress(body)) == ("gzip", large)
-        assert await get("/large", "identity") == ("", large)
-        assert await get("/large", "gzip;q=0") == ("", large)
-        assert await get("/small", "gzip") == ("", small)
 
 
 async def test_a_connection_is_used_again(serving: Serving) -> None:

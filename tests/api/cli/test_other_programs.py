@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.apiserver.http import kubeconfig, pki
+from kubewright.apiserver.http import kubeconfig
 from kubewright.base.clock import SystemClock
 from kubewright.cli import main
 from kubewright.cli.up.merging import Merge, merge
+from kubewright.testing import keys
 from kubewright.testing.kubectl import NoKubectl, find_kubectl
 
 WORK = "# mine\ncurrent-context: work\ncontexts:\n- {name: work, context: {cluster: work, user: ann}}\n"
-KEYS = pki.in_memory(SystemClock())
+KEYS = keys.in_memory(SystemClock())
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from contextlib import ExitStack, closing, suppress
 
 import pytest
 
-from kubewright.apiserver.http import pki
 from kubewright.base.clock import SystemClock
 from kubewright.kube.access import Access
 from kubewright.kube.config import connect
+from kubewright.testing import keys
 from kubewright.wire.http import Request
 
 TURNS = range(20)
@@ -25,7 +25,7 @@ class DeafServer:
     """It speaks TLS, reads requests, and answers neither them nor the goodbye of a client."""
 
     def __init__(self) -> None:
-        self.trust = pki.in_memory(SystemClock())
+        self.trust = keys.in_memory(SystemClock())
         self.asked = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._connections = ExitStack()

@@ -6,10 +6,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from kubewright.apiserver.http import authn, pki
+from kubewright.apiserver.http import authn
 from kubewright.apiserver.http.authn import ANONYMOUS, AUTHENTICATED, Authenticator
 from kubewright.apiserver.http.certificates import Identity
 from kubewright.base.clock import LoopClock
+from kubewright.testing import keys
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import User
 
@@ -21,8 +22,8 @@ def der(identity: Identity) -> bytes:
     return x509.load_pem_x509_certificate(identity.certificate).public_bytes(Encoding.DER)
 
 
-def robots_only(token: str) -> User | None:
-    return ROBOT if token == "robot-token" else None
+def verify(token: str) -> User | None:
+    return {"secret": ANN, "robot-token": ROBOT}.get(token)
 
 
 @pytest.fixture
@@ -34,21 +35,21 @@ async def clock() -> LoopClock:
     ("authorization", "name", "groups"),
     [
         pytest.param("", "system:anonymous", ("system:unauthenticated",), id="nothing shown is nobody"),
-        pytest.param("Bearer secret", "ann", ("devs", AUTHENTICATED), id="a fixed token"),
+        pytest.param("Bearer secret", "ann", ("devs", AUTHENTICATED), id="a token that the verifier knows"),
         pytest.param("bearer secret", "ann", ("devs", AUTHENTICATED), id="the scheme in any case"),
         pytest.param("Bearer   secret ", "ann", ("devs", AUTHENTICATED), id="spaces around it do not count"),
         pytest.param(
             "Bearer robot-token",
             ROBOT.name,
             ("system:serviceaccounts", AUTHENTICATED),
-            id="a token that the verifier knows",
+            id="a service account's token",
         ),
     ],
 )
 async def test_a_header_tells_who_asks(
     clock: LoopClock, authorization: str, name: str, groups: tuple[str, ...]
 ) -> None:
-    known = Authenticator(clock, tokens={"other": User("bob"), "secret": ANN}, verify=robots_only)
+    known = Authenticator(clock, verify)
     assert known.user(None, authorization) == User(name, groups)
 
 
@@ -64,15 +65,15 @@ async def test_a_header_tells_who_asks(
     ],
 )
 async def test_a_wrong_proof_is_refused_and_not_repeated(clock: LoopClock, authorization: str) -> None:
-    known = Authenticator(clock, tokens={"secret": ANN}, verify=robots_only)
+    known = Authenticator(clock, verify)
     with pytest.raises(Unauthorized) as refusal:
         known.user(None, authorization)
     assert (refusal.value.code, refusal.value.message) == (401, "Unauthorized")
 
 
 async def test_a_certificate_names_its_user_and_groups(clock: LoopClock) -> None:
-    authority = pki.in_memory(clock)
-    known = Authenticator(clock)
+    authority = keys.in_memory(clock)
+    known = Authenticator(clock, verify)
     shown = der(authority.issue("ann", "devs", "ops"))
     for _ in range(2):  # read, and remembered
         assert known.user(shown) == User("ann", ("devs", "ops", AUTHENTICATED))
@@ -80,13 +81,13 @@ async def test_a_certificate_names_its_user_and_groups(clock: LoopClock) -> None
 
 
 async def test_a_certificate_comes_before_a_token(clock: LoopClock) -> None:
-    known = Authenticator(clock, tokens={"secret": ANN})
-    assert known.user(der(pki.in_memory(clock).issue("bob")), "Bearer wrong").name == "bob"
+    known = Authenticator(clock, verify)
+    assert known.user(der(keys.in_memory(clock).issue("bob")), "Bearer wrong").name == "bob"
 
 
 async def test_a_certificate_that_ends_during_a_connection_is_refused(clock: LoopClock) -> None:
-    known = Authenticator(clock)
-    shown = der(pki.in_memory(clock).issue("ann", lifetime=timedelta(minutes=5)))
+    known = Authenticator(clock, verify)
+    shown = der(keys.in_memory(clock).issue("ann", lifetime=timedelta(minutes=5)))
     assert known.user(shown).name == "ann"
     await clock.sleep(301)
     with pytest.raises(Unauthorized):

@@ -4,8 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubewright.api.core import Pod, PodDisruptionBudget
-from kubewright.api.core import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, PodStatus
+from kubewright.api.core import (
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodStatus,
+)
 from kubewright.api.meta import Condition, ObjectMeta
 from kubewright.builtin.disruption import Seen, judge, portion
 

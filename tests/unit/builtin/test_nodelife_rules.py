@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from kubewright.api.core import Node, NodeCondition, Taint
-from kubewright.api.core import NodeSpec, NodeStatus
+from kubewright.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from kubewright.api.meta import ObjectMeta
 from kubewright.builtin.nodelife import (
     NOT_READY,

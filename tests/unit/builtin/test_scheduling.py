@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kubewright.api.core import Node, NodeCondition, Taint
-from kubewright.api.core import NodeSpec, NodeStatus
+from kubewright.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from kubewright.api.meta import ObjectMeta
 from kubewright.builtin.scheduling.decide import Place, Seat, place
 from kubewright.builtin.scheduling.facts import PODS, Host, asked, host_of, read_pod

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.apiserver.http import kubeconfig, pki
+from kubewright.apiserver.http import kubeconfig
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.up.merging import Merge, merge, persons_file
+from kubewright.testing import keys
 
 WORK = "# mine\ncurrent-context: work\ncontexts:\n- {name: work, context: {cluster: work, user: ann}}\n"
-KEYS = pki.in_memory(SystemClock())
+KEYS = keys.in_memory(SystemClock())
 
 
 @pytest.fixture

@@ -4,19 +4,15 @@ Theory.      The first proof that is there decides, in this order: certificate, 
              checked a certificate's signature already; here its names are read (common name is the
              user, organizations are the groups) and that it has not ended since the handshake.
              A proof that is wrong is never the same as no proof.
-Invariants.  Tokens are kept and compared as digests, in a time that does not depend on how much of
-             one was right. No message says what was wrong with a proof, and none is ever logged.
+Invariants.  No message says what was wrong with a proof, and none is ever logged.
              A client without a credential gets no further than the paths that could be public; which
              of them are, roles say (``authz``).
-Source       DESIGN §5 (client certificate, token auth); the table of tokens is kube-apiserver's
-             ``--token-auth-file``: token, user, uid, groups.
+Source       DESIGN §5 (client certificate, token auth).
 Called by    ``exchange``, for every request that comes over a socket.
 """
 
-import hashlib
-import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -43,17 +39,10 @@ Verifier = Callable[[str], User | None]
 
 
 class Authenticator:
-    """Knows people by certificate and token.
+    """Knows users by certificate, and asks ``verify`` about tokens."""
 
-    ``tokens`` are fixed ones; ``verify`` is asked about all others.
-    """
-
-    def __init__(
-        self, clock: Clock, *, tokens: Mapping[str, User] | None = None, verify: Verifier | None = None
-    ) -> None:
-        self._clock = clock
-        self._tokens = [(_digest(token), user) for token, user in (tokens or {}).items()]
-        self._verify = verify
+    def __init__(self, clock: Clock, verify: Verifier) -> None:
+        self._clock, self._verify = clock, verify
         self._read: dict[bytes, tuple[User | None, datetime]] = {}
 
     def user(self, certificate: bytes | None, authorization: str = "") -> User:
@@ -89,18 +78,10 @@ class Authenticator:
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise Unauthorized("Unauthorized")
-        user = self._by_token(token) or (self._verify(token) if self._verify else None)
+        user = self._verify(token)
         if user is None:
             raise Unauthorized("Unauthorized")
         return _authenticated(user)
-
-    def _by_token(self, token: str) -> User | None:
-        """Looks at every token, found or not."""
-        shown, found = _digest(token), None
-        for digest, user in self._tokens:
-            if hmac.compare_digest(shown, digest):
-                found = user
-        return found
 
 
 def admit(user: User, method: str, path: str) -> None:
@@ -122,7 +103,3 @@ def _authenticated(user: User) -> User:
     if AUTHENTICATED in user.groups:
         return user
     return replace(user, groups=(*user.groups, AUTHENTICATED))
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()

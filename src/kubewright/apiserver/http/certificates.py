@@ -3,11 +3,13 @@
 Theory.      Kubernetes reads a client certificate so: the common name is the user, the organizations
              are the groups. Keys are on the curve P-256, because those are made in well under a
              millisecond and every client knows them.
-Invariants.  Nothing here touches a disk or asks for the time: ``now`` is an argument. Every moment
+Invariants.  Nothing here keeps a file or asks for the time: ``now`` is an argument. Every moment
              is in UTC; a certificate is valid from an hour before it was made, for clocks that differ.
 Called by    ``pki`` (what is made when, and where it is kept), ``authn`` (reading).
 """
 
+import ssl
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -56,6 +58,13 @@ class Identity:
             return frozenset()
         addresses = found.get_values_for_type(x509.IPAddress)
         return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Make it what ``context`` shows. OpenSSL reads only from a file, which only its owner can open."""
+        with tempfile.NamedTemporaryFile(prefix="kubewright-") as file:
+            file.write(self.pem)
+            file.flush()
+            context.load_cert_chain(file.name)
 
     @classmethod
     def from_pem(cls, pem: bytes) -> "Identity":

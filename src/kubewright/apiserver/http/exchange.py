@@ -11,7 +11,6 @@ Called by    ``listener``. Who asks is found out in ``authn``.
 """
 
 import asyncio
-import gzip
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 
@@ -39,20 +38,12 @@ PIECE_BYTES = 256 * 1024
 IN_FLIGHT = 400
 """Ordinary requests at one time, as kube-apiserver's ``--max-requests-inflight``."""
 
-COMPRESSED_BYTES = 128 * 1024
-"""Bytes from which an answer is compressed, as in kube-apiserver."""
-
-GZIP_LEVEL = 1
-"""The quickest: twice as fast as the next, and JSON shrinks tenfold all the same."""
-
 
 class Exchange:
     """Turns HTTP into values and back, and knows what is under way."""
 
-    def __init__(self, handler: Handler, authenticator: Authenticator, *, compress: bool) -> None:
-        self._handler = handler
-        self._authenticator = authenticator
-        self._compress = compress
+    def __init__(self, handler: Handler, authenticator: Authenticator) -> None:
+        self._handler, self._authenticator = handler, authenticator
         self._requests: set[asyncio.Task[object]] = set()
         self._streams: set[asyncio.Task[object]] = set()
         self._ending = False
@@ -123,9 +114,6 @@ class Exchange:
 
     async def _whole(self, http: web.BaseRequest, response: Response) -> web.StreamResponse:
         headers, body = _answer_headers(response), response.body
-        if self._compress:
-            body, more = await _deflated(body, http.headers.get("accept-encoding", ""))
-            headers.update(more)
         if len(body) <= PIECE_BYTES:
             small = web.Response(status=response.status, body=body, headers=headers)
             if self._ending:
@@ -261,27 +249,3 @@ def _abort(http: web.BaseRequest) -> None:
     """Close without the mark of a whole answer, so that nobody takes half of one for it."""
     if http.transport is not None:
         http.transport.abort()
-
-
-async def _deflated(body: bytes, accepts: str) -> tuple[bytes, Mapping[str, str]]:
-    """A body as it should be sent, and the headers that say so: large ones are compressed if the client asks.
-
-    Done in a thread, which compresses without holding up the loop.
-
-    Args:
-        body: of any size; small ones stay as they are.
-        accepts: the header ``accept-encoding``.
-    """
-    if len(body) < COMPRESSED_BYTES or not _takes_gzip(accepts):
-        return body, {}
-    smaller = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL, mtime=0)
-    return smaller, {"content-encoding": "gzip", "vary": "accept-encoding"}
-
-
-def _takes_gzip(accepts: str) -> bool:
-    """Whether an ``accept-encoding`` names gzip and does not refuse it."""
-    for choice in accepts.split(","):
-        name, *words = (word.strip().lower() for word in choice.split(";"))
-        if name == "gzip":
-            return not any(word in ("q=0", "q=0.0", "q=0.00", "q=0.000") for word in words)
-    return False

@@ -3,14 +3,13 @@
 Theory.      aiohttp's server without its application layer: one handler, no routes, no middleware.
              Closing goes outside in: no new connections, idle ones closed, watches ended as if
              they were over, requests under way given a moment, then whatever is left is dropped.
-Invariants.  Beyond loopback only when told to; and there is no way to serve without authentication.
+Invariants.  Loopback only; and there is no way to serve without authentication.
              A stranger's noise (a handshake that fails, a request that is none) costs one debug line.
 Called by    the server at start-up. Continues in ``exchange``.
 """
 
 import asyncio
 import errno
-from ipaddress import ip_address
 from typing import Any
 
 import structlog
@@ -20,13 +19,12 @@ from aiohttp.http import HttpProcessingError
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.exchange import Exchange
 from kubewright.apiserver.http.pki import Pki
-from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.http import Handler
 
 log = structlog.get_logger("kubewright.apiserver.http")
 
-LOOPBACK = "127.0.0.1"
+HOST = "127.0.0.1"
 GRACE = 1.0
 """Seconds that requests under way are given when the server closes."""
 
@@ -56,54 +54,30 @@ class Listener:
 
     Args:
         handler: the API server.
-        clock: tells when a certificate has ended.
+        authenticator: finds out who asks.
         pki: who we are, and whose clients we know.
-        host: an address; ``localhost`` is 127.0.0.1.
         port: 0 takes a free one; ``port`` and ``url`` tell which.
-        authenticator: knows more than client certificates, if given.
-        beyond_loopback: allow a ``host`` that others can reach.
-        compress: large answers, for clients that ask; by default beyond loopback only, where it
-            saves more time than it costs.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        clock: Clock,
-        pki: Pki,
-        *,
-        host: str = LOOPBACK,
-        port: int = 0,
-        authenticator: Authenticator | None = None,
-        beyond_loopback: bool = False,
-        compress: bool | None = None,
-    ) -> None:
-        self.host = LOOPBACK if host == "localhost" else host
-        self.port = port
-        local = is_loopback(self.host)
-        if not local and not beyond_loopback:
-            raise InvalidInput(
-                f"{host} can be reached from elsewhere; say explicitly that you want to listen there"
-            )
+    def __init__(self, handler: Handler, authenticator: Authenticator, pki: Pki, *, port: int = 0) -> None:
         if not 0 <= port <= 65535:
             raise InvalidInput(f"{port} is no port; ports go from 0 (any free one) to 65535")
+        self.port = port
         self._pki = pki
-        knows = authenticator or Authenticator(clock)
-        self._exchange = Exchange(handler, knows, compress=not local if compress is None else compress)
+        self._exchange = Exchange(handler, authenticator)
         self._web: web.Server | None = None
         self._socket: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
         """Where clients on this machine find the server."""
-        host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.host, self.host)
-        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+        return f"https://{HOST}:{self.port}"
 
     async def start(self) -> None:
         """Listen.
 
         Raises:
-            InvalidInput: the address is taken (``PortTaken``), not ours, or not allowed to us.
+            InvalidInput: the port is taken (``PortTaken``), or not allowed to us.
         """
         self._web = web.Server(
             self._exchange.serve,
@@ -120,7 +94,7 @@ class Listener:
         try:
             self._socket = await asyncio.get_running_loop().create_server(
                 self._web,
-                self.host,
+                HOST,
                 self.port,
                 ssl=self._pki.server_context(),
                 backlog=BACKLOG,
@@ -129,7 +103,7 @@ class Listener:
             )
         except OSError as error:
             refused = PortTaken if error.errno == errno.EADDRINUSE else InvalidInput
-            raise refused(_why_not(error, self.host, self.port)) from None
+            raise refused(_why_not(error, self.port)) from None
         self.port = int(self._socket.sockets[0].getsockname()[1])
         log.debug("listening", url=self.url)
 
@@ -146,22 +120,12 @@ class Listener:
         await serving.shutdown(FAREWELL_SECONDS)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address; names are not looked up, and are not trusted."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _why_not(error: OSError, host: str, port: int) -> str:
+def _why_not(error: OSError, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is taken; choose another with --port, or 0 for a free one"
+        return f"port {port} on {HOST} is taken; choose another with --port, or 0 for a free one"
     if error.errno == errno.EACCES:
-        return f"port {port} on {host} is not allowed to you; choose one above 1023 with --port"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine"
-    return f"cannot listen on {host}:{port}: {error.strerror or error}"
+        return f"port {port} on {HOST} is not allowed to you; choose one above 1023 with --port"
+    return f"cannot listen on {HOST}:{port}: {error.strerror or error}"
 
 
 class _Quiet:

@@ -12,8 +12,8 @@ Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
 """
 
 import ssl
-import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -35,26 +35,13 @@ ADMIN = User("kubewright-admin", ("system:masters",))
 """The owner of the data folder; members of ``system:masters`` may do everything."""
 
 
+@dataclass(frozen=True, slots=True)
 class Pki:
-    """The authority, the server's identity and the admin's.
+    """The authority's certificate, which clients must trust (PEM), the server's identity and the admin's."""
 
-    ``authority`` is the certificate that clients must trust, PEM.
-    """
-
-    def __init__(self, authority: Identity, server: Identity, admin: Identity, clock: Clock) -> None:
-        self._authority = authority
-        self._clock = clock
-        self.authority = authority.certificate
-        self.server = server
-        self.admin = admin
-
-    def issue(self, user: str, *groups: str, lifetime: timedelta = LIFETIME) -> Identity:
-        """A client certificate for somebody else.
-
-        Raises:
-            InvalidInput: a name is empty or too long for a certificate.
-        """
-        return new_client(self._authority, User(user, groups), self._clock.now(), lifetime)
+    authority: bytes
+    server: Identity
+    admin: Identity
 
     def server_context(self) -> ssl.SSLContext:
         """TLS as the server speaks it: 1.2 and up; clients may show a certificate of ours.
@@ -67,37 +54,18 @@ class Pki:
         context.load_verify_locations(cadata=self.authority.decode())
         context.set_alpn_protocols(["http/1.1"])
         context.num_tickets = 0  # no client of ours resumes; two tickets per handshake are not free
-        _load(context, self.server)
-        return context
-
-    def client_context(self, identity: Identity | None = None) -> ssl.SSLContext:
-        """TLS for a client in this process that trusts this server, and perhaps says who it is."""
-        context = ssl.create_default_context(cadata=self.authority.decode())
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if identity is not None:
-            _load(context, identity)
+        self.server.load_into(context)
         return context
 
 
-def in_memory(clock: Clock, hosts: Iterable[str] = ()) -> Pki:
-    """An authority that is gone with the process. ``hosts`` are further names of the server.
-
-    TLS itself goes by the real time, so the clock must not be far from it.
-    """
-    now = clock.now()
-    authority = new_authority("kubewright", now, LIFETIME)
-    server = new_server(authority, (*NAMES, *hosts), now, LIFETIME)
-    return Pki(authority, server, new_client(authority, ADMIN, now, LIFETIME), clock)
-
-
-def in_folder(folder: Path, clock: Clock, hosts: Iterable[str] = ()) -> Pki:
+def in_folder(folder: Path, clock: Clock) -> Pki:
     """The authority that lives in ``folder``; made if there is none, renewed where time runs out.
 
     Raises:
         InvalidInput: the folder cannot be used, or a file in it is not what it should be.
     """
     make_private_folder(folder)
-    now, names = clock.now(), (*NAMES, *hosts)
+    now = clock.now()
 
     def lasting(identity: Identity) -> bool:
         return identity.expires > now + RENEWED_BEFORE
@@ -106,12 +74,12 @@ def in_folder(folder: Path, clock: Clock, hosts: Iterable[str] = ()) -> Pki:
         return lasting(identity) and vouches(authority, identity)
 
     def called_so(identity: Identity) -> bool:
-        return ours(identity) and identity.names() >= set(names)
+        return ours(identity) and identity.names() >= set(NAMES)
 
     authority = _kept(folder / "ca.pem", lasting, lambda: new_authority("kubewright", now, LIFETIME))
-    server = _kept(folder / "server.pem", called_so, lambda: new_server(authority, names, now, LIFETIME))
+    server = _kept(folder / "server.pem", called_so, lambda: new_server(authority, NAMES, now, LIFETIME))
     admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
-    return Pki(authority, server, admin, clock)
+    return Pki(authority.certificate, server, admin)
 
 
 def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Identity]) -> Identity:
@@ -137,11 +105,3 @@ def _read(path: Path) -> Identity | None:
         raise InvalidInput(
             f"{path} is not a certificate with its key; put the file back, or delete it to get a new one"
         ) from None
-
-
-def _load(context: ssl.SSLContext, identity: Identity) -> None:
-    """Give a context its identity. OpenSSL reads it from a file only, which nobody else can open."""
-    with tempfile.NamedTemporaryFile(prefix="kubewright-") as file:
-        file.write(identity.pem)
-        file.flush()
-        context.load_cert_chain(file.name)

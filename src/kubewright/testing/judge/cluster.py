@@ -19,9 +19,9 @@ from typing import Self
 
 import aiohttp
 
-from kubewright.apiserver.http import pki
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import Clock
+from kubewright.testing import keys
 from kubewright.testing.judge import commands
 from kubewright.testing.judge.binaries import Binaries
 from kubewright.testing.judge.commands import Line, Options, Ports
@@ -46,7 +46,7 @@ class Judge:
         self.url = ""
         self._clock = clock
         self._options = options or Options()
-        self._pki = pki.in_memory(clock)
+        self._keys = keys.in_memory(clock)
         self._programs: list[Program] = []
 
     @property
@@ -60,7 +60,7 @@ class Judge:
 
     def kubeconfig_for(self, user: str, *groups: str) -> bytes:
         """A kubeconfig with a fresh client certificate for ``user``."""
-        return render(self.url, self._pki.authority, self._pki.issue(user, *groups))
+        return render(self.url, self._keys.authority, self._keys.issue(user, *groups))
 
     async def start(self) -> Self:
         """Start everything and wait until it answers; ``stop`` must follow.
@@ -101,7 +101,7 @@ class Judge:
         self._write_identities()
         async with AsyncExitStack() as stack:
             http = await stack.enter_async_context(aiohttp.ClientSession(timeout=PROBE))
-            probe = _Probe(http, self._pki.client_context())
+            probe = _Probe(http, self._keys.client_context())
             await self._run(commands.etcd, ports, probe, f"http://127.0.0.1:{ports.etcd}/readyz")
             await self._run(commands.apiserver, ports, probe, f"{self.url}/readyz")
             await self._run(
@@ -115,12 +115,12 @@ class Judge:
         await program.wait_until(lambda: probe.answers(ready), READY_SECONDS)
 
     def _write_identities(self) -> None:
-        server = self._pki.server
+        server = self._keys.server
         files = {
-            "ca.crt": self._pki.authority,
+            "ca.crt": self._keys.authority,
             "server.crt": server.certificate,
             "server.key": server.key,
-            "admin.kubeconfig": render(self.url, self._pki.authority, self._pki.admin),
+            "admin.kubeconfig": render(self.url, self._keys.authority, self._keys.admin),
             "manager.kubeconfig": self.kubeconfig_for(*MANAGER),
         }
         for name, content in files.items():
