@@ -1,32 +1,33 @@
 """What a pass is about to do, as a value: steps, when to look again, and why. Pure.
 
 Theory.      A decision is a list of phases. Each looks at the same picture and answers with a plan, or None
-             when it has nothing to say. In most controllers the phases add up, in their order, until one
-             changes what the later ones would count: a plan with steps that wants another look at once ends
-             the pass (``in_order``). In others each phase is about everything that comes after it, so the
-             first plan is the plan (``first``).
+             when it has nothing to say. The phases add up, in their order, until one ends the pass
+             (``in_order``): because its steps change what the later ones would count, or because it is about
+             everything that comes after it.
 Invariants.  ``because`` is a clause for logs and people; every plan that does or awaits something has one.
 Called by    every ``decide``; the steps of a context are its own closed set of values.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, Self, TypeVar
 
 S = TypeVar("S")
-P = TypeVar("P")
+P = TypeVar("P", bound="Plan[Any]")
 Seen = TypeVar("Seen")
+Wait = TypeVar("Wait", float, timedelta)
 
-AT_ONCE = 0.0
+AT_ONCE = timedelta(0)
 """Look again at once, because the steps of this pass change what is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[S]):
-    """Steps in order; ``wake``: seconds until the next look at the latest, None to wait for an event."""
+    """Steps in order; ``wake``: when to look again at the latest, None to wait for an event."""
 
     steps: tuple[S, ...] = ()
-    wake: float | None = None
+    wake: timedelta | None = None
     because: str = ""
 
     @property
@@ -34,26 +35,26 @@ class Plan(Generic[S]):
         """Whether later phases have to wait for what the steps of this plan change."""
         return bool(self.steps) and self.wake == AT_ONCE
 
+    def then(self, after: Self) -> Self:
+        """Both plans as one: these steps before those, and the earlier of the two wake-ups."""
+        because = "; ".join(each.because for each in (self, after) if each.because)
+        return replace(after, steps=(*self.steps, *after.steps), because=because).sooner(self.wake)
 
-def in_order(phases: Iterable[Callable[[Seen], Plan[S]]], seen: Seen) -> Plan[S]:
-    """The plans of all phases as one, up to the first that ends the pass; the earliest wake-up counts."""
-    plans: list[Plan[S]] = []
+    def sooner(self, wake: timedelta | None) -> Self:
+        """The plan, with this wake-up if it has none or a later one."""
+        return replace(self, wake=soonest(self.wake, wake))
+
+
+def in_order(phases: Iterable[Callable[[Seen], P | None]], seen: Seen, plan: P) -> P:
+    """``plan``, then the plans of all phases up to the first that ends the pass."""
     for phase in phases:
-        plans.append(plan := phase(seen))
-        if plan.ends_the_pass:
-            break
-    return Plan(
-        tuple(step for plan in plans for step in plan.steps),
-        soonest(*(plan.wake for plan in plans)),
-        "; ".join(plan.because for plan in plans if plan.because),
-    )
+        if (found := phase(seen)) is not None:
+            plan = plan.then(found)
+            if found.ends_the_pass:
+                break
+    return plan
 
 
-def first(phases: Iterable[Callable[[Seen], P | None]], seen: Seen) -> P | None:
-    """The plan of the first phase that has one."""
-    return next((plan for phase in phases if (plan := phase(seen)) is not None), None)
-
-
-def soonest(*wakes: float | None) -> float | None:
+def soonest(*wakes: Wait | None) -> Wait | None:
     """The earliest of some wake-ups; None when none is set."""
     return min((wake for wake in wakes if wake is not None), default=None)

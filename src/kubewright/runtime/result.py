@@ -6,6 +6,7 @@ Called by    every reconciler; obeyed in ``controller``.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kubewright.base.plan import soonest
 
@@ -22,8 +23,9 @@ class Result:
         return _DONE
 
     @classmethod
-    def later(cls, seconds: float | None) -> "Result":
-        """Look again in ``seconds`` at the latest, at once if negative; None: when something changes."""
+    def later(cls, wait: timedelta | float | None) -> "Result":
+        """Look again after this time (or seconds) at the latest, at once if negative; None: on a change."""
+        seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
         return _DONE if seconds is None else cls(max(0.0, seconds))
 
     def sooner(self, other: "Result") -> "Result":

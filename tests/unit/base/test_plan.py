@@ -1,10 +1,13 @@
 """How the plans of several phases become the plan of one pass."""
 
+from dataclasses import dataclass
+from datetime import timedelta
+
 import pytest
 
-from kubewright.base.plan import AT_ONCE, Plan, first, in_order, soonest
+from kubewright.base.plan import AT_ONCE, Plan, in_order, soonest
 
-SECOND = 1.0
+SECOND = timedelta(seconds=1)
 QUIET: Plan[str] = Plan()
 WRITES: Plan[str] = Plan(("write",), None, "something differs")
 WAITS: Plan[str] = Plan((), SECOND, "time has to pass")
@@ -35,12 +38,24 @@ LOOKS: Plan[str] = Plan((), AT_ONCE, "nothing was done")
     ],
 )
 def test_phases_in_order(phases: tuple[Plan[str], ...], expected: Plan[str]) -> None:
-    assert in_order([lambda _, plan=plan: plan for plan in phases], None) == expected
+    assert in_order([lambda _, plan=plan: plan for plan in phases], None, Plan()) == expected
 
 
-def test_the_first_plan_is_the_plan() -> None:
-    assert first([lambda _: None, lambda _: WAITS, lambda _: WRITES], None) == WAITS
-    assert first([lambda _: None], None) is None
+@dataclass(frozen=True)
+class Last(Plan[str]):
+    """The plan of a phase that is about everything after it."""
+
+    note: str = ""
+
+    @property
+    def ends_the_pass(self) -> bool:
+        return True
+
+
+def test_where_each_plan_ends_the_pass_the_first_one_is_the_plan() -> None:
+    last = Last((), SECOND, "time has to pass", "kept")
+    assert in_order([lambda _: None, lambda _: last, lambda _: Last(("write",))], None, Last()) == last
+    assert in_order([lambda _: None], None, Last()) == Last()
 
 
 def test_the_soonest_of_no_wake_ups_is_none() -> None:

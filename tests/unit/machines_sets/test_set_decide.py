@@ -1,7 +1,7 @@
 """What a MachineSet decides (mcm.md §6.2-6.7), as tables of sentences."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
@@ -115,7 +115,7 @@ class Case:
     name: str
     seen: MachineSetSeen
     expect: list[str]
-    wake: float | None = None
+    wake: timedelta | None = None
     why: str = ""
 
 
@@ -139,9 +139,9 @@ CASES = [
     Case("then the older one", seen(1, found=(member("a", created=2.0), member("b", created=1.0))), ["delete b"]),
     # a size that is for another wish
     Case("nothing is made for a wish that was withdrawn", seen(3, found=members("a"), pause=OUTDATED), [],
-         wake=3.0, why="machines missing: 2, but the deployment wants 7"),
+         wake=timedelta(seconds=3), why="machines missing: 2, but the deployment wants 7"),
     Case("nothing is deleted for a wish that was withdrawn", seen(0, found=members("a"), pause=OUTDATED), [],
-         wake=3.0, why="machines too many: 1, but the deployment wants 7"),
+         wake=timedelta(seconds=3), why="machines too many: 1, but the deployment wants 7"),
     Case("a failed machine goes whatever the wish is",
          seen(0, found=(*members("a"), member("b", FAILED)), pause=OUTDATED), ["delete b"], why="1 failed"),
     # failed machines
@@ -152,7 +152,7 @@ CASES = [
     Case("a victim of scaling down goes, failed or not",
          seen(0, found=(member("b", FAILED),)), ["delete b"]),
     Case("a preserved failed machine stays until its time has come",
-         seen(1, found=(member("b", FAILED, preserved_until=NOW + 60),)), [], 60.0),
+         seen(1, found=(member("b", FAILED, preserved_until=NOW + 60),)), [], timedelta(seconds=60)),
     Case("a preservation that is over does not help",
          seen(1, found=(member("b", FAILED, preserved_until=NOW - 1),)), ["delete b"]),
     # kept without being asked for
@@ -169,7 +169,7 @@ CASES = [
     Case("when it may keep fewer, the oldest are let go",
          seen(2, found=tuple(member(name, FAILED, created=age, preserved_until=NOW + 60, auto_preserved=True,
                                     asked=True) for name, age in (("a", 2.0), ("b", 1.0))), keeps=1),
-         ["unkeep b"], 60.0),
+         ["unkeep b"], timedelta(seconds=60)),
     Case("one that scaling down takes is not kept",
          seen(0, found=(member("a", FAILED),), keeps=1), ["delete a"]),
     Case("one that the autoscaler chose is not kept, and takes no other's place",
@@ -177,7 +177,7 @@ CASES = [
                         member("b", FAILED, created=1.0)), keeps=1, meta={"annotations": CHANGED}),
          ["keep b", "delete a"]),
     Case("an annotation to which no controller gives an expiry keeps it for ten minutes",
-         seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 60),)), [], 540.0),
+         seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 60),)), [], timedelta(seconds=540)),
     Case("and not for ever",
          seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 601),)), ["delete b"]),
     Case("a wish to preserve is honoured before the preservation has begun",
@@ -233,7 +233,7 @@ CASES = [
          seen(1, found=(member("a", deleting=True),), meta={"deletion_timestamp": T0}), []),
     Case("and lets go when nothing is left", seen(1, meta={"deletion_timestamp": T0}), ["let go"]),
     Case("but not while a creation is in doubt",
-         seen(1, doubts=("x",), meta={"deletion_timestamp": T0}), [], DOUBT_SECONDS),
+         seen(1, doubts=("x",), meta={"deletion_timestamp": T0}), [], timedelta(seconds=DOUBT_SECONDS)),
     Case("it makes and adopts nothing", seen(3, orphans=members("o"), meta={"deletion_timestamp": T0}), ["let go"]),
     Case("machines that are being orphaned are not deleted",
          seen(1, found=members("a"),

@@ -5,7 +5,7 @@ its own (``machines_sets``).
 """
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
@@ -56,6 +56,7 @@ class Thing(KubeObject, frozen=True, kw_only=True):
 
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
+THREE, NINE = timedelta(seconds=3), timedelta(seconds=9)
 SETS = Kind(Resource("toys.example.com", "v1", "thingsets", "ThingSet"), ThingSet)
 THINGS = Kind(Resource("toys.example.com", "v1", "things", "Thing"), Thing)
 FINALIZER, NUMBER = "toys.example.com/things", "toys.example.com/last-number"
@@ -103,7 +104,7 @@ def created(*numbers: int) -> Create:
     return Create(tuple(new_names(META, number - 1, (), 1)[0] for number in numbers))
 
 
-def dooming(*members: Member, because: str = "", wake: float | None = None) -> Any:
+def dooming(*members: Member, because: str = "", wake: timedelta | None = None) -> Any:
     return replace(WORLD, doomed=lambda _seen: Doomed(members, because, wake))
 
 
@@ -119,7 +120,7 @@ class Case:
     name: str
     seen: Seen[ThingSet, Member]
     expect: tuple[Step, ...]
-    wake: float | None = None
+    wake: timedelta | None = None
     because: str = ""
 
 
@@ -156,15 +157,15 @@ CASES = [
          seen(1, A, B, world=dooming(B, because="1 failed")), (Delete((A, B)),), None, "1 too many, 1 failed"),
     Case("each of them once", seen(1, A, B, world=dooming(A, because="1 failed")), (Delete((A,)),), None,
          "1 too many, 1 failed"),
-    Case("the world says when there may be more of them", seen(1, A, world=dooming(wake=9.0)), (), 9.0),
+    Case("the world says when there may be more of them", seen(1, A, world=dooming(wake=NINE)), (), NINE),
     Case("the world's own phases come before members are deleted",
          seen(1, A, B, world=replace(WORLD, phases=(lambda _seen: Plan((ASK,), because="asked"),))),
          (ASK, Delete((A,))), None, "asked; 1 too many"),
-    Case("a blocked set creates nothing", seen(1, blocked=Wait("the control plane is upgraded", 15.0)), (), 15.0,
+    Case("a blocked set creates nothing", seen(1, blocked=Wait("the control plane is upgraded", 15.0)), (), timedelta(seconds=15),
          "things missing: 1, but the control plane is upgraded"),
     Case("and still deletes", seen(0, A, blocked=Wait("no")), (Delete((A,)),), None, "1 too many"),
-    Case("a paused set neither creates", seen(1, pause=Wait("wait", 3.0)), (), 3.0, "things missing: 1, but wait"),
-    Case("nor deletes what is too many", seen(0, A, pause=Wait("wait", 3.0)), (), 3.0,
+    Case("a paused set neither creates", seen(1, pause=Wait("wait", 3.0)), (), THREE, "things missing: 1, but wait"),
+    Case("nor deletes what is too many", seen(0, A, pause=Wait("wait", 3.0)), (), THREE,
          "things too many: 1, but wait"),
     Case("an unanswered creation is asked for again, by its name and before any other",
          seen(3, A, doubts=("x",)), (Create(("x",)),), DOUBT_PAUSE, "creations in doubt: 1"),
@@ -176,7 +177,7 @@ CASES = [
     Case("a set that goes deletes all that it controls",
          seen(1, A, GOING, strays=(B,), meta=DELETED), (Delete((A, B)),), None, "things left: 3"),
     Case("then removes its finalizer", seen(1, meta=DELETED), (LetGo(),), None, "no thing is left"),
-    Case("not while a creation may still happen", seen(1, doubts=("x",), meta=DELETED), (), 60.0,
+    Case("not while a creation may still happen", seen(1, doubts=("x",), meta=DELETED), (), timedelta(seconds=60),
          "a creation that nobody answered may still happen"),
     Case("members that are being orphaned stay",
          seen(1, A, meta={**DELETED, "finalizers": (FINALIZER, "orphan")}), (), None,

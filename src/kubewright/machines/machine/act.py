@@ -117,7 +117,7 @@ class Actor:
             news = not mute(seen) and await self._report(seen, plan, latest)
         if news or plan.report is None:
             self._tell(seen.machine, plan, notes)
-        return Result.later(plan.wake.total_seconds()) if plan.wake is not None else Result.done()
+        return Result.later(plan.wake)
 
     def _tell(self, machine: Machine, plan: Plan, notes: Notes) -> None:
         """Write the plan's milestone and warning to the log, and as events of the machine."""

@@ -24,6 +24,7 @@ from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import with_finalizer
 from kubewright.base.durations import format_duration
+from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.machines.machine import states
@@ -42,7 +43,7 @@ def adorn(seen: Seen) -> Plan | None:
         patch["annotations"] = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY)}
     if not patch:
         return None
-    return Plan((Adorn(patch),), wake=timedelta(0), because="it has no finalizer or priority of ours yet")
+    return Plan((Adorn(patch),), wake=AT_ONCE, because="it has no finalizer or priority of ours yet")
 
 
 def record_vm(seen: Seen) -> Plan | None:
@@ -57,7 +58,7 @@ def record_vm(seen: Seen) -> Plan | None:
         event=False,
     )
     because = f"its VM is {found.provider_id}"
-    return Plan((Record(found),), wake=timedelta(0), because=because, milestone=made)
+    return Plan((Record(found),), AT_ONCE, because, milestone=made)
 
 
 def refuse_invalid(seen: Seen) -> Plan | None:
@@ -88,8 +89,8 @@ def ensure_vm(seen: Seen) -> Plan | None:
     begins = Milestone(EventReason.CREATING_VM, asked, event=False)
     known = seen.machine.spec.provider_id
     because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
-    plan = Plan((Call(vm.call),), wake=until_late(seen), because=because, milestone=begins)
-    return replace(plan, wake=plan.sooner(_worth_telling(seen, seen.now)))
+    plan = Plan((Call(vm.call),), until_late(seen), because, milestone=begins)
+    return plan.sooner(_worth_telling(seen, seen.now))
 
 
 def refuse_usurped(seen: Seen) -> Plan | None:
@@ -119,7 +120,7 @@ def _while_running(seen: Seen, vm: VmPlan) -> Plan:
     if not states.moves(seen.phase, Finding.CALL_LASTS) or seen.well:
         return plan  # its status shows the last error, or it will be Running in a moment
     if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
-        return replace(plan, wake=plan.sooner(wait))
+        return plan.sooner(wait)
     report = states.report(seen, Finding.CALL_LASTS)
     return replace(plan, report=report, milestone=Milestone(EventReason.CREATING_VM, report.description))
 
@@ -137,7 +138,7 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     late, left = until_late(seen), vm.wake or timedelta(0)
     giving_up = is_late(seen) and seen.phase is not Phase.FAILED
     if vm.call is not None and not giving_up:
-        return Plan((Call(vm.call),), report, wake=late, because=vm.because)
+        return Plan((Call(vm.call),), late, vm.because, report)
     return Plan(
         report=report,
         wake=max(timedelta(0), left if late is None else min(left, late)),

@@ -4,10 +4,12 @@ Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and 
 """
 
 from dataclasses import replace
+from functools import partial
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.base.clock import rfc3339
+from kubewright.base.plan import in_order
 from kubewright.machines.machine.creation import (
     adorn,
     ensure_vm,
@@ -34,13 +36,13 @@ def decide(seen: Seen) -> Plan:
     if seen.machine.metadata.deleting:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and we hold nothing of it")
-        return first(DELETING, seen)
-    return _attentive(first(LIVING, seen), seen)
+        return planned(DELETING, seen)
+    return _attentive(planned(LIVING, seen), seen)
 
 
 def _attentive(plan: Plan, seen: Seen) -> Plan:
     """The plan, with the wake-up of a preservation and a warning about an annotation's unknown value."""
-    plan = replace(plan, wake=plan.sooner(due(seen)))
+    plan = plan.sooner(due(seen))
     after = plan.report.phase if plan.report is not None and plan.report.phase is not None else seen.phase
     if until := begins(seen, after):
         plan = replace(plan, because=f"{plan.because}; it is preserved until {rfc3339(until)}")
@@ -50,8 +52,12 @@ def _attentive(plan: Plan, seen: Seen) -> Plan:
     return replace(plan, warning=(EventReason.INVALID_PRESERVE, wrong), topics=frozenset((wrong,)))
 
 
-def first(phases: tuple[Deciding, ...], seen: Seen) -> Plan:
-    """The plan of the first phase that has one, without the steps that an API server refuses."""
-    plans = (plan for phase in phases if (plan := phase(seen)) is not None)
-    possible = (plan for each in plans if (plan := allowed(each, seen)) is not None)
-    return patient(next(possible, Plan(because="nothing is left to do")), seen)
+def planned(phases: tuple[Deciding, ...], seen: Seen) -> Plan:
+    """The plan of the phases, without the steps that an API server refuses."""
+    plan = in_order((partial(_possible, phase) for phase in phases), seen, Plan())
+    return patient(plan if plan.because else Plan(because="nothing is left to do"), seen)
+
+
+def _possible(phase: Deciding, seen: Seen) -> Plan | None:
+    plan = phase(seen)
+    return allowed(plan, seen) if plan is not None else None

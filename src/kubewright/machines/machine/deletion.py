@@ -24,6 +24,7 @@ from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.meta import without_finalizer
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
+from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import MEDIUM, DriverError, Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
@@ -137,11 +138,11 @@ def drain(seen: Seen) -> Plan | None:
     report = _if_lasting(seen, _drain_report(plan))
     wake = min(plan.wake, _patience(seen))
     if report is None or not plan.obstacles:
-        return Plan(tuple(steps), report, wake, plan.because, milestone=begins)
+        return Plan(tuple(steps), wake, plan.because, report, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD
     warning = (reason.value, report.description.removesuffix(f". {DRAINING}"))
     because = f"{plan.because} ({plan.obstacles})"
-    return Plan(tuple(steps), report, wake, because, warning, plan.topics, begins)
+    return Plan(tuple(steps), wake, because, report, warning, plan.topics, begins)
 
 
 def release_volumes(seen: Seen) -> Plan | None:
@@ -263,7 +264,7 @@ def _without_class(seen: Seen) -> Plan | None:
 def _again(vm: VmPlan, report: Report) -> Plan:
     """Tell of a failed call, and repeat it when its pause is over."""
     if vm.call is not None:
-        return Plan((Call(vm.call),), report, because=vm.because)
+        return Plan((Call(vm.call),), because=vm.because, report=report)
     told = report.description
     return Plan(report=report, wake=vm.wake, because=told, warning=(EventReason.FAILED_DELETE_VM, told))
 
@@ -273,7 +274,7 @@ def _held(finalizers: tuple[str, ...] | list[str]) -> bool:
 
 
 def _with_step(step: Step, because: str) -> Plan:
-    return Plan((step,), wake=timedelta(0), because=because)
+    return Plan((step,), AT_ONCE, because)
 
 
 def _patience(seen: Seen) -> timedelta:
@@ -284,10 +285,8 @@ def _waiting(seen: Seen, doing: str, because: str, wake: timedelta | None = None
     """Wait until an event wakes the machine, or for ``wake``; report it if it takes long."""
     told = because[0].upper() + because[1:]
     report = _if_lasting(seen, _processing(f"{told}. {doing}"))
-    plan = Plan(report=report, wake=wake, because=because)
-    if report is not None:
-        return plan
-    return Plan(wake=plan.sooner(seen.until_worth_reporting(since=seen.deleted_at)), because=because)
+    plan = Plan(wake=wake, because=because, report=report)
+    return plan if report is not None else plan.sooner(seen.until_worth_reporting(since=seen.deleted_at))
 
 
 def _if_lasting(seen: Seen, report: Report) -> Report | None:

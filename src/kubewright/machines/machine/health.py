@@ -50,7 +50,7 @@ def follow_node(seen: Seen) -> Plan:
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DropToken())
-    return Plan(tuple(steps), report, wake, because, _warning(report), milestone=_milestone(seen, report))
+    return Plan(tuple(steps), wake, because, report, _warning(report), milestone=_milestone(seen, report))
 
 
 def _milestone(seen: Seen, report: Report | None) -> Milestone | None:

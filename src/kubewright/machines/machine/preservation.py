@@ -26,6 +26,7 @@ from kubewright.api.machine.names import NodeConditionType, Phase
 from kubewright.api.machine.preserve import Preserve, PreservedReason, parse_preserve
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import rfc3339
+from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.steps import (
@@ -151,7 +152,7 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
         if said and not (marked and seen.phase is Phase.FAILED):  # the drain that begins next says more
             steps.append(SayPreserved(said))
     because = f"it is preserved until {rfc3339(until)}"
-    return Plan(tuple(steps), wake=timedelta(0), because=because) if steps else None
+    return Plan(tuple(steps), wake=AT_ONCE, because=because) if steps else None
 
 
 def _condition(seen: Seen, found: Verdict, until: datetime) -> NodeCondition:
@@ -183,7 +184,7 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
         steps.append(EndPreservation(f"The machine is not preserved any longer: {why}"))
     if not steps:
         return None
-    return Plan(tuple(steps), wake=timedelta(0), because=f"its preservation ends: {why}")
+    return Plan(tuple(steps), wake=AT_ONCE, because=f"its preservation ends: {why}")
 
 
 def _for_its_set(seen: Seen, expiry: datetime) -> bool:
@@ -203,7 +204,7 @@ def _why_it_ends(seen: Seen, found: Verdict) -> str:
 
 def _noting(seen: Seen, found: Verdict) -> Plan | None:
     steps = _notes(seen, found)
-    return Plan(steps, wake=timedelta(0), because="its node says whether to preserve it") if steps else None
+    return Plan(steps, wake=AT_ONCE, because="its node says whether to preserve it") if steps else None
 
 
 def _notes(seen: Seen, found: Verdict) -> tuple[Step, ...]:

@@ -70,7 +70,7 @@ class Machines:
             if not is_refusal(error):
                 raise
             problem = f"The API server refused to tell of the node: {error.message}"
-            return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(PAUSE.total_seconds()))
+            return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(PAUSE))
         finally:
             self._looker.unclaim(uid)
 

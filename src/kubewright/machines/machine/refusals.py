@@ -152,7 +152,7 @@ def patient(plan: Plan, seen: Seen) -> Plan:
     if mute(seen) and plan.report is not None and plan.wake is not None:
         breath = BREATH if seen.machine.metadata.deleting else min(rests)
         plan = replace(plan, wake=max(plan.wake, breath))
-    return replace(plan, wake=plan.sooner(min(rests)))
+    return plan.sooner(min(rests))
 
 
 def _held(seen: Seen, found: Refused, rule: Rule) -> Plan:

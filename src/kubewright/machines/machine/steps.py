@@ -7,10 +7,10 @@ Theory.      A plan is a value: what to do, when to look again, what to report, 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
+from kubewright.base import plan
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.seen import Verb
 from kubewright.nodes.drain.plan import DrainPlan
@@ -166,23 +166,20 @@ class Milestone:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do now, what to say, and when to look again at the latest.
+class Plan(plan.Plan[Step]):
+    """What to do now, and what to say. Each phase of a machine is about everything after it, so its plan ends
+    the pass.
 
-    ``because`` is one clause for logs. ``warning`` is the reason and message of a Warning event, sent after
-    the steps if the report changed the status, or if there is no report. With ``topics`` it is sent only
-    if one of them is new: the message may change (counts, times) while its topics stay. A ``milestone`` is
-    sent under the same condition on the report.
+    ``warning`` is the reason and message of a Warning event, sent after the steps if the report changed the
+    status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may
+    change (counts, times) while its topics stay. A ``milestone`` is sent under the same condition.
     """
 
-    steps: tuple[Step, ...] = ()
     report: Report | None = None
-    wake: timedelta | None = None
-    because: str = ""
     warning: tuple[str, str] | None = None
     topics: frozenset[str] = frozenset()
     milestone: Milestone | None = None
 
-    def sooner(self, wake: timedelta | None) -> timedelta | None:
-        """The earlier of the plan's wake-up and another; None when neither is set."""
-        return min((w for w in (self.wake, wake) if w is not None), default=None)
+    @property
+    def ends_the_pass(self) -> bool:
+        return True

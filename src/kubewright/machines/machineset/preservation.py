@@ -13,6 +13,8 @@ Source       mcm.md §6.4, §6.6. Upstream counts by the status of its last pass
 Called by    ``replicas.set.decide``, by way of ``world``.
 """
 
+from datetime import timedelta
+
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.preserve import Preserve
@@ -84,12 +86,12 @@ def _chosen(seen: MachineSetSeen) -> Machines:
     return tuple(member for member in marked if (member.marked_at or 0.0) <= changed)
 
 
-def _next_expiry(seen: MachineSetSeen) -> float | None:
-    """Seconds until the first preservation of a Failed machine expires; None if there is none."""
+def _next_expiry(seen: MachineSetSeen) -> timedelta | None:
+    """How long until the first preservation of a Failed machine expires; None if there is none."""
     wall = seen.wall.timestamp()
     ends = (
         member.preserved_until or (member.failed_at + EXPIRY_SECONDS if member.failed_at else None)
         for member in _failed(seen)
         if member.kept_at(wall)
     )
-    return min((end - wall for end in ends if end is not None), default=None)
+    return min((timedelta(seconds=end - wall) for end in ends if end is not None), default=None)

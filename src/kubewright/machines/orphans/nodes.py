@@ -76,7 +76,7 @@ class OrphanNodes:
             if (written := written + 1) == WRITES:
                 break
         again = self._settings.soon if failed or written == WRITES else self._settings.period
-        return Result.later(again.total_seconds())
+        return Result.later(again)
 
     def _mark(self, header: Header, annotated: bool) -> Patch | None:
         """What must be written on a node, if anything."""

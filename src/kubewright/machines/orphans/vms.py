@@ -150,9 +150,8 @@ class OrphanVms:
 
     def _next(self, wake: float | None = None, *, hurry: bool = False) -> Result:
         """When to look again: when a suspect can be confirmed, soon when work is left, else in a period."""
-        soon = Result.later(self._settings.soon.total_seconds()) if hurry else Result.done()
-        confirm = Result.done() if wake is None else Result.later(wake)
-        return Result.later(self._settings.period.total_seconds()).sooner(soon).sooner(confirm)
+        soon = Result.later(self._settings.soon if hurry else None)
+        return Result.later(self._settings.period).sooner(soon).sooner(Result.later(wake))
 
 
 def class_request(found: MachineClass, secrets: Informer[Secret]) -> ClassRequest | None:

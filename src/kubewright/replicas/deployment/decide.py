@@ -39,7 +39,7 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
         return delete_sets(seen)
     if seen.problem:
         return Plan(because=f"the deployment is not valid: {seen.problem}")
-    return in_order((add_finalizer, claim, *seen.world.phases, resize, prune), seen)
+    return in_order((add_finalizer, claim, *seen.world.phases, resize, prune), seen, Plan())
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:

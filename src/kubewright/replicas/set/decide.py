@@ -13,6 +13,7 @@ Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from kubewright.base.limits import DOUBT_SECONDS
@@ -35,8 +36,8 @@ from kubewright.replicas.set.steps import (
 )
 from kubewright.replicas.set.world import Phase, SetWorld
 
-DOUBT_PAUSE = 0.25
-"""Seconds between two attempts of a creation that the server has not answered."""
+DOUBT_PAUSE = timedelta(seconds=0.25)
+"""Between two attempts of a creation that the server has not answered."""
 
 
 def decide(seen: Seen[S, M]) -> Plan[Step]:
@@ -45,7 +46,7 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
         return delete_members(seen)
     if seen.problem:
         return Plan(because=f"the set is not valid: {seen.problem}")
-    return in_order(phases(seen.world), seen)
+    return in_order(phases(seen.world), seen, Plan())
 
 
 def phases(world: SetWorld[S, M, Any]) -> tuple[Phase[S, M], ...]:
@@ -134,7 +135,7 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
         steps = (Delete(victims),) if victims else ()
         return Plan(steps, because=f"{many} left: {len(ours)}")
     if seen.doubts:
-        return Plan((), DOUBT_SECONDS, "a creation that nobody answered may still happen")
+        return Plan((), timedelta(seconds=DOUBT_SECONDS), "a creation that nobody answered may still happen")
     return Plan((LetGo(),), because=f"no {seen.world.words.one} is left")
 
 
@@ -149,4 +150,5 @@ def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]
 
 
 def _waiting(wait: Wait, what: str) -> Plan[Step]:
-    return Plan(wake=wait.seconds, because=f"{what}, but {wait.because}")
+    wake = timedelta(seconds=wait.seconds) if wait.seconds is not None else None
+    return Plan(wake=wake, because=f"{what}, but {wait.because}")

@@ -11,6 +11,7 @@ Called by    ``machines.machineset`` and each other context with sets; read by e
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.kinds import Kind
@@ -43,11 +44,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Doomed(Generic[M]):
-    """Members that are deleted though they are not too many, why, and seconds until there may be more."""
+    """Members that are deleted though they are not too many, why, and how long until there may be more."""
 
     members: tuple[M, ...] = ()
     because: str = ""
-    wake: float | None = None
+    wake: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
