@@ -52,7 +52,6 @@ class Definition:
     columns: Sequence[Column] = ()
     status: bool = True
     scale: tuple[str, str] | None = None
-    categories: Sequence[str] = ()
 
 
 def crd(definition: Definition) -> Schema:
@@ -76,8 +75,6 @@ def crd(definition: Definition) -> Schema:
     }
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
-    if definition.categories:
-        names["categories"] = list(definition.categories)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -9,7 +9,7 @@ Called by    the server (lists, watches, budgets) and the client's informers.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,24 +118,21 @@ def from_object(selector: Mapping[str, Any] | None) -> Selector:
     return Selector((*equal, *(_expression(each) for each in expressions)))
 
 
-def parse_fields(text: str, known: Callable[[str], bool] = lambda _field: True) -> Selector:
+def parse_fields(text: str) -> Selector:
     """Read a field selector such as ``metadata.name=m1,status.phase!=Running``.
 
-    ``known`` says which fields the kind has. An escaped comma, equals sign or backslash in a
+    An escaped comma, equals sign or backslash in a
     value (``\\,``) stands for itself. A missing field counts as the empty string.
 
     Raises:
-        BadRequest: the text is none, or names an unknown field.
+        BadRequest: the text is none.
     """
     found = []
     for term in _terms(text):
         split = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if split is None:
             raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
-        field, operator, value = split[1], _COMPARISONS[split[2]], _unescaped(split[3])
-        if not known(field):
-            raise BadRequest(f"field label not supported: {field}")
-        found.append(Requirement(field, operator, (value,)))
+        found.append(Requirement(split[1], _COMPARISONS[split[2]], (_unescaped(split[3]),)))
     return Selector(tuple(found))
 
 

@@ -3,7 +3,7 @@
 Theory.      There are two ways to ask. The plain one walks ``/api``, ``/apis`` and each group
              version. The aggregated one gets everything in two answers: kubectl since 1.27 asks
              for that and falls back. Both are views of the same catalog.
-Invariants.  Pure: the same catalog revision gives the same bytes. Groups and kinds come in the
+Invariants.  Pure: the same catalog gives the same bytes. Groups and kinds come in the
              order in which the catalog has them, the built-in ones first.
 Called by    ``http.app``: ``respond`` answers None for paths that are none of its business.
 """

@@ -4,7 +4,7 @@ Theory.      Everything that differs between kinds is data here: names, scope, v
              schema, and a few pure hooks. The verbs of ``registry`` treat a Pod and a custom
              resource alike and never ask for a kind by name.
 Invariants.  A ``ServedKind`` is immutable; a changed CustomResourceDefinition replaces it. The
-             catalog is the only mutable thing, and tells its listeners when it changed.
+             catalog is the only mutable thing.
 Continues    in ``builtin`` (the kinds that are always there), ``custom`` (those from CRDs) and
              ``verbs`` (what can be done to them).
 """
@@ -125,7 +125,6 @@ class ServedKind:
     schema: Schema
     singular: str
     list_kind: str
-    storage_version: str = ""
     verbs: frozenset[str] = frozenset(
         ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     )
@@ -155,31 +154,18 @@ class Catalog:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str, str], ServedKind] = {}
-        self._listeners: list[Callable[[], None]] = []
-        self.revision = 0
 
     def put(self, kind: ServedKind) -> None:
         """Serve a kind, or serve it anew."""
         resource = kind.resource
         self._kinds[resource.group, resource.version, resource.plural] = kind
-        self._changed()
 
     def drop(self, group: str, version: str, plural: str) -> None:
         """Stop serving a kind; unknown ones are ignored."""
-        if self._kinds.pop((group, version, plural), None) is not None:
-            self._changed()
+        self._kinds.pop((group, version, plural), None)
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._kinds.get((group, version, plural))
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` after each change (discovery caches, watchers of a dropped kind)."""
-        self._listeners.append(listener)
-
     def __iter__(self) -> Iterator[ServedKind]:
         return iter(tuple(self._kinds.values()))
-
-    def _changed(self) -> None:
-        self.revision += 1
-        for listener in self._listeners:
-            listener()

@@ -66,7 +66,7 @@ def no_kubelet(resource: Resource, name: str, part: str) -> ApiError:
     return ApiError(said, code=501, reason="NotImplemented", details=_about(resource, name))
 
 
-def invalid(resource: Resource, name: str, causes: Sequence[Cause], message: str = "") -> Invalid:
+def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
     """422 with every cause; the message joins them as kube-apiserver does."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     said = _joined(f"{cause.field}: {cause.message}" for cause in causes)
@@ -76,7 +76,7 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause], message: str
         **({"kind": resource.kind} if resource.kind else {}),
         "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes],
     }
-    return Invalid(message or f'{kind} "{name}" is invalid: {said}', details=details)
+    return Invalid(f'{kind} "{name}" is invalid: {said}', details=details)
 
 
 def cannot_be_handled(resource: Resource, why: str) -> BadRequest:

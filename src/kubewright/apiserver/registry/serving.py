@@ -66,10 +66,6 @@ class Serving:
             "status": {**status, "conditions": [*others, condition]},
         }
 
-    def advice(self, kind: ServedKind, obj: Object) -> list[str]:
-        """What a person should know about a definition that is accepted all the same."""
-        return custom.warnings(obj) if is_crd(kind) else []
-
     def established(self, kind: ServedKind, crd: Object) -> Object:
         """A definition with its conditions and accepted names; any other object as it is."""
         if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:

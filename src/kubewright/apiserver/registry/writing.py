@@ -19,6 +19,7 @@ from kubewright.apiserver.registry.namespaces import Namespaces
 from kubewright.apiserver.registry.priorities import Priorities
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
+from kubewright.apiserver.schema.causes import invalid
 from kubewright.apiserver.store import Record, Store, record_of
 from kubewright.base.clock import Clock, new_uid, rfc3339
 from kubewright.base.names import ALPHABET
@@ -79,7 +80,6 @@ class Writing:
         if causes := metadata.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
             raise refusals.invalid(kind.resource, name, causes)
         options.warnings += kind.warn(obj, None)
-        options.warnings += self._serving.advice(kind, obj)
         obj = self._serving.established(kind, obj)
         place = target.named(name)
         if (taken := self._store.latest(place.collection, place.key)) is not None:
@@ -120,7 +120,6 @@ class Writing:
         if causes := causes + _violations(kind, new, old, trusted=part == "binding"):
             raise refusals.invalid(kind.resource, target.name, causes)
         options.warnings += kind.warn(new, old)
-        options.warnings += self._serving.advice(kind, new)
         new = self._serving.established(kind, new)
         if lifecycle.finished(kind, new):
             return await self._remove(target, record, options, final=new)
@@ -207,9 +206,9 @@ class Writing:
         if version and not version.isdecimal():
             raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if not version and target.kind.custom:
-            said = "Invalid value: 0: must be specified for an update"
             named = replace(resource, kind=resource.plural)  # so it is called there
-            raise refusals.invalid(named, target.name, [Cause("FieldValueInvalid", _VERSION, said)])
+            cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise refusals.invalid(named, target.name, [cause])
         if version and version != found["resourceVersion"]:
             raise refusals.conflict(resource, target.name)
         if not patched and (uid := given.get("uid")) and uid != found["uid"]:
@@ -242,9 +241,6 @@ class Writing:
             self._serving.removed(target.kind, target.name)
             await commit
         return Written(data, record.uid, gone=True)
-
-
-_VERSION = "metadata.resourceVersion"
 
 
 def _violations(kind: ServedKind, new: Object, old: Object | None, *, trusted: bool = False) -> list[Cause]:

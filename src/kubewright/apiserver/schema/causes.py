@@ -3,7 +3,8 @@
 Theory.      People, and some programs, read ``spec.replicas: Invalid value: "string": spec.replicas
              in body must be of type integer: "string"``. One function per kind of error writes the
              sentence; the path is written the way Kubernetes writes it: ``spec.a[0].b``.
-Called by    ``compiled.Compiled.validate``.
+Called by    ``compiled.Compiled.validate``; ``structure`` and the rules in ``registry`` use the functions
+             for single sentences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,6 +48,29 @@ def quoted(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
+def invalid(path: str, value: Any, words: str) -> Cause:
+    return Cause("FieldValueInvalid", path, f"Invalid value: {quoted(value)}: {words}")
+
+
+def forbidden(path: str, words: str) -> Cause:
+    return Cause("FieldValueForbidden", path, f"Forbidden: {words}")
+
+
+def required(path: str, words: str = "") -> Cause:
+    return Cause("FieldValueRequired", path, f"Required value: {words}" if words else "Required value")
+
+
+def duplicate(path: str, value: Any, words: str = "") -> Cause:
+    said = f"Duplicate value: {quoted(value)}"
+    return Cause("FieldValueDuplicate", path, f"{said}: {words}" if words else said)
+
+
+def unsupported(path: str, value: Any, supported: Iterable[Any]) -> Cause:
+    known = ", ".join(quoted(each) for each in supported)
+    words = f"Unsupported value: {quoted(value)}: supported values: {known}"
+    return Cause("FieldValueNotSupported", path, words)
+
+
 def _invalid(path: str, shown: str, words: str) -> Cause:
     return Cause("FieldValueInvalid", path, f"Invalid value: {shown}: {path} in body {words}")
 
@@ -62,14 +86,11 @@ def _type(path: str, value: Any, kind: Kind) -> Cause:
 
 
 def _required(path: str, _value: Any, kind: Kind) -> Cause:
-    where = f"{path}.{kind.property}" if path else kind.property
-    return Cause("FieldValueRequired", where, "Required value")
+    return required(f"{path}.{kind.property}" if path else kind.property)
 
 
 def _enum(path: str, value: Any, kind: Kind) -> Cause:
-    supported = ", ".join(quoted(option) for option in kind.options)
-    words = f"Unsupported value: {quoted(value)}: supported values: {supported}"
-    return Cause("FieldValueNotSupported", path, words)
+    return unsupported(path, value, kind.options)
 
 
 def _format(path: str, value: Any, kind: Kind) -> Cause:
@@ -144,8 +165,6 @@ def causes(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[Cause]:
         if (words := _WORDS.get(name)) is not None:
             yield words(path, error.instance, error.kind)
         else:
-            yield Cause(
-                "FieldValueInvalid", path, f"Invalid value: {quoted(error.instance)}: {error.message}"
-            )
+            yield invalid(path, error.instance, error.message)
         if alternatives and all(alternatives):
             yield from causes(alternatives[0])

@@ -11,7 +11,7 @@ from typing import Any
 
 from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.builtin import node_of
-from kubewright.apiserver.schema.causes import quoted
+from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 from kubewright.apiserver.schema.decode import first_error
 from kubewright.apiserver.schema.formats import is_pattern
 
@@ -24,25 +24,6 @@ _KEYS = "x-kubernetes-list-map-keys"
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
 _ONLY_OUTSIDE = ("description", "type", "additionalProperties", "nullable", "title")
 """Words that may not stand inside of a junctor."""
-
-
-def invalid(path: str, value: Any, words: str) -> Cause:
-    return Cause("FieldValueInvalid", path, f"Invalid value: {quoted(value)}: {words}")
-
-
-def required(path: str, words: str) -> Cause:
-    return Cause("FieldValueRequired", path, f"Required value: {words}")
-
-
-def forbidden(path: str, words: str) -> Cause:
-    return Cause("FieldValueForbidden", path, f"Forbidden: {words}")
-
-
-def unsupported(path: str, value: Any, supported: tuple[str, ...]) -> Cause:
-    known = ", ".join(f'"{word}"' for word in supported)
-    return Cause(
-        "FieldValueNotSupported", path, f"Unsupported value: {quoted(value)}: supported values: {known}"
-    )
 
 
 def violations(schema: OpenApi, path: str) -> Iterator[Cause]:

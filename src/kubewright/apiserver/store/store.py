@@ -114,10 +114,6 @@ class Store:
         """The version of the last change of a collection since we started: another one, another state."""
         return self._collection(resource).revision
 
-    def resources(self) -> list[str]:
-        """The collections that hold anything."""
-        return [name for name, collection in self._collections.items() if collection.keys]
-
     # -- writing: one turn of the loop from ``latest`` to ``put`` or ``remove``
 
     def latest(self, resource: str, key: str) -> Record | None:
@@ -168,10 +164,6 @@ class Store:
     def end_watches(self, resource: str) -> None:
         """End every watch of a collection: its kind is no longer served, or is served anew."""
         self._watchers.close(resource)
-
-    @property
-    def watching(self) -> int:
-        return len(self._watchers)
 
     # -- life
 

@@ -16,11 +16,10 @@ from kubewright.base.limits import WATCH_BACKLOG
 class Watcher:
     """The changes of one collection under one key prefix (a namespace, one object, or all)."""
 
-    def __init__(self, resource: str, prefix: str, *, backlog: int = WATCH_BACKLOG) -> None:
+    def __init__(self, resource: str, prefix: str) -> None:
         self.resource = resource
         self.closed = False
         self._prefix = prefix
-        self._most = backlog
         self._backlog: list[Change] = []
         self._wake: asyncio.Future[None] | None = None
 
@@ -28,7 +27,7 @@ class Watcher:
         if self.closed or not change.new.key.startswith(self._prefix):
             return
         self._backlog.append(change)
-        if len(self._backlog) > self._most:
+        if len(self._backlog) > WATCH_BACKLOG:
             self.close()
         self._rouse()
 
@@ -52,7 +51,7 @@ class Watcher:
 
     def close(self) -> None:
         """No more changes; what is in the backlog can still be taken, unless it overflowed."""
-        if len(self._backlog) > self._most:
+        if len(self._backlog) > WATCH_BACKLOG:
             self._backlog = []
         self.closed = True
         self._rouse()
@@ -87,6 +86,3 @@ class Watchers:
             if resource in (None, name):
                 for watcher in watching:
                     watcher.close()
-
-    def __len__(self) -> int:
-        return sum(len(watching) for watching in self._by_resource.values())

@@ -10,7 +10,7 @@ Map.    kinds       the table: names, scope, subresources
 """
 
 from kubewright.apiserver.registry.builtin import advice, check, columns, events, prepare, selectable
-from kubewright.apiserver.registry.builtin.kinds import Row, rows
+from kubewright.apiserver.registry.builtin.kinds import ROWS, Row
 from kubewright.apiserver.registry.kind import Catalog, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.wire.gvk import Resource
@@ -22,7 +22,7 @@ _SCALE = Scale("spec.replicas", "status.replicas", "status.selector")
 def builtin_catalog() -> Catalog:
     """A fresh catalog with every built-in kind. Cheap: schemas are compiled when first used."""
     catalog = Catalog()
-    for row in rows():
+    for row in ROWS:
         catalog.put(served(row))
     return catalog
 
@@ -36,7 +36,6 @@ def served(row: Row) -> ServedKind:
         schema=BuiltinSchema(row.definition),
         singular=row.kind.lower(),
         list_kind=f"{row.kind}List",
-        storage_version="v1",
         verbs=frozenset(row.verbs) or _ALL_VERBS,
         categories=row.categories,
         columns=columns.of(row.definition),

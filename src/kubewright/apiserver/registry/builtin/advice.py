@@ -25,7 +25,7 @@ NOT_RUN = {
 def of(definition: str) -> Advice:
     """The hook of a kind."""
     if definition == "apiextensions.v1.CustomResourceDefinition":
-        return custom.news
+        return custom.warnings
     if definition in NOT_RUN:
         return _not_run(NOT_RUN[definition])
     return lambda _new, _old: []

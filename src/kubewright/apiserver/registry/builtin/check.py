@@ -16,19 +16,15 @@ from kubewright.apiserver.registry.builtin.rules import (
     at_least,
     bounded,
     config_keys,
-    duplicate,
-    forbidden,
     frozen,
     immutable,
-    invalid,
     present,
-    required,
     sealed,
     set_once,
-    unsupported,
 )  # fmt: skip
 from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
 
 _SOURCELESS = frozenset(
     (

@@ -5,7 +5,6 @@ Theory.      One row per kind, in the order of discovery. What a kind does beyon
              ``selectable``.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kubewright.apiserver.schema.builtin import GROUPS
@@ -105,8 +104,3 @@ ROWS: tuple[Row, ...] = (
         namespaced=False, status=True, generation=True, categories=("api-extensions",),
     ),
 )  # fmt: skip
-
-
-def rows() -> Iterator[Row]:
-    """Every row, in the order of discovery."""
-    return iter(ROWS)

@@ -11,11 +11,10 @@ from typing import Any
 
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema.causes import quoted
+from kubewright.apiserver.schema.causes import forbidden, invalid, required
 
 Rule = Callable[[Object, Object | None], Iterator[Cause]]
 
-IMMUTABLE = "field is immutable"
 _FROZEN = "field is immutable when `immutable` is set"
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _KEY_WORDS = (
@@ -24,38 +23,13 @@ _KEY_WORDS = (
 )
 
 
-def invalid(field: str, value: Any, words: str) -> Cause:
-    return Cause("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {words}")
-
-
-def forbidden(field: str, words: str) -> Cause:
-    return Cause("FieldValueForbidden", field, f"Forbidden: {words}")
-
-
-def required(field: str, words: str = "") -> Cause:
-    return Cause("FieldValueRequired", field, f"Required value: {words}" if words else "Required value")
-
-
-def duplicate(field: str, value: Any, words: str = "") -> Cause:
-    return Cause(
-        "FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}{f': {words}' if words else ''}"
-    )
-
-
-def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> Cause:
-    known = ", ".join(quoted(word) for word in supported)
-    return Cause(
-        "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {known}"
-    )
-
-
-def immutable(*paths: str, words: str = IMMUTABLE) -> Rule:
+def immutable(*paths: str) -> Rule:
     """These fields never change once the object exists."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths if old is not None else ():
             if at(new, path) != at(old, path):
-                yield invalid(path, at(new, path), words)
+                yield invalid(path, at(new, path), "field is immutable")
 
     return rule
 

@@ -5,15 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.builtin.rules import (
-    Rule,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from kubewright.apiserver.registry.builtin.rules import Rule
 from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
 
 Spec = dict[str, Any]
 _PERCENT = re.compile(r"[0-9]+%")

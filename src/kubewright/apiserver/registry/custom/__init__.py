@@ -13,7 +13,7 @@ from typing import Any
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom.jsonpath import first, parse
 from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
-from kubewright.apiserver.schema.causes import quoted
+from kubewright.apiserver.schema.causes import invalid, quoted
 from kubewright.apiserver.schema.formats import KNOWN
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.gvk import Resource
@@ -43,19 +43,14 @@ def _kind(crd: Object, version: Version) -> ServedKind:
         schema=Structural((version.get("schema") or {}).get("openAPIV3Schema")),
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or f"{names['kind']}List",
-        storage_version=storage_version(crd),
         categories=tuple(names.get("categories") or ()),
         columns=tuple(_column(given) for given in version.get("additionalPrinterColumns") or ()),
         has_status="status" in subresources,
         scale=scale,
         custom=True,
-        check=_counts(scale) if scale else _no_causes,
+        check=_counts(scale),
         fields=_selectable(version.get("selectableFields") or ()),
     )
-
-
-def _no_causes(_new: Object, _old: Object | None) -> list[Cause]:
-    return []
 
 
 def storage_version(crd: Object) -> str:
@@ -81,13 +76,13 @@ def _scale(given: Mapping[str, Any] | None) -> Scale | None:
     return Scale(*(path.removeprefix(".") for path in paths))
 
 
-def _counts(scale: Scale) -> Callable[[Object, Object | None], list[Cause]]:
-    """The rule for the counts at both paths of ``scale``: whole, not negative.
+def _counts(scale: Scale | None) -> Callable[[Object, Object | None], list[Cause]]:
+    """The rule for the counts at both paths of ``scale``, if there is one: whole, not negative.
 
     The schema alone would let ``-1`` or ``3.0`` through, and then ``kubectl scale`` and autoscalers fail
     on the object. kube-apiserver checks the two paths; so do we, in its words.
     """
-    paths = (scale.spec_path, scale.status_path)
+    paths = (scale.spec_path, scale.status_path) if scale else ()
     return lambda new, _old: [cause for path in paths for cause in _count(path, at(new, path))]
 
 
@@ -98,14 +93,11 @@ def _count(path: str, value: Any) -> Iterator[Cause]:
         found = quoted(value).removesuffix(".0").strip('"')
         kind = _GO.get(type(value), "map[string]interface {}")
         words = f".{path} accessor error: {found} is of the type {kind}, expected int64"
-        yield Cause("FieldValueInvalid", f".{path}", f"Invalid value: 0: {words}")
+        yield invalid(f".{path}", 0, words)
     elif value < 0:
-        yield Cause(
-            "FieldValueInvalid", f".{path}", f"Invalid value: {value}: should be a non-negative integer"
-        )
+        yield invalid(f".{path}", value, "should be a non-negative integer")
     elif value > _LARGEST:
-        words = f"should be less than or equal to {_LARGEST}"
-        yield Cause("FieldValueInvalid", f".{path}", f"Invalid value: {value}: {words}")
+        yield invalid(f".{path}", value, f"should be less than or equal to {_LARGEST}")
 
 
 def _selectable(given: Any) -> Callable[[Object], Mapping[str, str]]:
@@ -124,13 +116,7 @@ def _as_label(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def news(crd: Object, old: Object | None) -> list[str]:
-    """The warnings that the definition did not deserve before."""
-    known = [] if old is None else warnings(old)
-    return [words for words in warnings(crd) if words not in known]
-
-
-def warnings(crd: Object) -> list[str]:
+def warnings(crd: Object, _old: Object | None) -> list[str]:
     """What a person should know about a definition that is good enough to be stored."""
     found: list[str] = []
     for version in crd.get("spec", {}).get("versions") or ():

@@ -15,8 +15,9 @@ import jsonschema_rs
 
 from kubewright.apiserver.registry.custom.views import VIEWS
 from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 from kubewright.apiserver.schema.structural import Structural
-from kubewright.apiserver.schema.structure import forbidden, invalid, unsupported, violations
+from kubewright.apiserver.schema.structure import violations
 
 Spec = Mapping[str, Any]
 
@@ -73,7 +74,7 @@ def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
     if name != f"{plural}.{group}":
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
-        yield Cause("FieldValueRequired", "spec.group", "Required value")
+        yield required("spec.group")
     elif not _DOMAIN.fullmatch(group):
         yield invalid("spec.group", group, _DOMAIN_WORDS)
     elif "." not in group:
@@ -81,7 +82,7 @@ def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
     yield from _protected(new, group)
     scope = spec.get("scope") or ""
     if not scope:
-        yield Cause("FieldValueRequired", "spec.scope", "Required value")
+        yield required("spec.scope")
     elif scope not in ("Cluster", "Namespaced"):
         yield unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
     if spec.get("preserveUnknownFields"):
@@ -93,7 +94,7 @@ def _protected(new: Object, group: str) -> Iterator[Cause]:
     annotations = (new.get("metadata") or {}).get("annotations") or {}
     if group.endswith((".k8s.io", ".kubernetes.io")) and _APPROVED not in annotations:
         words = f'protected groups must have approval annotation "{_APPROVED}", see {_APPROVAL_PAGE}'
-        yield Cause("FieldValueRequired", f"metadata.annotations[{_APPROVED}]", f"Required value: {words}")
+        yield required(f"metadata.annotations[{_APPROVED}]", words)
 
 
 def _names(names: Spec) -> Iterator[Cause]:
@@ -101,7 +102,7 @@ def _names(names: Spec) -> Iterator[Cause]:
     for field, lower in (("plural", False), ("singular", False), ("kind", True), ("listKind", True)):
         value = names.get(field) or ""
         if not value:
-            yield Cause("FieldValueRequired", f"{path}.{field}", "Required value")
+            yield required(f"{path}.{field}")
         elif not _LABEL.fullmatch(value.lower() if lower else value):
             yield invalid(f"{path}.{field}", value, _MIXED if lower else _LABEL_WORDS)
     for field in ("shortNames", "categories"):
@@ -136,7 +137,7 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         where = f"spec.versions[{index}].schema.openAPIV3Schema"
         if schema is None:
-            yield Cause("FieldValueRequired", where, "Required value")
+            yield required(where)
             continue
         where = "spec.validation.openAPIV3Schema" if one else where
         yield from (

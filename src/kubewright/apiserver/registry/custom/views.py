@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubewright.apiserver.registry.kind import Cause
-from kubewright.apiserver.schema.structure import invalid, required
+from kubewright.apiserver.schema.causes import duplicate, invalid, required
 
 Spec = Mapping[str, Any]
 Check = Callable[[Spec, str], Iterator[Cause]]
@@ -25,7 +25,7 @@ def columns(version: Spec, place: str) -> Iterator[Cause]:
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         where, path, kind = f"{place}[{index}]", column.get("jsonPath") or "", column.get("type") or ""
         if not column.get("name"):
-            yield Cause("FieldValueRequired", f"{where}.name", "Required value")
+            yield required(f"{where}.name")
         if not kind:
             yield required(f"{where}.type", _TYPES)
         elif kind not in _TYPES.rpartition(" ")[2].split(","):
@@ -33,7 +33,7 @@ def columns(version: Spec, place: str) -> Iterator[Cause]:
         if column.get("format") and column["format"] not in _FORMATS:
             yield invalid(f"{where}.format", column["format"], f"must be one of {','.join(_FORMATS)}")
         if not path:
-            yield Cause("FieldValueRequired", f"{where}.JSONPath", "Required value")
+            yield required(f"{where}.JSONPath")
         elif not path.startswith("."):
             yield invalid(f"{where}.JSONPath", path, _SIMPLE)
 
@@ -56,7 +56,7 @@ def subresources(version: Spec, place: str) -> Iterator[Cause]:
         path, where = scale.get(field) or "", f"{place}.scale.{field}"
         if not path:
             if needed:
-                yield Cause("FieldValueRequired", where, "Required value")
+                yield required(where)
         elif not path.startswith("."):
             yield invalid(where, path, _SIMPLE)
         elif not path.startswith(prefix):
@@ -70,11 +70,11 @@ def selectable(version: Spec, place: str) -> Iterator[Cause]:
     for index, entry in enumerate(version.get("selectableFields") or ()):
         path, where = entry.get("jsonPath") or "", f"{place}[{index}].jsonPath"
         if not path:
-            yield Cause("FieldValueRequired", where, "Required value")
+            yield required(where)
         elif not _PATH.fullmatch(path):
             yield invalid(where, path, "is an invalid path: must be a simple json path starting with .")
         elif path in seen:
-            yield Cause("FieldValueDuplicate", where, f'Duplicate value: "{path}"')
+            yield duplicate(where, path)
         else:
             yield from _selected(schema, path, where)
         seen.add(path)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.causes import required
 from kubewright.base.clock import rfc3339
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Resource
@@ -30,7 +31,7 @@ def binding(sent: Any, name: str, now: datetime) -> Callable[[Object], Object]:
         said = 'Unsupported value: supported values: "Node", "<empty>"'
         raise refusals.invalid(_BINDING, name, [Cause("FieldValueNotSupported", "target.kind", said)])
     if not isinstance(node, str) or not node:
-        raise refusals.invalid(_BINDING, name, [Cause("FieldValueRequired", "target.name", "Required value")])
+        raise refusals.invalid(_BINDING, name, [required("target.name")])
     node_name: str = node
 
     def edit(pod: Object) -> Object:

@@ -14,8 +14,8 @@ from typing import Any
 from kubewright.apiserver.authorization.attributes import Attributes
 from kubewright.apiserver.authorization.policy import Policy
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
-from kubewright.apiserver.schema.causes import quoted
+from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.schema.causes import invalid
 from kubewright.wire.errors import BadRequest, Invalid
 from kubewright.wire.http import User
 
@@ -135,8 +135,7 @@ def _shown(path: Mapping[str, Any]) -> Object:
 
 
 def _invalid(asking: Asking, field: str, value: Any, words: str) -> Invalid:
-    cause = Cause("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {words}")
-    return refusals.invalid(replace(asking.kind.resource, kind=""), "", [cause])
+    return refusals.invalid(replace(asking.kind.resource, kind=""), "", [invalid(field, value, words)])
 
 
 _ANSWERS: Mapping[str, Callable[[Asking, Mapping[str, Any]], Object]] = {

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object, Scale, ServedKind
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.kind import Object, Scale, ServedKind
+from kubewright.apiserver.schema.causes import invalid
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Resource
@@ -17,14 +19,14 @@ def scale_of(kind: ServedKind, obj: Object) -> Object:
     """An object as a Scale."""
     scale = _paths(kind)
     metadata = {name: obj["metadata"][name] for name in _SHARED if name in obj["metadata"]}
-    status: dict[str, Any] = {"replicas": _at(obj, scale.status_path) or 0}
+    status: dict[str, Any] = {"replicas": at(obj, scale.status_path) or 0}
     if selector := _selector(obj, scale):
         status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": _at(obj, scale.spec_path) or 0},
+        "spec": {"replicas": at(obj, scale.spec_path) or 0},
         "status": status,
     }
 
@@ -69,8 +71,7 @@ def _replicas(wanted: Mapping[str, Any], before: Object) -> int:
             'Scale in version "v1" cannot be handled as a Scale: spec.replicas must be an integer'
         )
     if replicas < 0:
-        said = f"Invalid value: {replicas}: must be greater than or equal to 0"
-        cause = Cause("FieldValueInvalid", "spec.replicas", said)
+        cause = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise refusals.invalid(SCALE, before["metadata"]["name"], [cause])
     return replicas
 
@@ -81,17 +82,11 @@ def _paths(kind: ServedKind) -> Scale:
 
 
 def _selector(obj: Object, scale: Scale) -> str:
-    found = _at(obj, scale.selector_path) if scale.selector_path else None
+    found = at(obj, scale.selector_path) if scale.selector_path else None
     if isinstance(found, str):
         return found
-    own = _at(obj, "spec.selector")
+    own = at(obj, "spec.selector")
     return str(selectors.from_object(own)) if isinstance(own, dict) and scale.selector_path else ""
-
-
-def _at(obj: Any, path: str) -> Any:
-    for name in path.split("."):
-        obj = obj.get(name) if isinstance(obj, dict) else None
-    return obj
 
 
 def _with(obj: Object, path: list[str], value: int) -> Object:

@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.schema.causes import invalid
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Resource
@@ -120,10 +121,8 @@ def _seconds(spec: Mapping[str, Any], account: Account) -> int:
     if not isinstance(asked, int) or isinstance(asked, bool):
         raise BadRequest("spec.expirationSeconds must be an integer")
     if asked < SHORTEST:
-        said = f"Invalid value: {asked}: may not specify a duration less than 10 minutes"
-        raise refusals.invalid(
-            TOKEN_REQUEST, account.name, [Cause("FieldValueInvalid", "spec.expirationSeconds", said)]
-        )
+        cause = invalid("spec.expirationSeconds", asked, "may not specify a duration less than 10 minutes")
+        raise refusals.invalid(TOKEN_REQUEST, account.name, [cause])
     return min(asked, LONGEST)
 
 

@@ -78,12 +78,12 @@ def job_duration(job: Object, now: datetime) -> str:
     return human((parse_rfc3339(end) if end else now) - parse_rfc3339(start))
 
 
-def subjects(kind: str, separator: str = ", ") -> Cell:
+def subjects(kind: str) -> Cell:
     """The names of a binding's subjects of one kind; service accounts with their namespace."""
 
     def cell(binding: Object, _now: datetime) -> str:
         found = [s for s in at(binding, "subjects", ()) if s.get("kind") == kind]
-        return separator.join(_subject(s) for s in found)
+        return ", ".join(_subject(s) for s in found)
 
     return cell
 
