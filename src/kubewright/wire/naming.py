@@ -12,41 +12,48 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_QUALIFIED})?"
 
-_LABEL_RULE = (
+
+def _with_examples(rule: str, pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+_LABEL_RULE = _with_examples(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-    "and must start and end with an alphanumeric character"
-)
-_SUBDOMAIN_RULE = (
+    "and must start and end with an alphanumeric character",
+    _LABEL, "my-name", "123-abc",
+)  # fmt: skip
+SUBDOMAIN_RULE = _with_examples(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
-)
-_QUALIFIED_RULE = (
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN, "example.com",
+)  # fmt: skip
+_QUALIFIED_RULE = _with_examples(
     "must consist of alphanumeric characters, '-', '_' or '.', "
-    "and must start and end with an alphanumeric character"
-)
-_VALUE_RULE = (
+    "and must start and end with an alphanumeric character",
+    _QUALIFIED, "MyName", "my.name", "123-abc",
+)  # fmt: skip
+VALUE_RULE = _with_examples(
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-    "and must start and end with an alphanumeric character"
-)
+    "and must start and end with an alphanumeric character",
+    _VALUE, "MyValue", "my_value", "12345",
+)  # fmt: skip
 
 _label = re.compile(_LABEL).fullmatch
-_subdomain = re.compile(_SUBDOMAIN).fullmatch
+is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _qualified = re.compile(_QUALIFIED).fullmatch
-_value = re.compile(_VALUE).fullmatch
+is_value = re.compile(_VALUE).fullmatch
 
 
 def dns_label(text: str) -> list[str]:
     """Complaints about ``text`` as a DNS-1123 label (names of namespaces): at most 63 characters."""
-    rule = _with_examples(_LABEL_RULE, _LABEL, "my-name", "123-abc")
-    if _subdomain(text) and not _label(text):
-        rule = "must not contain dots"
+    rule = "must not contain dots" if is_subdomain(text) and not _label(text) else _LABEL_RULE
     return _checked(text, "63 characters", _label(text), rule)
 
 
 def dns_subdomain(text: str) -> list[str]:
     """Complaints about ``text`` as a DNS-1123 subdomain (most names): at most 253 characters."""
-    rule = _with_examples(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com")
-    return _checked(text, "253 characters", _subdomain(text), rule)
+    return _checked(text, "253 characters", is_subdomain(text), SUBDOMAIN_RULE)
 
 
 def path_segment(text: str) -> list[str]:
@@ -59,10 +66,9 @@ def path_segment(text: str) -> list[str]:
 def label_key(text: str) -> list[str]:
     """Complaints about ``[prefix/]name`` as the key of a label or an annotation."""
     prefix, slash, name = text.rpartition("/")
-    rule = _with_examples(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
     if "/" in prefix:
         shape = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a valid label key {rule} {shape}"]
+        return [f"a valid label key {_QUALIFIED_RULE} {shape}"]
     complaints = []
     if slash and not prefix:
         complaints.append("prefix part must be non-empty")
@@ -73,21 +79,15 @@ def label_key(text: str) -> list[str]:
     elif len(name) > 63:
         complaints.append("name part must be no more than 63 bytes")
     if not _qualified(name):
-        complaints.append(f"name part {rule}")
+        complaints.append(f"name part {_QUALIFIED_RULE}")
     return complaints
 
 
 def label_value(text: str) -> list[str]:
     """Complaints about ``text`` as the value of a label: at most 63 characters, may be empty."""
-    rule = _with_examples(_VALUE_RULE, _VALUE, "MyValue", "my_value", "12345")
-    return _checked(text, "63 bytes", _value(text), rule)
+    return _checked(text, "63 bytes", is_value(text), VALUE_RULE)
 
 
 def _checked(text: str, limit: str, matched: re.Match[str] | None, rule: str) -> list[str]:
     long = [f"must be no more than {limit}"] if len(text.encode()) > int(limit.split(maxsplit=1)[0]) else []
     return long if matched else [*long, rule]
-
-
-def _with_examples(rule: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"

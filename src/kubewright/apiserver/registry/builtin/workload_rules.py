@@ -8,18 +8,13 @@ from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
+from kubewright.wire import naming
 
 Spec = dict[str, Any]
 _PERCENT = re.compile(r"[0-9]+%")
 _PERCENT_WORDS = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
     "regex used for validation is '[0-9]+%')"
-)
-_LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_LABEL_WORDS = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _POD_WORDS = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -135,8 +130,8 @@ def label_selector(chosen: Spec, path: str) -> Iterator[Cause]:
             words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             yield forbidden(f"{where}.values", words)
     for value in (chosen.get("matchLabels") or {}).values():
-        if not _LABEL.fullmatch(value):
-            yield invalid(f"{path}.matchLabels", value, _LABEL_WORDS)
+        if not naming.is_value(value):
+            yield invalid(f"{path}.matchLabels", value, naming.VALUE_RULE)
 
 
 def matches(chosen: Spec, labels: dict[str, str]) -> bool:

@@ -18,6 +18,7 @@ from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.apiserver.schema.structure import violations
+from kubewright.wire import naming
 
 Spec = Mapping[str, Any]
 
@@ -33,12 +34,6 @@ _LABEL_WORDS = (
     "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _MIXED = f"may have mixed case, but should otherwise match: {_LABEL_WORDS}"
-_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DOMAIN_WORDS = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 
 
 def prepare(new: Object, _old: Object | None) -> Object:
@@ -75,8 +70,8 @@ def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield required("spec.group")
-    elif not _DOMAIN.fullmatch(group):
-        yield invalid("spec.group", group, _DOMAIN_WORDS)
+    elif not naming.is_subdomain(group):
+        yield invalid("spec.group", group, naming.SUBDOMAIN_RULE)
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
     yield from _protected(new, group)
