@@ -15,11 +15,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 import orjson
 
+from kubewright.apiserver.authorization.attributes import GROUP
 from kubewright.apiserver.authorization.defaults import objects
 from kubewright.apiserver.authorization.reconciliation import reconciled
 from kubewright.apiserver.registry import codec, metadata
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
-from kubewright.apiserver.registry.policies import GROUP
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Store, record_of
 from kubewright.base.clock import Clock, rfc3339

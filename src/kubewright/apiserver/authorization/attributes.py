@@ -5,6 +5,12 @@ from dataclasses import dataclass
 from kubewright.wire.errors import Forbidden
 from kubewright.wire.http import User
 
+GROUP = "rbac.authorization.k8s.io"
+"""The API group of roles and bindings."""
+
+ACCOUNT = "system:serviceaccount:"
+"""What the user name of a service account begins with; ``<namespace>:<name>`` follows."""
+
 MASTERS = "system:masters"
 """The group whose members may do everything, whatever the roles say: the way back in after a wrong role."""
 

@@ -13,9 +13,8 @@ Called by    ``bootstrap``.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kubewright.apiserver.authorization.attributes import MASTERS
+from kubewright.apiserver.authorization.attributes import GROUP, MASTERS
 from kubewright.apiserver.authorization.default_rules import READER, RULES
-from kubewright.apiserver.authorization.escalation import GROUP
 from kubewright.apiserver.authorization.reconciliation import AUTOUPDATE
 from kubewright.apiserver.authorization.rules import Rule
 

@@ -10,15 +10,14 @@ Invariants.  Pure. An update that changes nothing but finalizers and owner refer
 Called by    ``registry.granting``, for writes of the four RBAC kinds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubewright.apiserver.authorization.attributes import MASTERS, Attributes
+from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
 from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Policy, Rights, RoleKey
-from kubewright.apiserver.authorization.rules import ALL, Rule, compact, listed, read
+from kubewright.apiserver.authorization.rules import ALL, Rule, compact, listed, missing, read
 from kubewright.wire.http import User
 
-GROUP = "rbac.authorization.k8s.io"
 ROLES = frozenset(("roles", "clusterroles"))
 EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
 
@@ -37,10 +36,10 @@ def of_role(policy: Policy, writing: Attributes, new: Object, old: Object | None
     if MASTERS in writing.user.groups or _only_collects(new, old) or _may(policy, writing, "escalate"):
         return ""
     rights = policy.rights(writing.user, writing.namespace)
-    if lacking := missing(rights, read(new)):
+    if lacking := missing(rights.held, read(new)):
         return _refusal(writing.user, rights, lacking)
     aggregates = new.get("aggregationRule") or (old or {}).get("aggregationRule")
-    if aggregates and missing(rights, EVERYTHING):
+    if aggregates and missing(rights.held, EVERYTHING):
         return "must have cluster-admin privileges to use the aggregationRule"
     return ""
 
@@ -62,14 +61,8 @@ def of_binding(policy: Policy, writing: Attributes, new: Object, old: Object | N
     if granted is None:
         raise MissingRole(name)
     rights = policy.rights(writing.user, writing.namespace)
-    lacking = missing(rights, granted)
+    lacking = missing(rights.held, granted)
     return _refusal(writing.user, rights, lacking) if lacking else ""
-
-
-def missing(rights: Rights, wanted: Iterable[Rule]) -> list[Rule]:
-    """The parts of ``wanted`` that no rule of ``rights`` covers."""
-    held = [rule for rule, _ in rights.rules]
-    return [part for rule in wanted for part in rule.parts() if not any(own.covers(part) for own in held)]
 
 
 def _may(policy: Policy, writing: Attributes, verb: str) -> bool:

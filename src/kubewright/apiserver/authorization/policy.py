@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.apiserver.authorization.attributes import MASTERS, Attributes
+from kubewright.apiserver.authorization.attributes import ACCOUNT, GROUP, MASTERS, Attributes
 from kubewright.apiserver.authorization.rules import Rule
 from kubewright.wire.http import User
 
@@ -27,7 +27,6 @@ RoleKey = tuple[str, str]
 """Namespace (empty for a ClusterRole) and name."""
 
 Roles = Mapping[RoleKey, Sequence[Rule]]
-_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Subject:
     def known_as(self) -> tuple[str, str]:
         """Kind and name to look it up by: a service account is a user, by its full name."""
         if self.kind == "ServiceAccount":
-            return "User", f"{_ACCOUNT}{self.namespace}:{self.name}"
+            return "User", f"{ACCOUNT}{self.namespace}:{self.name}"
         return self.kind, self.name
 
     def __str__(self) -> str:
@@ -89,15 +88,13 @@ class Rights:
     missing: tuple[str, ...] = ()
 
     @property
+    def held(self) -> list[Rule]:
+        return [rule for rule, _ in self.rules]
+
+    @property
     def complaint(self) -> str:
         """All of ``missing`` in one text."""
-        return (
-            self.missing[0]
-            if len(self.missing) == 1
-            else f"[{', '.join(self.missing)}]"
-            if self.missing
-            else ""
-        )
+        return f"[{', '.join(self.missing)}]" if len(self.missing) > 1 else "".join(self.missing)
 
 
 _ALLOWED = Decision(True)
@@ -191,7 +188,7 @@ class Policy:
 
 def not_found(kind: str, name: str) -> str:
     """The message about a role that a binding names and that does not exist."""
-    return f'{kind.lower()}.rbac.authorization.k8s.io "{name}" not found'
+    return f'{kind.lower()}.{GROUP} "{name}" not found'
 
 
 def _remember(memory: dict[Any, Any], key: Any, value: Any) -> None:

@@ -12,7 +12,7 @@ Called by    ``bootstrap``, at each start of the server.
 from collections.abc import Mapping
 from typing import Any
 
-from kubewright.apiserver.authorization.rules import Rule, read
+from kubewright.apiserver.authorization.rules import missing, read
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 Object = dict[str, Any]
@@ -38,16 +38,8 @@ def _content(wanted: Object, there: Object) -> Object:
     if "aggregationRule" in wanted:  # the aggregation controller writes its rules
         return {"aggregationRule": _aggregated(wanted["aggregationRule"], there.get("aggregationRule") or {})}
     held = read(there)
-    lacking = [
-        rule
-        for rule in read(wanted)
-        if not all(any(own.covers(part) for own in held) for part in _parts(rule))
-    ]
+    lacking = [rule for rule in read(wanted) if missing(held, [rule])]
     return {"rules": [*(there.get("rules") or ()), *(rule.wire() for rule in lacking)]} if lacking else {}
-
-
-def _parts(rule: Rule) -> list[Rule]:
-    return list(rule.parts())
 
 
 def _bound(wanted: Object, there: Object) -> Object:

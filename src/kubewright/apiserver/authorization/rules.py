@@ -108,6 +108,12 @@ def compact(rules: Iterable[Rule]) -> list[Rule]:
     return list(found.values())
 
 
+def missing(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+    """The parts of ``wanted`` that no rule of ``held`` covers."""
+    known = list(held)
+    return [part for rule in wanted for part in rule.parts() if not any(own.covers(part) for own in known)]
+
+
 def _has(words: Words, word: str) -> bool:
     return word in words or ALL in words
 

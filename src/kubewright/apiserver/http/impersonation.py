@@ -14,13 +14,12 @@ Source       kube-apiserver's impersonation, observed on v1.36; its newer verbs 
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from kubewright.apiserver.authorization.attributes import Attributes
+from kubewright.apiserver.authorization.attributes import ACCOUNT, Attributes
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.http import AUTHENTICATED, UNAUTHENTICATED, User
 
 PREFIX = "impersonate-"
 _USER, _GROUP, _UID, _EXTRA = (f"{PREFIX}{what}" for what in ("user", "group", "uid", "extra-"))
-_ACCOUNT = "system:serviceaccount:"
 _AUTHN = "authentication.k8s.io"
 
 
@@ -79,5 +78,5 @@ def taken_for(target: User) -> User:
 
 def _account(name: str) -> tuple[str, str] | None:
     """Namespace and name of the service account whose user name this is; None for other users."""
-    namespace, colon, own = name.removeprefix(_ACCOUNT).partition(":")
-    return (namespace, own) if name.startswith(_ACCOUNT) and colon and namespace and own else None
+    namespace, colon, own = name.removeprefix(ACCOUNT).partition(":")
+    return (namespace, own) if name.startswith(ACCOUNT) and colon and namespace and own else None

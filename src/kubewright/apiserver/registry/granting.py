@@ -7,10 +7,10 @@ Called by    ``http.resources``, for every write. Continues in ``authorization.e
 """
 
 from kubewright.apiserver.authorization import escalation
-from kubewright.apiserver.authorization.attributes import MASTERS, Attributes
+from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Object
-from kubewright.apiserver.registry.policies import GROUP, Policies
+from kubewright.apiserver.registry.policies import Policies
 from kubewright.apiserver.registry.target import Guard, Target
 from kubewright.wire.http import User
 

@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.authorization import rules
+from kubewright.apiserver.authorization.attributes import GROUP
 from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Binding, Policy, RoleKey, Subject
 from kubewright.apiserver.authorization.rules import Rule
 from kubewright.apiserver.store import Record, Store
 from kubewright.wire.gvk import Resource
 
-GROUP = "rbac.authorization.k8s.io"
 CLUSTER_ROLES = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
 ROLES = Resource(GROUP, "v1", "roles", "Role")
 CLUSTER_ROLE_BINDINGS = Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)

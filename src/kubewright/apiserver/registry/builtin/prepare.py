@@ -10,13 +10,13 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubewright.apiserver.authorization.attributes import GROUP
 from kubewright.apiserver.registry.builtin import pods
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Object
 
 Prepare = Callable[[Object, Object | None], Object]
-_RBAC = "rbac.authorization.k8s.io"
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -107,14 +107,14 @@ def _binding(binding: Object) -> Object:
     """Roles, users and groups live in the RBAC group; only service accounts do not."""
     filled = dict(binding)
     if binding.get("roleRef"):
-        filled["roleRef"] = {"apiGroup": _RBAC, **binding["roleRef"]}
+        filled["roleRef"] = {"apiGroup": GROUP, **binding["roleRef"]}
     if binding.get("subjects"):
         filled["subjects"] = [_subject(subject) for subject in binding["subjects"]]
     return filled
 
 
 def _subject(subject: dict[str, Any]) -> dict[str, Any]:
-    return {"apiGroup": _RBAC, **subject} if subject.get("kind") in ("User", "Group") else subject
+    return {"apiGroup": GROUP, **subject} if subject.get("kind") in ("User", "Group") else subject
 
 
 def _template(*path: str) -> Prepare:

@@ -98,7 +98,7 @@ def _own_rules(asking: Asking, spec: Mapping[str, Any]) -> Object:
     if not namespace:
         raise BadRequest("no namespace on request")
     rights = asking.policy.rights(asking.user, namespace)
-    rules = [rule for rule, _ in rights.rules]
+    rules = rights.held
     return {
         "resourceRules": [replace(rule, urls=()).wire() for rule in rules if rule.resources],
         "nonResourceRules": [
