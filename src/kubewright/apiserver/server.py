@@ -20,10 +20,10 @@ from kubewright.apiserver.bootstrap import furnish
 from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
+from kubewright.apiserver.registry.admission import INITIAL, NAMESPACES
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.endings import Endings
 from kubewright.apiserver.registry.kind import Catalog
-from kubewright.apiserver.registry.namespaces import INITIAL, NAMESPACES
 from kubewright.apiserver.registry.parts.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.writing import Writing

@@ -4,7 +4,7 @@ import asyncio
 from datetime import datetime
 from pathlib import Path
 
-from kubewright.apiserver.registry.builtin.ages import human
+from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.cli.counts import counted, ready, state
 from kubewright.compose.standing import Standing, standing

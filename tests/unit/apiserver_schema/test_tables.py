@@ -8,8 +8,7 @@ import pytest
 from kubewright.apiserver.http import tables
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.builtin.ages import human, since
-from kubewright.apiserver.registry.builtin.cells import pods
+from kubewright.apiserver.registry.builtin.cells import human, pods, since
 from kubewright.apiserver.registry.custom.jsonpath import follow, parse
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.base.errors import InvalidInput

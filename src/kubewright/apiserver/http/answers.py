@@ -13,7 +13,8 @@ import orjson
 import yaml
 
 from kubewright.apiserver.http import tables
-from kubewright.apiserver.http.bodies import YAML
+from kubewright.apiserver.http.bodies import YAML, YAMLS
+from kubewright.apiserver.http.tables import META, metadata_of
 from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.reading import Expired, Page
@@ -22,9 +23,7 @@ from kubewright.wire.errors import ApiError, BadRequest, NotAcceptable, to_statu
 from kubewright.wire.http import JSON, Response
 
 PLAIN, TABLE, PARTIAL = "", "Table", "PartialObjectMetadata"
-_META = "meta.k8s.io/v1"
 _ANY = (JSON, "application/*", "*/*", "")
-_YAMLS = (YAML, "text/yaml", "application/x-yaml")
 _SHAPES = {"Table": TABLE, "PartialObjectMetadata": PARTIAL, "PartialObjectMetadataList": PARTIAL}
 
 
@@ -49,7 +48,7 @@ def form(accept: str, include: str = "") -> Form:
     for choice in accept.split(","):
         media, *words = (word.strip() for word in choice.split(";"))
         given = dict(word.partition("=")[::2] for word in words)
-        if media in _YAMLS:
+        if media in YAMLS:
             return Form(YAML)
         if media not in _ANY or given.get("g", "meta.k8s.io") != "meta.k8s.io":
             continue
@@ -79,9 +78,7 @@ def one(kind: ServedKind, data: bytes, wanted: Form, now: datetime, *, code: int
     if wanted == Form():
         return Response(code, data)
     if wanted.shape:
-        obj = orjson.loads(data)
-        version = obj["metadata"].get("resourceVersion", "")
-        data = orjson.dumps(_shaped(kind, obj, wanted, now, {"resourceVersion": version}))
+        data = _shaped(kind, data, wanted, now)
     return _in_media(data, wanted, code)
 
 
@@ -101,27 +98,15 @@ def page(kind: ServedKind, found: Page, wanted: Form, now: datetime) -> Response
     if wanted.shape == TABLE:
         table = tables.render(kind, objects, now=now, include=wanted.include, list_meta=metadata)
         return Response(200, orjson.dumps(table))
-    headers = [_metadata_of(obj) for obj in objects]
-    listed = {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": _META,
-        "metadata": metadata,
-        "items": headers,
-    }
+    headers = [metadata_of(obj) for obj in objects]
+    kind_of_list = {"kind": "PartialObjectMetadataList", "apiVersion": META}
+    listed = {**kind_of_list, "metadata": metadata, "items": headers}
     return Response(200, orjson.dumps(listed))
 
 
 def event(kind: ServedKind, type_: str, data: bytes, wanted: Form, now: datetime, *, first: bool) -> bytes:
     """One line of a watch. ``first`` says that a Table must name its columns."""
-    if wanted.shape:
-        obj = orjson.loads(data)
-        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        if wanted.shape == TABLE:
-            view = tables.render(kind, [obj], now=now, include=wanted.include, list_meta=meta, headers=first)
-        else:
-            view = _metadata_of(obj)
-        data = orjson.dumps(view)
-    return watch.encode(type_, data)
+    return watch.encode(type_, _shaped(kind, data, wanted, now, headers=first))
 
 
 def bookmark(kind: ServedKind, version: int, *, ends_initial: bool, wanted: Form) -> bytes:
@@ -133,17 +118,10 @@ def bookmark(kind: ServedKind, version: int, *, ends_initial: bool, wanted: Form
         "metadata": {"resourceVersion": str(version), **marks},
     }
     if wanted.shape == PARTIAL:
-        obj = _metadata_of(obj)
+        obj = metadata_of(obj)
     elif wanted.shape == TABLE:
-        row = {"cells": [None] * len(tables.columns_of(kind)), "object": _metadata_of(obj)}
-        meta = {"resourceVersion": str(version)}
-        obj = {
-            "kind": "Table",
-            "apiVersion": _META,
-            "metadata": meta,
-            "columnDefinitions": None,
-            "rows": [row],
-        }
+        row = {"cells": [None] * len(tables.columns_of(kind)), "object": metadata_of(obj)}
+        obj = tables.table({"resourceVersion": str(version)}, None, [row])
     return watch.encode(watch.BOOKMARK, orjson.dumps(obj))
 
 
@@ -169,14 +147,14 @@ def failure(error: ApiError) -> Response:
     return Response(error.code, orjson.dumps(status), headers=headers)
 
 
-def _shaped(kind: ServedKind, obj: Object, wanted: Form, now: datetime, meta: Mapping[str, str]) -> Object:
-    if wanted.shape == TABLE:
-        return tables.render(kind, [obj], now=now, include=wanted.include, list_meta=meta)
-    return _metadata_of(obj)
-
-
-def _metadata_of(obj: Object) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": obj["metadata"]}
+def _shaped(kind: ServedKind, data: bytes, wanted: Form, now: datetime, *, headers: bool = True) -> bytes:
+    """One object as a Table, or as its metadata."""
+    obj: Object = orjson.loads(data)
+    if wanted.shape != TABLE:
+        return orjson.dumps(metadata_of(obj))
+    meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+    table = tables.render(kind, [obj], now=now, include=wanted.include, list_meta=meta, headers=headers)
+    return orjson.dumps(table)
 
 
 def _in_media(body: bytes, wanted: Form, code: int) -> Response:

@@ -22,7 +22,7 @@ from kubewright.apiserver.registry.reading import Reading
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Refused, Store
 from kubewright.base.clock import Clock
-from kubewright.wire.errors import ApiError, MethodNotAllowed, ServerError, Unavailable
+from kubewright.wire.errors import ApiError, ServerError, Unavailable
 from kubewright.wire.http import Request, Response
 
 log = structlog.get_logger("kubewright.apiserver")
@@ -77,7 +77,7 @@ class App:
             raise refusals.no_such_path()
         target = self._resources.target(path)
         if not verb:
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+            raise refusals.not_allowed()
         if self._parts.serves(target, path.part):
             return await self._parts.serve(request, target, verb, path.part)
         return await self._resources.serve(request, target, verb, path.part)

@@ -22,7 +22,7 @@ from kubewright.wire.http import JSON
 Object = dict[str, Any]
 
 YAML = "application/yaml"
-_YAMLS = (YAML, "text/yaml", "application/x-yaml")
+YAMLS = (YAML, "text/yaml", "application/x-yaml")
 _ACCEPTED = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
 _SHOWN = 30
 """Bytes of a body that a refusal shows."""
@@ -112,7 +112,7 @@ def _read(body: bytes, content_type: str) -> Object:
     media = media_type(content_type)
     if media == protobuf.MEDIA_TYPE:
         return _protobuf(body)
-    if media != JSON and media not in _YAMLS:
+    if media != JSON and media not in YAMLS:
         said = "the body of the request was in an unknown format - accepted media types include:"
         raise UnsupportedMedia(f"{said} {_ACCEPTED}")
     value = _json(body) if media == JSON else _yaml(body)

@@ -9,18 +9,18 @@ import orjson
 
 from kubewright.apiserver.http import answers, bodies, parameters
 from kubewright.apiserver.registry import codec, refusals
+from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object
 from kubewright.apiserver.registry.lifecycle import Wish
 from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.parts.tokens import Account, Tokens
-from kubewright.apiserver.registry.patching import edit_of
 from kubewright.apiserver.registry.policies import Policies
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Edit, Writing
 from kubewright.apiserver.store import Record, Store
 from kubewright.base.clock import Clock
 from kubewright.wire import gojson
-from kubewright.wire.errors import BadRequest, MethodNotAllowed
+from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response
 
@@ -67,7 +67,7 @@ class Parts:
             self._there(target)
             return Response(200, _NOT_PRINTED, "text/plain; charset=utf-8")
         if verb != "create" or (part and not target.namespace):
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+            raise refusals.not_allowed()
         match part:
             case "eviction":
                 return await self._evict(request, target)
@@ -84,7 +84,7 @@ class Parts:
                 scale.scale_of(kind, codec.decode(kind, self._there(target))), self._form(request)
             )
         if verb not in ("update", "patch"):
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+            raise refusals.not_allowed()
         options = parameters.options(request, "UpdateOptions")
         change = self._scale_change(request, target, verb)
         written = await self._writing.update(target, scale.scaling(kind, change), options)
@@ -106,8 +106,7 @@ class Parts:
         if (sent.get("metadata") or {}).get("name") != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         wish, options = parameters.deletion(request, sent.get("deleteOptions") or {})
-        pod = codec.decode(target.kind, self._latest(target))
-        self._writing.expect(target, wish)
+        pod = codec.decode(target.kind, self._writing.expect(target, wish))
         decision = eviction.decide(pod, eviction.budgets_for(pod, self._budgets(target)), self._clock.now())
         if isinstance(decision, eviction.Spend):
             await self._spend(decision.budget, pod, target, wish, options)
@@ -151,12 +150,6 @@ class Parts:
 
     def _there(self, target: Target) -> Record:
         record = self._store.get(target.collection, target.key)
-        if record is None:
-            raise refusals.not_found(target.kind.resource, target.name)
-        return record
-
-    def _latest(self, target: Target) -> Record:
-        record = self._store.latest(target.collection, target.key)
         if record is None:
             raise refusals.not_found(target.kind.resource, target.name)
         return record

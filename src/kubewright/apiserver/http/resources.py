@@ -12,17 +12,15 @@ from kubewright.apiserver.http import answers, bodies, parameters
 from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.http.watch import Watches
 from kubewright.apiserver.registry import filters, refusals
+from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.granting import Grants
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
-from kubewright.apiserver.registry.patching import edit_of
 from kubewright.apiserver.registry.reading import Page, Reading, Wanted
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
-from kubewright.wire.errors import MethodNotAllowed
 from kubewright.wire.http import JSON, STRATEGIC_PATCH, Request, Response
 
-_NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
@@ -67,7 +65,7 @@ class Resources:
         kind = target.kind
         allowed = verb in kind.verbs or (part and verb in ("get", "update", "patch"))
         if not allowed or (kind.resource.namespaced and not target.namespace and verb == "create"):
-            raise MethodNotAllowed(_NOT_ALLOWED)
+            raise refusals.not_allowed()
         match verb:
             case "get":
                 at_least = parameters.version(request) or 0

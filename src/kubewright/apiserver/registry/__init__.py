@@ -3,6 +3,6 @@
 ``kind``       what the server knows about a kind; the catalog of all of them
 ``builtin``    the kinds that are always there        ``custom``   those from definitions
 ``reading``    get, list, watch                       ``writing``  create, update, patch, delete
-``intake``, ``metadata``, ``lifecycle``, ``patching``  the pure steps of a write
-``serving``    definitions at work                    ``namespaces``  conditions of what is in them
+``intake``, ``edits``, ``metadata``, ``lifecycle``  the pure steps of a write
+``serving``    definitions at work                    ``admission``  what depends on other objects
 """

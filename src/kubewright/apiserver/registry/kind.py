@@ -5,8 +5,8 @@ Theory.      Everything that differs between kinds is data here: names, scope, v
              resource alike and never ask for a kind by name.
 Invariants.  A ``ServedKind`` is immutable; a changed CustomResourceDefinition replaces it. The
              catalog is the only mutable thing.
-Continues    in ``builtin`` (the kinds that are always there), ``custom`` (those from CRDs) and
-             ``verbs`` (what can be done to them).
+Continues    in ``builtin`` (the kinds that are always there), ``custom`` (those from CRDs), ``reading`` and
+             ``writing`` (what can be done to them).
 """
 
 from collections.abc import Callable, Iterator, Mapping

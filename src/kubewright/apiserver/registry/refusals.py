@@ -15,6 +15,7 @@ from kubewright.wire.errors import (
     Forbidden,
     Gone,
     Invalid,
+    MethodNotAllowed,
     NotFound,
 )
 from kubewright.wire.gvk import Resource
@@ -34,6 +35,10 @@ def not_found(resource: Resource, name: str) -> NotFound:
 
 def no_such_path() -> NotFound:
     return NotFound("the server could not find the requested resource", details={})
+
+
+def not_allowed() -> MethodNotAllowed:
+    return MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
 def already_exists(resource: Resource, name: str, *, deleting: bool = False) -> AlreadyExists:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.apiserver.registry import codec, intake, lifecycle, merging, metadata, refusals
+from kubewright.apiserver.registry import codec, edits, intake, lifecycle, metadata, refusals
+from kubewright.apiserver.registry.admission import Admission
 from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
-from kubewright.apiserver.registry.namespaces import Namespaces
-from kubewright.apiserver.registry.priorities import Priorities
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.schema.causes import invalid
@@ -53,9 +52,8 @@ class Writing:
     def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._namespaces = Namespaces(store)
+        self._admission = Admission(store)
         self._serving = Serving(store, catalog, clock)
-        self._priorities = Priorities(store)
 
     async def create(
         self, target: Target, sent: Any, options: Options, *, doubled: Sequence[str] = ()
@@ -71,9 +69,10 @@ class Writing:
         intake.placed(target, obj)
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
-        self._namespaces.admit(target.named(obj["metadata"].get("name", "")))
-        self._serving.admit(target.named(obj["metadata"].get("name", "")))
-        obj = self._born(target, self._priorities.given(target, obj))
+        place = target.named(obj["metadata"].get("name", ""))
+        self._admission.admit(place)
+        self._serving.admit(place)
+        obj = self._born(target, self._admission.ranked(target, obj))
         if options.guard is not None:
             options.guard(obj, None)
         name = obj["metadata"]["name"]
@@ -110,8 +109,8 @@ class Writing:
         new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
         intake.placed(target, new)
         self._expect(target, new, old, patched=patched)
-        new = merging.writable(kind, metadata.carried(new, old), old, part)
-        new = merging.counted(kind, kind.prepare(new, old), old)
+        new = edits.writable(kind, metadata.carried(new, old), old, part)
+        new = edits.counted(kind, kind.prepare(new, old), old)
         if options.guard is not None:
             options.guard(new, old)
         if codec.same(kind, new, old):
@@ -132,9 +131,8 @@ class Writing:
             NotFound, Conflict (a precondition is not met), Forbidden (it may not be deleted).
         """
         kind = target.kind
-        record = self._latest(target)
-        _preconditions(target, record, wish)
-        self._namespaces.admit_deletion(target)
+        record = self.expect(target, wish)
+        self._admission.admit_deletion(target)
         old = codec.decode(kind, record)
         ending = self._serving.before_deletion(kind, old)
         decision = lifecycle.delete(kind, ending, wish, self._clock.now())
@@ -157,13 +155,15 @@ class Writing:
                 if not isinstance(error, NotFound | Conflict):
                     raise error
 
-    def expect(self, target: Target, wish: lifecycle.Wish) -> None:
-        """The preconditions of a delete hold now.
+    def expect(self, target: Target, wish: lifecycle.Wish) -> Record:
+        """The object that a delete means, as a write now would find it.
 
         Raises:
-            NotFound, Conflict
+            NotFound, Conflict (a precondition is not met).
         """
-        _preconditions(target, self._latest(target), wish)
+        record = self._latest(target)
+        _preconditions(target, record, wish)
+        return record
 
     def _latest(self, target: Target) -> Record:
         record = self._store.latest(target.collection, target.key)

@@ -2,7 +2,7 @@
 
 Theory.      kube-apiserver fills in defaults in Go code, not by schema. Those that do not depend on
              anything else stand here by definition and field; the others are small functions in
-             ``registry.builtin_defaults``. The same for fields with a fixed set of values.
+             ``registry.builtin.prepare``. The same for fields with a fixed set of values.
 Called by    ``builtin.definition``.
 """
 

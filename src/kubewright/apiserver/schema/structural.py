@@ -18,7 +18,6 @@ from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import builtin, decode, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
-from kubewright.apiserver.schema.lists import duplicates
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.normal import normal
 
@@ -61,7 +60,7 @@ class Structural(Compiled):
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
     def validate(self, obj: Object) -> list[Cause]:
-        return [*super().validate(obj), *duplicates(self.node, obj)]
+        return [*super().validate(obj), *walk.duplicates(self.node, obj)]
 
     def decode_error(self, obj: Object) -> str | None:
         metadata = obj.get("metadata")

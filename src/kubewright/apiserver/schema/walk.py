@@ -1,4 +1,4 @@
-"""Walks along a schema: which fields are unknown, an object without them, an object with defaults.
+"""Walks along a schema: unknown fields found and dropped, defaults filled in, items that stand twice.
 
 Theory.      A custom resource keeps only what its schema names. Everything else is dropped without
              a word, or reported when the client asked for strict validation; both follow the same
@@ -12,6 +12,8 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kubewright.apiserver.registry.kind import Cause
+from kubewright.apiserver.schema.causes import duplicate, quoted
 from kubewright.apiserver.schema.node import MISSING, Node
 
 _NOTHING = Node()
@@ -147,3 +149,46 @@ def _zero(node: Node) -> Any:
     if node.fields or node.values is not None:
         return {}
     return "0" if node.format == "quantity" else _ZEROS.get(node.type)
+
+
+def duplicates(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
+    """A cause for each item that stands a second time in a list that is a set or a map.
+
+    ``x-kubernetes-list-type: set`` forbids equal items, ``map`` forbids equal keys. JSON Schema has no word
+    for the second, so these are checked on the tree, and only where a schema has such lists at all.
+    """
+    if not node.unique:
+        return
+    if isinstance(value, dict):
+        for name, child in node.unique_fields:
+            if name in value:
+                yield from duplicates(child, value[name], f"{path}.{name}" if path else name)
+        if node.values is not None:
+            for name in sorted(value.keys() - node.fields.keys()):
+                yield from duplicates(node.values, value[name], f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and node.items is not None:
+        yield from _twice(node, value, path)
+        for index, item in enumerate(value):
+            yield from duplicates(node.items, item, f"{path}[{index}]")
+
+
+def _twice(node: Node, values: list[Any], path: str) -> Iterator[Cause]:
+    if node.list_type not in ("set", "map"):
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(values):
+        key = _key(node, item)
+        shown = quoted(key)
+        if shown in seen:
+            yield duplicate(f"{path}[{index}]", key)
+        seen.add(shown)
+
+
+def _key(node: Node, item: Any) -> Any:
+    if node.list_type == "set" or not isinstance(item, dict) or node.items is None:
+        return item
+    fields = node.items.fields
+    defaults = {
+        key: fields[key].default for key in node.list_keys if key in fields and fields[key].has_default
+    }
+    return {key: item.get(key, defaults.get(key)) for key in node.list_keys if key in item or key in defaults}

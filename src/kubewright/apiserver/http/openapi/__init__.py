@@ -3,10 +3,10 @@
 Theory.      Version 3 is one document per group version and an index of them. Each address in the
              index carries a hash of the document, so a client may keep what it has for ever.
              Version 2 is all kinds in one document. kubectl needs version 3; of version 2
-             it asks for the protobuf form in one case, see ``document``.
+             it asks for the protobuf form in one case, see ``EMPTY``.
 Invariants.  Pure: the same kinds give the same bytes and the same hash.
 Called by    ``http.app``; ``respond`` answers None for other paths.
-Continues    in ``document`` (a whole document), ``paths`` (its operations), ``shapes`` (its schemas).
+Continues    in ``paths`` (the operations of a document), ``shapes`` (its schemas).
 """
 
 import hashlib
@@ -15,13 +15,35 @@ from functools import lru_cache
 import orjson
 
 from kubewright.apiserver.http.discovery import groups_of, kinds_of
-from kubewright.apiserver.http.openapi.document import EMPTY, PROTOBUF, PROTOBUF_ASKED, swagger, version_three
+from kubewright.apiserver.http.openapi.paths import paths
+from kubewright.apiserver.http.openapi.shapes import V2, V3, Json, definitions
 from kubewright.apiserver.registry.kind import Catalog, ServedKind
 from kubewright.wire.errors import NotAcceptable, to_status
 from kubewright.wire.http import Response
 
+_INFO = {"title": "Kubewright", "version": "v1"}
 _FOREVER = "public, immutable, max-age=31536000"
 _JSON = ("application/json", "application/*", "*/*", "")
+
+PROTOBUF_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""What the answer is called: the name that is asked for is no valid media type."""
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A length-delimited field; all of ours are shorter than 128 bytes."""
+    return bytes((number << 3 | 2, len(content))) + content
+
+
+_PROTOBUF_INFO = _field(1, b"kubewright") + _field(2, b"v1")
+EMPTY = _field(1, b"2.0") + _field(2, _PROTOBUF_INFO) + _field(8, b"")
+"""A document of version 2 that names nothing.
+
+kubectl asks for protobuf in one case: before it sends what stood in a ``kind: List``, it checks the items
+by this document, and lets through what the document does not name. So the check is left to the server,
+which does it anyway. Source: gnostic's ``openapiv2.Document``: field 1 is ``swagger``, 2 ``info``,
+8 ``paths``.
+"""
 
 
 def respond(
@@ -64,13 +86,13 @@ def _document(found: tuple[bytes, str], if_none_match: str, known_hash: str, pat
 
 
 def _index(catalog: Catalog) -> dict[str, object]:
-    paths = {}
+    found = {}
     for group, versions in groups_of(catalog).items():
         for version in versions:
             where = f"apis/{group}/{version}" if group else f"api/{version}"
             _, digest = document_bytes(tuple(kinds_of(catalog, group, version)))
-            paths[where] = {"serverRelativeURL": f"/openapi/v3/{where}?hash={digest}"}
-    return {"paths": paths}
+            found[where] = {"serverRelativeURL": f"/openapi/v3/{where}?hash={digest}"}
+    return {"paths": found}
 
 
 def _kinds_at(catalog: Catalog, where: str) -> tuple[ServedKind, ...]:
@@ -80,6 +102,26 @@ def _kinds_at(catalog: Catalog, where: str) -> tuple[ServedKind, ...]:
         case ["apis", group, version]:
             return tuple(kinds_of(catalog, group, version))
     return ()
+
+
+def version_three(kinds: tuple[ServedKind, ...]) -> Json:
+    """The OpenAPI 3.0 document of the kinds of one group version."""
+    return {
+        "openapi": "3.0.0",
+        "info": _INFO,
+        "paths": paths(kinds),
+        "components": {"schemas": definitions(kinds, V3)},
+    }
+
+
+def swagger(kinds: tuple[ServedKind, ...]) -> Json:
+    """The OpenAPI 2.0 document of all kinds."""
+    return {
+        "swagger": "2.0",
+        "info": _INFO,
+        "paths": paths(kinds, V2),
+        "definitions": definitions(kinds, V2),
+    }
 
 
 @lru_cache(maxsize=256)

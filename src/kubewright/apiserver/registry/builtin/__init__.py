@@ -4,18 +4,33 @@ Map.    kinds       the table: names, scope, subresources
         columns     what ``kubectl get`` prints; ``cells/`` computes it
         prepare     what the server fills in on create and update
         check       rules beyond the schema: immutable fields, cross-field rules
-        advice      what a person should hear about an object that is accepted all the same
         selectable  the values that field selectors may ask for
         events      core Events and events.k8s.io Events: the same objects in two shapes
+Theory. Workloads that no controller here acts on are stored for the clients that read them (a drain asks
+        which object owns a Pod, budgets ask how many Pods there should be). The server answers with a
+        warning, so that a user who applies one does not wait for Pods that never come.
 """
 
-from kubewright.apiserver.registry.builtin import advice, check, columns, events, prepare, selectable
+from collections.abc import Callable
+
+from kubewright.apiserver.registry import custom
+from kubewright.apiserver.registry.builtin import check, columns, events, prepare, selectable
 from kubewright.apiserver.registry.builtin.kinds import ROWS, Row
-from kubewright.apiserver.registry.kind import Catalog, Scale, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, Object, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.wire.gvk import Resource
 
 _ALL_VERBS = frozenset(("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"))
+Advice = Callable[[Object, Object | None], list[str]]
+
+NOT_RUN = {
+    "apps.v1.DaemonSet": "DaemonSets",
+    "apps.v1.StatefulSet": "StatefulSets",
+    "batch.v1.CronJob": "CronJobs",
+    "batch.v1.Job": "Jobs",
+}
+"""The kinds that a kube-controller-manager acts on and no controller here does, with their plurals."""
+
 _SCALE = Scale("spec.replicas", "status.replicas", "status.selector")
 
 
@@ -48,8 +63,27 @@ def served(row: Row) -> ServedKind:
         has_generation=row.generation,
         prepare=prepare.of(row.definition),
         check=check.of(row.definition),
-        warn=advice.of(row.definition),
+        warn=_advice(row.definition),
         fields=selectable.of(row.definition),
         grace_seconds=prepare.grace_seconds if row.kind == "Pod" else None,
         **mirrored,
     )
+
+
+def _advice(definition: str) -> Advice:
+    """What the Warning headers say about an object of a kind that is accepted all the same."""
+    if definition == "apiextensions.v1.CustomResourceDefinition":
+        return custom.warnings
+    if definition in NOT_RUN:
+        return _not_run(NOT_RUN[definition])
+    return lambda _new, _old: []
+
+
+def _not_run(kinds: str) -> Advice:
+    """Said when the object is made and when its spec changes: labels and status expect no Pods."""
+    said = f"this server stores {kinds} but runs no controller for them: no Pods will come of this one"
+
+    def advice(new: Object, old: Object | None) -> list[str]:
+        return [] if old is not None and old.get("spec") == new.get("spec") else [said]
+
+    return advice

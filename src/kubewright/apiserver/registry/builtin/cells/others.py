@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from kubewright.apiserver.registry.builtin.ages import human, since
-from kubewright.apiserver.registry.builtin.cells import NONE, Cell, at
+from kubewright.apiserver.registry.builtin.cells import NONE, Cell, at, human, since
 from kubewright.apiserver.registry.kind import Object
 from kubewright.base.clock import parse_rfc3339
 from kubewright.wire.gvk import split_api_version

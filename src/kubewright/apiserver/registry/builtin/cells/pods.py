@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kubewright.apiserver.registry.builtin.ages import since
-from kubewright.apiserver.registry.builtin.cells import NONE, at
+from kubewright.apiserver.registry.builtin.cells import NONE, at, since
 from kubewright.apiserver.registry.kind import Object
 
 Status = Mapping[str, Any]

@@ -3,18 +3,25 @@
 Theory.      A Table (meta.k8s.io/v1) has column definitions and rows of cells; kubectl only aligns
              them. Ages are words, computed for ``now``. With each row goes the object's metadata,
              so that kubectl knows what it has printed.
-Called by    ``http.app`` when a request accepts ``application/json;as=Table;v=v1;g=meta.k8s.io``.
-Continues    in ``cells``: from a custom resource's JSON paths to cells.
+             The cells of built-in kinds are functions (``registry.builtin.columns``), those of custom
+             resources are found by JSON paths. A value that does not fit the column's type prints as
+             nothing, never as an error: the schema decides over objects, columns only show them.
+Called by    ``http.answers`` when a request accepts ``application/json;as=Table;v=v1;g=meta.k8s.io``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from kubewright.apiserver.http.tables.cells import custom_cell
-from kubewright.apiserver.registry.builtin.cells import age, field
-from kubewright.apiserver.registry.kind import Column, Object, ServedKind
+import orjson
 
+from kubewright.apiserver.registry.builtin.cells import Cell, age, field, since
+from kubewright.apiserver.registry.custom.jsonpath import Path, first, parse
+from kubewright.apiserver.registry.kind import Column, Object, ServedKind
+from kubewright.base.errors import InvalidInput
+
+META = "meta.k8s.io/v1"
 NONE, METADATA, OBJECT = "None", "Metadata", "Object"
 """The values of the query parameter ``includeObject``; Metadata is what it means when absent."""
 
@@ -41,12 +48,17 @@ def render(
     ``headers`` is false for the second and later events of a watch, which repeat no columns.
     """
     columns = columns_of(kind)
+    definitions = [_definition(column) for column in columns] if headers else None
+    return table(list_meta or {}, definitions, [_row(columns, obj, now, include) for obj in objects])
+
+
+def table(metadata: Mapping[str, Any], definitions: list[Object] | None, rows: list[Object]) -> Object:
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": dict(list_meta or {}),
-        "columnDefinitions": [_definition(column) for column in columns] if headers else None,
-        "rows": [_row(columns, obj, now, include) for obj in objects],
+        "apiVersion": META,
+        "metadata": dict(metadata),
+        "columnDefinitions": definitions,
+        "rows": rows,
     }
 
 
@@ -72,7 +84,7 @@ def _definition(column: Column) -> dict[str, Any]:
 
 
 def _row(columns: tuple[Column, ...], obj: Object, now: datetime, include: str) -> dict[str, Any]:
-    cells = [column.cell(obj, now) if column.cell else custom_cell(column, obj, now) for column in columns]
+    cells = [column.cell(obj, now) if column.cell else _custom_cell(column, obj, now) for column in columns]
     row: dict[str, Any] = {"cells": cells}
     if (conditions := _conditions(obj)) is not None:
         row["conditions"] = conditions
@@ -92,10 +104,67 @@ def _conditions(obj: Object) -> list[dict[str, str]] | None:
 def _included(obj: Object, include: str) -> Object | None:
     if include == NONE:
         return None
-    if include == OBJECT:
-        return obj
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": obj.get("metadata", {}),
-    }
+    return obj if include == OBJECT else metadata_of(obj)
+
+
+def metadata_of(obj: Object) -> Object:
+    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": obj.get("metadata", {})}
+
+
+_UNSIGNED = (int, float)
+
+
+def _custom_cell(column: Column, obj: Object, now: datetime) -> Any:
+    """The cell of a column that is defined by ``json_path``."""
+    value = first(_path(column.json_path), obj)
+    cell: Cell = _CELLS.get(column.type, _text)
+    return None if value is None else cell(value, now)
+
+
+_TOO_LARGE = 2**63
+"""Whole numbers from here on have no place in a cell, as in Go."""
+
+
+@lru_cache(maxsize=1024)
+def _path(text: str) -> Path:
+    """Definitions are checked when they come in; one that slipped through prints nothing."""
+    try:
+        return parse(text)
+    except InvalidInput:
+        return (_nothing,)
+
+
+def _nothing(_value: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def _text(value: Any, _now: datetime) -> str:
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _integer(value: Any, _now: datetime) -> int | None:
+    whole = isinstance(value, _UNSIGNED) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
+    return int(value) if whole else None
+
+
+def _number(value: Any, _now: datetime) -> float | None:
+    return value if isinstance(value, _UNSIGNED) and not isinstance(value, bool) else None
+
+
+def _boolean(value: Any, _now: datetime) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _date(value: Any, now: datetime) -> str | None:
+    return since(value, now) if isinstance(value, str) else None
+
+
+_CELLS: Mapping[str, Cell] = {
+    "string": _text,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "date": _date,
+}
