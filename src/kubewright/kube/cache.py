@@ -33,13 +33,13 @@ Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` throws random
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
 
 from kubewright.api.kinds import Kind
 from kubewright.kube import header as headers
-from kubewright.kube.changes import Change
 from kubewright.kube.client import Written
 from kubewright.kube.header import Header
 from kubewright.kube.scope import Scope
@@ -54,6 +54,36 @@ FOREVER = 2**63
 
 BARS = 10_000
 """Most bars we keep, oldest dropped first: as many as a watch may be behind (limits.WATCH_BACKLOG)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """What listeners are told: ``old`` is None for an object that is new to us, ``new`` for one that is gone.
+
+    An object that was deleted and made again under its name is told as two changes. Between two
+    changes that we hear of, others may have happened: only ``new`` is the truth.
+    """
+
+    key: Key
+    old: Header | None
+    new: Header | None
+    _decode: Callable[[Header], T]
+
+    def before(self) -> T | None:
+        """The object as it was; decoded now.
+
+        Raises:
+            Undecodable: the object does not have the form of its kind.
+        """
+        return None if self.old is None else self._decode(self.old)
+
+    def after(self) -> T | None:
+        """The object as it is; decoded now.
+
+        Raises:
+            Undecodable: the object does not have the form of its kind.
+        """
+        return None if self.new is None else self._decode(self.new)
 
 
 class Cache(Generic[T]):

@@ -25,6 +25,7 @@ from kubewright.kube.answers import failure, read_page, read_status
 from kubewright.kube.errors import Silent, TransportError
 from kubewright.kube.health import Health, Outage
 from kubewright.kube.retries import pause
+from kubewright.kube.scope import Scope
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
 from kubewright.wire.errors import ApiError, Gone, NotFound, TooManyRequests
@@ -102,7 +103,7 @@ class Client:
             labels: a label selector, as kubectl writes it.
             fields: a field selector.
         """
-        query = _selectors(labels, fields)
+        query = Scope(labels=labels, fields=fields).query
         try:
             return await _list(self, kind, namespace, (*query, ("limit", str(LIST_PAGE))))
         except Gone:  # the moment was forgotten before we had all pages: take one large page
@@ -117,7 +118,7 @@ class Client:
             AlreadyExists: the name is taken.
             Invalid: the object breaks its schema.
         """
-        namespace = namespace or _namespace(obj)
+        namespace = namespace or _key(obj).namespace
         if kind.resource.namespaced and not namespace:
             raise ValueError(f"a {kind.resource.kind} needs a namespace")
         request = self.request("POST", kind.resource.path(namespace), _encode(kind, obj))
@@ -318,11 +319,6 @@ def _path(kind: Kind[Any], key: Key, subresource: str = "") -> str:
     return kind.resource.path(key.namespace, key.name, subresource)
 
 
-def _selectors(labels: str, fields: str) -> Query:
-    given = (("labelSelector", labels), ("fieldSelector", fields))
-    return tuple((name, value) for name, value in given if value)
-
-
 def _present(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
@@ -332,10 +328,6 @@ def _encode(kind: Kind[T], obj: T | Mapping[str, Any]) -> bytes:
         named = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
         return msgspec.json.encode({**named, **obj})
     return kind.encode(obj)
-
-
-def _namespace(obj: Any) -> str:
-    return _key(obj).namespace
 
 
 def _key(obj: Any) -> Key:

@@ -1,16 +1,5 @@
 """When there is no answer, or only half of one: what can happen between us and an API server.
 
-Tree.    TransportError            no usable answer; whether a write happened is unknown
-         ├── ConnectFailed         nothing was sent: the write did not happen
-         │   ├── Unresolved        the server's name is not known
-         │   ├── Untrusted         it does not prove to be the server that we mean
-         │   ├── LoginFailed       we could not get the credentials that the kubeconfig promises
-         │   ├── Deposed          we no longer lead, so we did not ask
-         │   └── Silent            the server has not answered for a while; we did not ask again
-         ├── TimedOut              no answer before the deadline
-         ├── Disconnected          the connection broke under the request or the stream
-         └── BadAnswer             bytes came, but not what an API server says
-
 Theory.  An answer of 400 and above is not here: that is ``wire.errors.ApiError``. Everything here
          is retried by the key's own backoff. Only ``ConnectFailed`` proves that nothing happened,
          so only it lets ``retries`` repeat an unguarded write; ``unanswered`` asks that question of
@@ -22,13 +11,13 @@ from kubewright.wire.errors import ApiError
 
 
 class TransportError(KubewrightError):
-    """No usable answer from an API server."""
+    """No usable answer from an API server; whether a write happened is unknown."""
 
     retry: Retry = Backoff()
 
 
 class ConnectFailed(TransportError):
-    """No connection could be made; nothing was sent."""
+    """No connection could be made, or none was tried; nothing was sent, so no write happened."""
 
 
 class Unresolved(ConnectFailed):

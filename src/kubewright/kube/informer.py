@@ -18,8 +18,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from kubewright.api.kinds import Kind
-from kubewright.kube.cache import Cache
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Cache, Change
 from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import BadAnswer, TimedOut
 from kubewright.kube.feed import Feed

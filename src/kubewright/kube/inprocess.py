@@ -9,7 +9,7 @@ Called by    ``cli up`` and nearly every test.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.kube.answers import failure
@@ -34,12 +34,9 @@ class InProcess:
         except TimeoutError:
             raise TimedOut(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``."""
-        return self._stream(request)
-
     @asynccontextmanager
-    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
         response = await self.request(request, timeout=REQUEST_SECONDS)
         if response.status >= 400:
             raise failure(response)

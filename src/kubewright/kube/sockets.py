@@ -14,7 +14,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 from urllib.parse import quote, urlencode
 from weakref import WeakSet
@@ -93,10 +93,6 @@ class Sockets:
         finally:
             self._end()
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``; only the head of the answer has a deadline."""
-        return self._stream(request)
-
     async def close(self) -> None:
         """As ``Transport.close``; requests under way get ``DRAIN_SECONDS`` to end."""
         self._closed = True
@@ -115,7 +111,8 @@ class Sockets:
             await self._clock.sleep(0)
 
     @asynccontextmanager
-    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``; only the head of the answer has a deadline."""
         if self._closed:
             raise ConnectFailed(f"{self.access.server}: this connection is closed")
         try:

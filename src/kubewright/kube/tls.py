@@ -32,20 +32,6 @@ def _key_files(certificate: bytes, key: bytes) -> Iterator[tuple[str | None, str
         yield paths[0], paths[1]
 
 
-@contextmanager
-def _explained(access: Access) -> Iterator[None]:
-    """Turn what ``ssl`` says about certificates into a sentence for people.
-
-    Raises:
-        InvalidInput: instead of ``ssl.SSLError``.
-    """
-    try:
-        yield
-    except (ssl.SSLError, ValueError) as error:
-        what = "the client certificate or its key" if access.certificate else "the certificate authority"
-        raise InvalidInput(f"{access.server}: {what} is not valid PEM, or they do not fit: {error}") from None
-
-
 def context(access: Access, certificate: bytes, key: bytes) -> ssl.SSLContext | None:
     """What a connection to this server needs; None for plain HTTP.
 
@@ -54,7 +40,7 @@ def context(access: Access, certificate: bytes, key: bytes) -> ssl.SSLContext | 
     """
     if not access.server.startswith("https://"):
         return None
-    with _explained(access):
+    try:
         made = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
         with contextlib.suppress(AttributeError):
             made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many private CAs predate its rules
@@ -64,4 +50,7 @@ def context(access: Access, certificate: bytes, key: bytes) -> ssl.SSLContext | 
         with _key_files(certificate, key) as (certificate_path, key_path):
             if certificate_path:
                 made.load_cert_chain(certificate_path, key_path)
+    except (ssl.SSLError, ValueError) as error:
+        what = "the client certificate or its key" if access.certificate else "the certificate authority"
+        raise InvalidInput(f"{access.server}: {what} is not valid PEM, or they do not fit: {error}") from None
     return made

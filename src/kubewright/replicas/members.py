@@ -20,7 +20,7 @@ from typing import Generic
 from kubewright.api.kinds import Undecodable
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans

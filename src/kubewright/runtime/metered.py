@@ -6,7 +6,7 @@ Called by    the composition root: ``Client(Metered(transport, metrics, "control
 """
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.transport import Transport
@@ -35,16 +35,13 @@ class Metered:
         finally:
             self._count(request.method, request.path, code)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``."""
-        return self._stream(request)
-
     async def close(self) -> None:
         """As ``Transport.close``."""
         await self._inner.close()
 
     @asynccontextmanager
-    async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
         opened = False
         try:
             async with self._inner.stream(request) as chunks:

@@ -10,7 +10,7 @@ Called by    tests/api/machines.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from kubewright import builtin
@@ -50,15 +50,10 @@ class Lagging(InProcess):
         self._clock = clock
         self._seconds = seconds
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``."""
-        return self._late(super().stream(request))
-
     @asynccontextmanager
-    async def _late(
-        self, stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with stream as chunks:
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        async with super().stream(request) as chunks:
             yield self._delayed(chunks)
 
     async def _delayed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

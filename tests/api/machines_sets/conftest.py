@@ -30,7 +30,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock, LoopClock, rfc3339
 from kubewright.base.errors import KubewrightError
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess

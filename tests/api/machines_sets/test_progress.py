@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, Machine, MachineDeployment
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.testing.faults import FORBIDDEN, Fault
 from kubewright.wire.http import Request
 

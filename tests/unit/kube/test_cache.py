@@ -8,8 +8,7 @@ import pytest
 from kubewright.api.core import NODE
 from kubewright.api.kinds import Undecodable, dynamic
 from kubewright.kube import header
-from kubewright.kube.cache import BARS, Cache
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import BARS, Cache, Change
 from kubewright.kube.client import Written
 from kubewright.kube.scope import Scope
 from kubewright.wire.gvk import Key, Resource

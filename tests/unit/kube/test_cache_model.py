@@ -13,8 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kubewright.api.kinds import dynamic
 from kubewright.kube import header
-from kubewright.kube.cache import Cache
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Cache, Change
 from kubewright.kube.client import Written
 from kubewright.kube.scope import Scope
 from kubewright.wire.gvk import Key, Resource

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.moments import Moments

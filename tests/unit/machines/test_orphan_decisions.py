@@ -13,7 +13,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import Sighting, not_managed, scheme, weigh, why_kept, why_spared

@@ -18,7 +18,7 @@ import structlog
 
 from kubewright.api.core import LEASE, NODE, Node
 from kubewright.base.errors import KubewrightError
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim import registration
 from kubewright.providers.sim.agenda import Agenda

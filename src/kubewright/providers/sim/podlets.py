@@ -15,7 +15,7 @@ import structlog
 
 from kubewright.api.core import POD, Pod
 from kubewright.base.errors import KubewrightError
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.agenda import Agenda
 from kubewright.providers.sim.pods import PodSlice, Remove, Start, Wait, decide, read_pod, running

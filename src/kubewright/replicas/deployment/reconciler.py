@@ -15,7 +15,7 @@ import structlog
 from kubewright.api.meta import Object
 from kubewright.base.errors import After, KubewrightError
 from kubewright.base.witness import Witness
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers

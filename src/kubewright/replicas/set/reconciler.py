@@ -13,7 +13,7 @@ import structlog
 
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
