@@ -148,7 +148,7 @@ async def run_with(
             groups = elected(kit, control, election, who, settings)
         else:
             groups = together(kit, settings)
-        manager = Manager(control.clock, (), kit.informers, services=kit.services, groups=groups)
+        manager = Manager(kit.informers, groups, services=kit.services)
         async with _served(_health(manager, kit, preflight, options)):
             if preflight is None or await preflight.passed(stop):
                 await manager.run(stop)

@@ -203,4 +203,4 @@ class Embedded:
             groups = together(kit, settings)
         else:
             groups = elected(kit, self.client, Election(), IDENTITY, settings)
-        return Manager(self.clock, (), kit.informers, services=kit.services, groups=groups)
+        return Manager(kit.informers, groups, services=kit.services)

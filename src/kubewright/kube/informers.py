@@ -108,14 +108,6 @@ class Informers:
             finally:
                 self._group = None
 
-    def refresh(self) -> None:
-        """List everything anew; when ``wait_synced`` returns, nothing here is older than this call.
-
-        For a new leader, whose caches may not show yet what an earlier leader wrote.
-        """
-        for shared in tuple(self._shared.values()):
-            self._anew(shared)
-
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every informer asked for so far has its first list.
 

@@ -22,7 +22,7 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, own_key
-from kubewright.runtime.metrics import SILENT, Metrics
+from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.connection import Listener
@@ -76,7 +76,7 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._queue = Queue(clock, curve=curve)
-        self._numbers = metrics.controller(name, self._queue.statistics) if metrics else SILENT
+        self._numbers = (metrics or Metrics()).controller(name, self._queue.statistics)
 
     def watches(
         self, informer: Informer[Any], to_keys: ToKeys | None = None, *, gather: Gather | None = None

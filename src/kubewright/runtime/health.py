@@ -1,6 +1,6 @@
 """Whether we live, are ready, and how we are: a small HTTP server for probes and people.
 
-Paths.       ``/healthz``  200 ``OK`` while the process works, 500 ``Unhealthy`` after it stopped
+Paths.       ``/healthz``  200 ``OK`` while the process works
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
 Source       mcm.md §10.4 for ``/healthz``.
@@ -34,7 +34,6 @@ class HealthServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        alive: Check = lambda: "",
         ready: Mapping[str, Check] | None = None,
         metrics: Metrics | None = None,
         status: Callable[[], Mapping[str, Any]] = dict,
@@ -42,7 +41,6 @@ class HealthServer:
         self.host = host
         self.port = port
         self.started = asyncio.Event()
-        self._alive = alive
         self._ready = ready or {}
         self._metrics = metrics
         self._status = status
@@ -81,7 +79,7 @@ class HealthServer:
         return app
 
     async def _healthz(self, _request: web.Request) -> web.Response:
-        return web.Response(text="Unhealthy", status=500) if self._alive() else web.Response(text="OK")
+        return web.Response(text="OK")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         troubles = [f"{name}: {trouble}" for name, check in self._ready.items() if (trouble := check())]

@@ -1,4 +1,4 @@
-"""The log: one line an event, for people on a terminal or for machines as JSON.
+"""The log: one line an event, for people on a terminal.
 
 Theory.      structlog with everything decided here: level, time from the clock, context of the
              reconciliation at hand (bound by ``controller``), and a last filter that blanks whatever
@@ -31,9 +31,7 @@ _SECRET = (
 Line = MutableMapping[str, Any]
 
 
-def configure(
-    clock: Clock, *, level: str = "info", as_json: bool = False, stream: TextIO | None = None
-) -> None:
+def configure(clock: Clock, *, level: str = "info", stream: TextIO | None = None) -> None:
     """Set up the log of this process; lines go to ``stream`` (default: stderr).
 
     ``level`` is one of debug, info, warning, error; others raise ValueError.
@@ -41,16 +39,21 @@ def configure(
     threshold = logging.getLevelNamesMapping().get(level.upper())
     if threshold is None:
         raise ValueError(f"{level!r} is no log level; use debug, info, warning or error")
+    stream = stream or sys.stderr
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             _stamped(clock),
             hide_secrets,
-            *_rendering(as_json, stream or sys.stderr),
+            structlog.dev.ConsoleRenderer(
+                colors=stream.isatty(),
+                exception_formatter=structlog.dev.plain_traceback,
+                timestamp_key="time",
+            ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(stream or sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
 
@@ -83,13 +86,3 @@ def _stamped(clock: Clock) -> Callable[[Any, str, Line], Line]:
         return line
 
     return stamp
-
-
-def _rendering(as_json: bool, stream: TextIO) -> list[Any]:
-    if as_json:
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
-    return [
-        structlog.dev.ConsoleRenderer(
-            colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback, timestamp_key="time"
-        )
-    ]

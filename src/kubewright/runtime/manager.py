@@ -14,54 +14,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kubewright.base.clock import Clock
 from kubewright.base.errors import single
 from kubewright.kube.informers import Informers
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import Group, NotSynced, Phase, Settings, Task, Work, cancel, in_words, start
-from kubewright.runtime.leader import Elector
-
-__all__ = ["Manager", "NotSynced", "Phase", "Settings", "Task", "in_words"]
+from kubewright.runtime.group import Group, Phase, Task, cancel, start
 
 PROGRESS = (Phase.STARTING, Phase.SYNCING, Phase.STOPPING, Phase.STOPPED, Phase.CANDIDATE, Phase.WORKING)
 """From least to most advanced; a manager's phase is that of its least advanced group."""
 
 
 class Manager:
-    """Runs groups of controllers; ``services`` always run beside them.
-
-    Without ``groups`` there is one, of ``controllers`` and ``background``, whose
-    controllers exist from the beginning, and which does not stand for a lost Lease again.
-    """
+    """Runs ``groups`` of controllers, and beside them ``services`` and ``informers`` from start to end."""
 
     def __init__(
-        self,
-        clock: Clock,
-        controllers: Sequence[Controller],
-        informers: Sequence[Informers],
-        *,
-        background: Sequence[Task] = (),
-        services: Sequence[Task] = (),
-        elector: Elector | None = None,
-        groups: Sequence[Group] = (),
-        settings: Settings | None = None,
+        self, informers: Sequence[Informers], groups: Sequence[Group], *, services: Sequence[Task] = ()
     ) -> None:
         self._informers = informers
+        self._groups = groups
         self._services = services
         self._ended = False
-        self._groups = [*groups]
-        if not groups:
-            work = Work(controllers, informers, background)
-
-            def begin() -> Work:
-                """List everything anew: a late watch may not show yet what others wrote before our term."""
-                for each in informers if elector is not None else ():
-                    each.refresh()
-                return work
-
-            self._groups = [
-                Group("controllers", clock, begin, elector=elector, again=False, settings=settings)
-            ]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set, then end within ``limits.SHUTDOWN_SECONDS``.

@@ -3,13 +3,11 @@
 Theory.      What happens is counted where it happens (a reconciliation, a request); what *is* (depth
              of a queue, size of a cache) is read from ``statistics()`` at the moment of a scrape, so
              that the hot path pays for nothing nobody looks at.
-Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kubernetes' own programs,
-             with ``prefix`` before them (``mcm_`` for dashboards made for MCM, mcm.md §10.5).
+Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kubernetes' own programs.
 Called by    ``controller``, ``manager``; rendered by ``health``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -29,55 +27,37 @@ _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
 Reading = Callable[[], QueueStatistics]
 
 
-class Numbers(Protocol):
-    """What one controller reports."""
-
-    def worked(self, waited: float, took: float, outcome: Result | Retry) -> None:
-        """A reconciliation ended: seconds in line, seconds of work, and how it ended."""
-
-
-class _Silent:
-    def worked(self, waited: float, took: float, outcome: Result | Retry) -> None:
-        pass
-
-
-SILENT: Numbers = _Silent()
-"""For a controller that nobody measures."""
-
-
 class Metrics:
-    """The registry of one manager. ``prefix`` stands before every name."""
+    """The registry of one manager."""
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self._waited = self._seconds(
-            f"{prefix}workqueue_queue_duration_seconds", "From a key's place in line to its turn"
+            "workqueue_queue_duration_seconds", "From a key's place in line to its turn"
         )
-        self._took = self._seconds(
-            f"{prefix}workqueue_work_duration_seconds", "How long reconciliations took"
-        )
+        self._took = self._seconds("workqueue_work_duration_seconds", "How long reconciliations took")
         self._results = Counter(
-            f"{prefix}controller_reconcile_total",
+            "controller_reconcile_total",
             "Reconciliations by how they ended: success, later, backoff, delayed, rejected",
             ("controller", "result"),
             registry=self.registry,
         )
         self._requests = Counter(
-            f"{prefix}rest_client_requests_total",
+            "rest_client_requests_total",
             "Requests to API servers by answer; code 0 means that none came",
             ("client", "method", "resource", "code"),
             registry=self.registry,
         )
-        self._queues = _Queues(prefix)
-        self._gauges = _Gauges(prefix)
+        self._queues = _Queues()
+        self._gauges = _Gauges()
         self._counters: dict[str, Counter] = {}
         self.registry.register(self._queues)
         self.registry.register(self._gauges)
 
-    def controller(self, name: str, reading: Reading) -> Numbers:
+    def controller(self, name: str, reading: Reading) -> "Numbers":
         """Take a controller in; its queue is read at each scrape."""
         self._queues.readings[name] = reading
-        return _ControllerNumbers(self._waited, self._took, self._results, name)
+        return Numbers(self._waited, self._took, self._results, name)
 
     def gauge(
         self, name: str, help_text: str, labels: tuple[str, ...], read: "ReadGauge", *, source: str = ""
@@ -115,7 +95,9 @@ class Metrics:
 ReadGauge = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
 
-class _ControllerNumbers:
+class Numbers:
+    """What one controller reports."""
+
     def __init__(self, waited: Histogram, took: Histogram, results: Counter, name: str) -> None:
         self._waited = waited.labels(name)
         self._took = took.labels(name)
@@ -125,6 +107,7 @@ class _ControllerNumbers:
         }
 
     def worked(self, waited: float, took: float, outcome: Result | Retry) -> None:
+        """A reconciliation ended: seconds in line, seconds of work, and how it ended."""
         self._waited.observe(waited)
         self._took.observe(took)
         self._results[_label(outcome)].inc()
@@ -179,19 +162,18 @@ def _reader(informers: Informers, of: Callable[[Statistics], float]) -> "ReadGau
 class _Queues(Collector):
     """Reads every queue at the moment of a scrape."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self) -> None:
         self.readings: dict[str, Reading] = {}
 
     def collect(self) -> Iterator[Metric]:
         seen = {name: reading() for name, reading in self.readings.items()}
         for metric, help_text, of in _QUEUE_GAUGES:
-            gauge = GaugeMetricFamily(self._prefix + metric, help_text, labels=("name",))
+            gauge = GaugeMetricFamily(metric, help_text, labels=("name",))
             for name, statistics in seen.items():
                 gauge.add_metric((name,), of(statistics))
             yield gauge
         for metric, help_text, of in _QUEUE_COUNTERS:
-            counter = CounterMetricFamily(self._prefix + metric, help_text, labels=("name",))
+            counter = CounterMetricFamily(metric, help_text, labels=("name",))
             for name, statistics in seen.items():
                 counter.add_metric((name,), of(statistics))
             yield counter
@@ -200,13 +182,12 @@ class _Queues(Collector):
 class _Gauges(Collector):
     """Reads whatever else was registered, at the moment of a scrape."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self) -> None:
         self.families: dict[str, tuple[str, tuple[str, ...], dict[str, ReadGauge]]] = {}
 
     def collect(self) -> Iterator[Metric]:
         for name, (help_text, labels, reads) in self.families.items():
-            gauge = GaugeMetricFamily(self._prefix + name, help_text, labels=labels)
+            gauge = GaugeMetricFamily(name, help_text, labels=labels)
             for values, value in (entry for read in reads.values() for entry in read()):
                 gauge.add_metric(values, value)
             yield gauge

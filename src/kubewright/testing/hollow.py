@@ -30,8 +30,9 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.group import Work
 from kubewright.testing.scenes import class_request
+from kubewright.testing.servers import alone
 from kubewright.testing.world import running
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -59,12 +60,9 @@ async def hollow_nodes(client: Client, number: int = 2) -> AsyncIterator[list[st
         await driver.create(class_request("hollow", "default").of(stub(name, "default", name)))
     informers = Informers(client)
     recorder = Recorder(client, clock, "kubewright", kinds=(POD, NODE))
-    manager = Manager(
-        clock,
-        [builtin.scheduler(informers, recorder=recorder)],
-        [informers],
-        background=[lambda: driver.run(informers)],
-        services=[recorder.run],
+    scheduler = builtin.scheduler(informers, recorder=recorder)
+    manager = alone(
+        clock, Work([scheduler], [informers], [lambda: driver.run(informers)]), services=[recorder.run]
     )
     async with running(manager.run):
         try:

@@ -9,7 +9,7 @@ Called by    tests/conftest.py.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -27,6 +27,8 @@ from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.group import Group, Settings, Task, Work
+from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
 from kubewright.testing import keys
 from kubewright.testing.api import Api
@@ -53,6 +55,19 @@ async def real_api(judge: Judge) -> AsyncIterator[Api]:
         await transport.close()
 
 
+def alone(
+    clock: Clock,
+    work: Work,
+    *,
+    services: Sequence[Task] = (),
+    elector: Elector | None = None,
+    settings: Settings | None = None,
+) -> Manager:
+    """A manager of one group, which does ``work`` and ends when it loses its Lease."""
+    group = Group("controllers", clock, lambda: work, elector=elector, again=False, settings=settings)
+    return Manager(work.informers, [group], services=services)
+
+
 @asynccontextmanager
 async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
     """A server in memory with its built-in controllers."""
@@ -61,9 +76,7 @@ async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
     recorder = Recorder(informers.client, clock, "kubewright", kinds=(PDB, DEPLOYMENT, REPLICA_SET))
     loops = builtin.controllers(informers, settings=builtin.Settings(run_apps=True), recorder=recorder)
-    manager = Manager(
-        clock, loops.controllers, [informers], background=loops.background, services=[recorder.run]
-    )
+    manager = alone(clock, Work(loops.controllers, [informers], loops.background), services=[recorder.run])
     stop = asyncio.Event()
     working = asyncio.create_task(manager.run(stop))
     try:

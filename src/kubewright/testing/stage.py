@@ -28,7 +28,8 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.providers.sim.store import Store
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.group import Work
+from kubewright.testing.servers import alone
 from kubewright.testing.world import SHORT_TIMEOUTS, World, running
 from kubewright.wire.http import Handler, Request
 
@@ -145,7 +146,7 @@ async def _server(clock: Clock, options: Options) -> AsyncIterator[ApiServer]:
     await server.start()
     informers = Informers(Client(InProcess(server.handle), clock, name="embedded"))
     loops = builtin.controllers(informers, settings=builtin.Settings(nodes=NodeSettings(grace=options.grace)))
-    manager = Manager(clock, loops.controllers, [informers], background=loops.background)
+    manager = alone(clock, Work(loops.controllers, [informers], loops.background))
     try:
         async with running(manager.run):
             yield server

@@ -17,7 +17,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.group import Work
+from kubewright.testing.servers import alone
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Response
@@ -126,7 +127,7 @@ class World:
         """Run the built-in controllers meanwhile."""
         informers = Informers(Client(self.requests, self.clock, name="embedded"))
         built = controllers(informers, settings=settings or Settings())
-        manager = Manager(self.clock, built.controllers, [informers], background=built.background)
+        manager = alone(self.clock, Work(built.controllers, [informers], built.background))
         stop = asyncio.Event()
         task = asyncio.create_task(manager.run(stop))
         try:

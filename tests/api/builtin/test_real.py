@@ -19,9 +19,10 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.group import Work
 from kubewright.runtime.leader import Elector, Timings
-from kubewright.runtime.manager import Manager
 from kubewright.testing.judge import Judge, Options, find
+from kubewright.testing.servers import alone
 from kubewright.testing.workloads import NOWHERE, real_workloads, revision
 from kubewright.wire.errors import AlreadyExists, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
@@ -45,14 +46,8 @@ async def controlled(judge):
     recorder = Recorder(client, clock, "kubewright", kinds=(DEPLOYMENT, REPLICA_SET))
     built = controllers(informers, settings=QUICK, recorder=recorder)
     elector = Elector(client, clock, LEASE_KEY, identity="me", timings=Timings(6, 4, 2))
-    manager = Manager(
-        clock,
-        built.controllers,
-        [informers],
-        background=built.background,
-        services=[recorder.run],
-        elector=elector,
-    )
+    work = Work(built.controllers, [informers], built.background)
+    manager = alone(clock, work, services=[recorder.run], elector=elector)
     stop = asyncio.Event()
     task = asyncio.create_task(manager.run(stop))
     try:

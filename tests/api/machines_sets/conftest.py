@@ -39,8 +39,9 @@ from kubewright.machines.machineset.world import MACHINE_SETS, members_of
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.group import Work
 from kubewright.testing.faults import Faulty, Script
+from kubewright.testing.servers import alone
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
@@ -228,7 +229,7 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     sets = Sets(MACHINE_SETS, client, informers, recorder, index=index)
     deployments = Deployments(MACHINE_DEPLOYMENTS, client, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]
-    manager = Manager(clock, found, [informers])
+    manager = alone(clock, Work(found, [informers]))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(manager.run(asyncio.Event())), group.create_task(recorder.run())]
         try:

@@ -12,13 +12,13 @@ from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.manager import Manager
+from kubewright.runtime.group import Work
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Lookup
 from kubewright.testing.api import Api
 from kubewright.testing.faults import Fault, Faulty, Lose
-from kubewright.testing.servers import embedded_api
+from kubewright.testing.servers import alone, embedded_api
 from kubewright.wire.gvk import Key, Resource
 
 MAPS = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
@@ -84,10 +84,8 @@ async def fleet() -> AsyncIterator[Fleet]:
     async with AsyncExitStack() as stack:
         servers = {each: await stack.enter_async_context(embedded_api()) for each in (EAST, WEST)}
         made = Fleet(servers)
-        manager, stop = (
-            Manager(made.clock, [made.controller], [], background=[made.sessions.run]),
-            asyncio.Event(),
-        )
+        manager = alone(made.clock, Work([made.controller], [], [made.sessions.run]))
+        stop = asyncio.Event()
         work = asyncio.create_task(manager.run(stop))
         yield made
         stop.set()

@@ -153,15 +153,16 @@ async def test_a_cut_resumes_without_listing_again(toy, clock) -> None:
         assert it.things.statistics().lists == 1
 
 
-async def test_after_a_refresh_nothing_is_older_than_the_refresh(toy, clock) -> None:
+async def test_what_is_borrowed_is_not_older_than_the_borrowing(toy, clock) -> None:
     toy.put(f"{PATH}/a", thing("a"))
     async with world(toy, clock, Script().on(Silence(0), watch=True)) as made:
         await made.informers.wait_synced(5)
         toy.put(f"{PATH}/b", thing("b"))
         await clock.sleep(1)
         assert made.names() == {"a"}
-        made.informers.refresh()
-        await made.informers.wait_synced(5)
+        borrowed = made.informers.borrow(made.informers.client)
+        borrowed.get(THING)
+        await borrowed.wait_synced(5)
         assert made.names() == {"a", "b"}
 
 

@@ -201,13 +201,13 @@ async def test_a_watched_change_wakes_the_mapped_keys():
 
 
 async def test_results_are_counted():
-    metrics = Metrics(prefix="mcm_")
+    metrics = Metrics()
     await play(Result.later(1), Broken(Backoff()), metrics=metrics)
     page = metrics.render().decode()
-    assert 'mcm_controller_reconcile_total{controller="test",result="success"} 1.0' in page
-    assert 'mcm_controller_reconcile_total{controller="test",result="backoff"} 1.0' in page
-    assert 'mcm_workqueue_depth{name="test"} 0.0' in page
-    assert 'mcm_workqueue_adds_total{name="test"} 3.0' in page
+    assert 'controller_reconcile_total{controller="test",result="success"} 1.0' in page
+    assert 'controller_reconcile_total{controller="test",result="backoff"} 1.0' in page
+    assert 'workqueue_depth{name="test"} 0.0' in page
+    assert 'workqueue_adds_total{name="test"} 3.0' in page
 
 
 def test_the_sooner_of_two_results():

@@ -101,7 +101,7 @@ class Running:
 
     def __init__(self, *groups):
         self.stop = asyncio.Event()
-        self.manager = Manager(LoopClock(), (), (), groups=groups)
+        self.manager = Manager((), groups)
 
     async def __aenter__(self):
         self.task = asyncio.create_task(self.manager.run(self.stop))

@@ -16,9 +16,10 @@ from kubewright.kube.errors import TimedOut
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.group import NotSynced, Phase, Settings, Work, in_words
 from kubewright.runtime.leader import Elector, LostLease
-from kubewright.runtime.manager import Manager, NotSynced, Phase, Settings, in_words
 from kubewright.runtime.result import Result
+from kubewright.testing.servers import alone
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Response
@@ -67,9 +68,6 @@ class Caches:
             await asyncio.Event().wait()
         finally:
             self.running = False
-
-    def refresh(self):
-        self.refreshed = asyncio.get_running_loop().time()
 
     async def wait_synced(self, timeout):
         remaining = self.after - asyncio.get_running_loop().time()
@@ -145,7 +143,7 @@ async def test_nothing_is_reconciled_before_the_caches_are_full():
     caches, work = Caches(after=25), Slow()
     structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:
-        await run_for(60, Manager(LoopClock(), [controller(work)], [caches]))
+        await run_for(60, alone(LoopClock(), Work([controller(work)], [caches])))
     assert work.story[0] == ("began", 25)
     waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
     assert waiting == [MISSING] * 2
@@ -168,7 +166,7 @@ async def test_a_kind_that_is_not_installed_is_named_and_waited_for():
     informers.get(NODE)
     asyncio.get_running_loop().call_later(25, served.append, True)
     with structlog.testing.capture_logs() as lines:
-        manager = Manager(clock, [], [informers])
+        manager = alone(clock, Work([], [informers]))
         await run_for(60, manager)
     waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
     assert waiting == ["the server does not serve nodes; is its CRD installed?"] * 2
@@ -180,25 +178,25 @@ async def test_a_kind_that_is_not_installed_is_named_and_waited_for():
 
 
 async def test_caches_that_never_fill_can_be_an_error():
-    manager = Manager(LoopClock(), [], [Caches(after=1e6)], settings=Settings(sync_seconds=30))
+    manager = alone(LoopClock(), Work([], [Caches(after=1e6)]), settings=Settings(sync_seconds=30))
     with pytest.raises(NotSynced, match="not ready after 30 s: the server does not serve machines"):
         await manager.run(asyncio.Event())
     assert now() == 30
 
 
 async def test_a_stop_while_waiting_ends_at_once():
-    assert await run_for(5, Manager(LoopClock(), [], [Caches(after=1e6)])) == 5
+    assert await run_for(5, alone(LoopClock(), Work([], [Caches(after=1e6)]))) == 5
 
 
 async def test_running_reconciliations_may_finish():
     work = Slow(7)
-    assert await run_for(5, Manager(LoopClock(), [controller(work)], [Caches()])) == 7
+    assert await run_for(5, alone(LoopClock(), Work([controller(work)], [Caches()]))) == 7
     assert work.story == [("began", 0), ("finished", 7)]
 
 
 async def test_what_takes_too_long_is_cancelled_in_time():
     work = Slow(1000)
-    ended = await run_for(5, Manager(LoopClock(), [controller(work)], [Caches()]))
+    ended = await run_for(5, alone(LoopClock(), Work([controller(work)], [Caches()])))
     assert work.story == [("began", 0), ("cancelled", 11)]
     assert ended <= 5 + limits.SHUTDOWN_SECONDS
 
@@ -217,11 +215,9 @@ async def test_services_outlive_the_work_and_background_does_not():
 
     await run_for(
         5,
-        Manager(
+        alone(
             LoopClock(),
-            [controller(Slow(8))],
-            [Caches()],
-            background=[task("background")],
+            Work([controller(Slow(8))], [Caches()], [task("background")]),
             services=[task("service")],
         ),
     )
@@ -231,7 +227,7 @@ async def test_services_outlive_the_work_and_background_does_not():
 async def test_work_happens_only_while_leading_and_the_lease_is_released_last():
     server, work = OneLease(), Slow(3)
     elector = Elector(server, LoopClock(), Key("ns", "lease"), identity="me")
-    manager = Manager(LoopClock(), [controller(work)], [Caches()], elector=elector)
+    manager = alone(LoopClock(), Work([controller(work)], [Caches()]), elector=elector)
     await run_for(1, manager)
     assert work.story == [("began", 0), ("finished", 3)]
     assert isinstance(server.lease, Lease)
@@ -244,7 +240,7 @@ async def test_a_candidate_is_ready_and_stops_at_once():
             raise ConnectionRefusedError
 
     elector = Elector(Unreachable(), LoopClock(), Key("ns", "lease"), identity="me")
-    manager = Manager(LoopClock(), [controller(work := Slow())], [Caches()], elector=elector)
+    manager = alone(LoopClock(), Work([controller(work := Slow())], [Caches()]), elector=elector)
     asyncio.get_running_loop().call_later(20, lambda: readiness.append(manager.not_ready()))
     readiness = []
     assert await run_for(30, manager) == 30
@@ -270,7 +266,7 @@ async def lose_the_lease(reconciler):
     for number in range(10):
         one.enqueue(Key("ns", str(number)), after=15)
     with pytest.raises(LostLease):
-        await Manager(LoopClock(), [one], [Caches()], elector=elector).run(asyncio.Event())
+        await alone(LoopClock(), Work([one], [Caches()]), elector=elector).run(asyncio.Event())
 
 
 async def test_a_lost_lease_cancels_the_work_at_once():
@@ -297,7 +293,7 @@ async def test_a_crashing_service_ends_the_process_with_its_own_error():
         raise ValueError("defect")
 
     caches = Caches()
-    manager = Manager(LoopClock(), [controller(Slow(1000))], [caches], services=[breaks])
+    manager = alone(LoopClock(), Work([controller(Slow(1000))], [caches]), services=[breaks])
     with pytest.raises(ValueError, match="defect"):
         await manager.run(asyncio.Event())
     assert not caches.running

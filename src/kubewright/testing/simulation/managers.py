@@ -173,7 +173,7 @@ class Managers:
             groups = elected(kit, control, Election(), identity(process.name, clock), Settings())
         else:
             groups = together(kit, Settings())
-        manager = Manager(clock, (), kit.informers, services=kit.services, groups=groups)
+        manager = Manager(kit.informers, groups, services=kit.services)
         try:
             await manager.run(asyncio.Event())
         except Exception as error:
