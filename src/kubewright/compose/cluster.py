@@ -18,7 +18,6 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.compose.folder import private_folder
-from kubewright.compose.halves import elected, together
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Intent, Place, Preflight
@@ -143,11 +142,7 @@ async def run_with(
     try:
         settings = Settings(tune_gc=preflight is not None)
         kit = Kit(control, target, driver, options, metrics or Metrics())
-        if election.enabled:
-            who = identity(socket.gethostname(), control.clock)
-            groups = elected(kit, control, election, who, settings)
-        else:
-            groups = together(kit, settings)
+        groups = kit.groups(election, identity(socket.gethostname(), control.clock), settings)
         manager = Manager(kit.informers, groups, services=kit.services)
         async with _served(_health(manager, kit, preflight, options)):
             if preflight is None or await preflight.passed(stop):
@@ -160,20 +155,11 @@ def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metr
     """The cluster of a kubeconfig, with its address and the switch that names it, for messages.
 
     Raises:
-        InvalidInput: as ``connect``.
+        InvalidInput: there is no such kubeconfig, or something in it is wrong.
     """
     transport = config.load(path, clock=clock)
     client = Client(Metered(transport, metrics, name), clock, name=name)
     return Place(client, transport.access.server, switch)
-
-
-def connect(path: Path | None, clock: Clock, name: str) -> Client:
-    """A client of the cluster that a kubeconfig names; None as in ``Clusters``.
-
-    Raises:
-        InvalidInput: there is no such kubeconfig, or something in it is wrong.
-    """
-    return Client(config.load(path, clock=clock), clock, name=name)
 
 
 def _health(manager: Manager, kit: Kit, preflight: Preflight | None, options: Options) -> HealthServer | None:

@@ -30,9 +30,16 @@ from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose import address
-from kubewright.compose.folder import PKI_FOLDER, SERVER_FOLDER, DiskFailed, Presence, private_folder
-from kubewright.compose.halves import elected, together
+from kubewright.compose.folder import (
+    PKI_FOLDER,
+    SERVER_FOLDER,
+    Address,
+    DiskFailed,
+    Presence,
+    private_folder,
+    recall,
+    remember,
+)
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options, Place
 from kubewright.driver import registry
@@ -152,13 +159,11 @@ class Embedded:
         content = kubeconfig.render(self.url, keys.authority, keys.admin)
         kubeconfig.write(self.place.kubeconfig_path, content)
         where = str(self.place.kubeconfig_path.absolute())
-        address.remember(
-            self.place.data_dir, address.Address(listener.port, self.url, where, self.clock.now())
-        )
+        remember(self.place.data_dir, Address(listener.port, self.url, where, self.clock.now()))
 
     async def _listening(self, place: Place, keys: pki.Pki) -> Listener:
         """A listener at the port of the options, else at that of the last start, else at a free one."""
-        kept = address.recall(place.data_dir) if place.port is None else None
+        kept = recall(place.data_dir) if place.port is None else None
         port = kept.port if kept is not None else place.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
         listener = Listener(self.server.handle, authenticator, keys, port=port)
@@ -199,8 +204,5 @@ class Embedded:
         ``up`` after one that was killed need not wait until the Leases expire.
         """
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None)
-        if self.place is None:
-            groups = together(kit, settings)
-        else:
-            groups = elected(kit, self.client, Election(), IDENTITY, settings)
+        groups = kit.groups(Election(enabled=self.place is not None), IDENTITY, settings)
         return Manager(kit.informers, groups, services=kit.services)

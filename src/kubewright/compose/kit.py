@@ -1,10 +1,13 @@
-"""Makes the controllers of all worlds from clients, a driver and options.
+"""Makes the controllers of all worlds from clients, a driver and options, in a group for each Lease.
 
 Theory.      The same kit serves both ways to run. ``control`` has the machines, ``target`` their
-             nodes; when both are one server, they share one client and one set of caches. A
-             controller keeps what it remembers in itself, so ``term`` can make new controllers for each
-             term of leadership, on caches that stay.
-Called by    ``embedded``, ``cluster`` and ``halves``.
+             nodes; when both are one server, they share one client and one set of caches.
+             Controllers that are listed under one Lease form a group, which waits for that Lease, holds it
+             and loses it without the others. MCM is two programs with a Lease each, and so are the two
+             halves of our machine controllers. A controller keeps what it remembers in itself, so each term
+             of leadership has new controllers, on caches that stay.
+Invariants.  A group writes, and calls a cloud, only while its own Lease may still be its own.
+Called by    ``embedded``, ``cluster`` and ``testing``.
 """
 
 import asyncio
@@ -13,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from kubewright.api.core import LEASE
-from kubewright.compose.options import Options
-from kubewright.compose.worlds import chosen, worlds
+from kubewright.compose.options import Election, Options
+from kubewright.compose.worlds import chosen, leases, worlds
 from kubewright.driver.capabilities import Closing
 from kubewright.driver.contract import Driver
 from kubewright.driver.metrics import DriverMetrics
@@ -22,13 +25,18 @@ from kubewright.kube.client import Client
 from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.informers import Informers
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Task, Work
+from kubewright.runtime.group import Group, Settings, Task, Work
+from kubewright.runtime.leader import Elector
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Ground, Listed, World
+from kubewright.wire.gvk import Key
 
 COMPONENT = "machine-controller-manager"
 """The reporting component of our events; MCM's events have the same (mcm.md §2.6)."""
+
+LEASELESS = "server"
+"""The name of the group of controllers without a Lease: what an embedded server cannot do without."""
 
 
 class Kit:
@@ -74,6 +82,37 @@ class Kit:
     def definitions(self) -> list[Mapping[str, Any]]:
         """The CustomResourceDefinitions of all worlds."""
         return [each for world in self._worlds for each in world.definitions()]
+
+    def groups(self, election: Election, who: str, settings: Settings) -> list[Group]:
+        """A group for each Lease, and one for the controllers without; ``who`` is our identity in the Leases.
+
+        Without an election all controllers are one group, for a process that shares its server with no other.
+        """
+        if not election.enabled:
+            return [self._lasting("controllers", self.controllers, settings)]
+        return [self._group(lease, election, who, settings) for lease in leases(self.controllers)]
+
+    def _group(self, lease: str, election: Election, who: str, settings: Settings) -> Group:
+        members = [each for each in self.controllers if each.lease == lease]
+        if not lease:
+            return self._lasting(LEASELESS, members, settings)
+        elector = Elector(
+            self._control.client,
+            self.clock,
+            Key(election.namespace, election.leases.get(lease, lease)),
+            identity=who,
+            timings=election.timings,
+            recorder=self.recorder,
+        )
+
+        def begin() -> Work:
+            return self.term(members, lease, lambda: elector.entitled)
+
+        return Group(lease, self.clock, begin, elector=elector, again=election.again, settings=settings)
+
+    def _lasting(self, name: str, controllers: Sequence[Listed], settings: Settings) -> Group:
+        work = self.work(controllers)
+        return Group(name, self.clock, lambda: work, settings=settings)
 
     def work(self, controllers: Sequence[Listed]) -> Work:
         """Controllers for as long as the process lives."""

@@ -51,7 +51,7 @@ class Options:
 class Election:
     """Whether replicas elect a leader, where their Leases are, and their pace.
 
-    ``leases``   by half (``halves``), the name of its Lease; MCM's name where none is given
+    ``leases``   by half (``kit``), the name of its Lease; MCM's name where none is given
     ``timings``  with two Leases at this pace a process at rest stays within the design's 12 requests a minute
     ``again``    whether a half that lost its Lease stands for it again; else the process ends
     """

@@ -14,8 +14,9 @@ Called by    ``cluster``.
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -153,65 +154,33 @@ class Preflight:
 
 def trouble_of(error: KubewrightError, url: str, switch: str) -> Trouble:
     """An error as a sentence: what it means, and what to do about it. Pure."""
-    for kind, say, passes in KNOWN:
-        if isinstance(error, kind):
-            return Trouble(say(url, _QUESTION.sub("", str(error)), switch), passes)
-    return Trouble(f"{url} is not ready: {error}", passes=True)
-
-
-Say = Callable[[str, str, str], str]
-
-KNOWN: tuple[tuple[type[KubewrightError], Say, bool], ...] = (
-    (
-        Unauthorized,
-        lambda url, _why, switch: (
-            f"{url} does not accept our credentials (401 Unauthorized); renew those in "
-            f"the kubeconfig, or name another one with {switch}"
-        ),
-        False,
-    ),
-    (LoginFailed, lambda url, why, _switch: f"there are no credentials for {url}: {why}", False),
-    (
-        Untrusted,
-        lambda url, why, _switch: (
-            f"{url} does not prove to be the server that we mean: {why}; "
-            "is its certificate-authority-data that of this server, and is our clock right?"
-        ),
-        False,
-    ),
-    (
-        BadAnswer,
-        lambda url, why, switch: (
-            f"{url} does not answer as a Kubernetes API server does ({why}); "
-            f"is it the right address? {switch} names a kubeconfig"
-        ),
-        False,
-    ),
-    (
-        Forbidden,
-        lambda url, why, _switch: (
-            f"{url} does not let us work: {why}; grant the roles: kubectl apply -f deploy/rbac"
-        ),
-        True,
-    ),
-    (
-        NotFound,
-        lambda url, why, _switch: (
-            f"{url} does not serve {why}; install its CRDs: {program()} crds | kubectl apply -f -"
-        ),
-        True,
-    ),
-    (Unresolved, lambda url, why, _switch: f"the name of {url} is not known here: {why}", True),
-    (
-        TransportError,
-        lambda url, why, switch: (
-            f"{url} cannot be reached: {why}; is it running, and is this its address? "
-            f"{switch} names a kubeconfig"
-        ),
-        True,
-    ),
-)
-"""By the class of the error, the first that fits: what to say, and whether waiting may help."""
+    passing, lasting = partial(Trouble, passes=True), partial(Trouble, passes=False)
+    why, other = _QUESTION.sub("", str(error)), f"{switch} names a kubeconfig"
+    match error:
+        case Unauthorized():
+            refused = f"{url} does not accept our credentials (401 Unauthorized)"
+            return lasting(f"{refused}; renew those in the kubeconfig, or name another one with {switch}")
+        case LoginFailed():
+            return lasting(f"there are no credentials for {url}: {why}")
+        case Untrusted():
+            trust = "is its certificate-authority-data that of this server, and is our clock right?"
+            return lasting(f"{url} does not prove to be the server that we mean: {why}; {trust}")
+        case BadAnswer():
+            strange = f"{url} does not answer as a Kubernetes API server does ({why})"
+            return lasting(f"{strange}; is it the right address? {other}")
+        case Forbidden():
+            return passing(
+                f"{url} does not let us work: {why}; grant the roles: kubectl apply -f deploy/rbac"
+            )
+        case NotFound():
+            install = f"{program()} crds | kubectl apply -f -"
+            return passing(f"{url} does not serve {why}; install its CRDs: {install}")
+        case Unresolved():
+            return passing(f"the name of {url} is not known here: {why}")
+        case TransportError():
+            away = f"{url} cannot be reached: {why}"
+            return passing(f"{away}; is it running, and is this its address? {other}")
+    return passing(f"{url} is not ready: {error}")
 
 
 async def _answer(client: Client, path: str, **query: str) -> bytes:

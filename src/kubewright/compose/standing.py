@@ -23,8 +23,7 @@ from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE, peek
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import holder
-from kubewright.compose.address import Address, recall
-from kubewright.compose.folder import SERVER_FOLDER
+from kubewright.compose.folder import SERVER_FOLDER, Address, recall
 from kubewright.kube import config
 from kubewright.kube.client import Client
 

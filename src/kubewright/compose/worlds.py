@@ -4,7 +4,7 @@ Theory.      Each world is a value that its own package makes (``runtime.world``
              there: their names, the kinds they work on, the Leases they work under and what they do.
              ``--controllers``, its help and the groups that stand for Leases read these lists, and the
              kit wires what they name. A world is added by one entry in ``worlds``.
-Called by    ``kit``, ``halves``, ``cluster`` and ``cli``.
+Called by    ``kit``, ``cluster`` and ``cli``.
 """
 
 from collections.abc import Iterable, Sequence

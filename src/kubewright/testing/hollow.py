@@ -20,9 +20,9 @@ from kubewright.api.core import NODE, POD, Node
 from kubewright.base.clock import SystemClock
 from kubewright.builtin.scheduling.decide import KEEPING_OFF
 from kubewright.builtin.scheduling.facts import host_of
-from kubewright.compose.cluster import connect
 from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
+from kubewright.kube.config import load
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.cloud import Cloud
@@ -100,7 +100,7 @@ def nodes_behind(kubeconfig: Path) -> Iterator[None]:
     async def serve() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         ending.append(lambda: loop.call_soon_threadsafe(stop.set))
-        client = connect(kubeconfig, SystemClock(), "hollow")
+        client = Client(load(kubeconfig, clock=SystemClock()), SystemClock(), name="hollow")
         try:
             async with hollow_nodes(client):
                 ready.set()

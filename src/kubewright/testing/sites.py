@@ -23,13 +23,14 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.machine import access
 from kubewright.api.machine.crds import crds
 from kubewright.base.clock import Clock, SystemClock
-from kubewright.compose.cluster import connect, run_with
+from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election
 from kubewright.compose.preflight import Intent, Place, Preflight
 from kubewright.compose.worlds import kinds
 from kubewright.kube import config
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
+from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.transport import Transport
@@ -196,7 +197,7 @@ async def real_site(judge: Judge, *, two: bool) -> AsyncIterator[Site]:
 
 async def real_cluster(judge: Judge, clock: Clock, stack: AsyncExitStack, *files: str) -> Cluster:
     """Our account on a judge, with the roles of ``files`` until ``stack`` is unwound."""
-    admin = connect(judge.kubeconfig, clock, "admin")
+    admin = Client(load(judge.kubeconfig, clock=clock), clock, name="admin")
     stack.push_async_callback(admin.transport.close)
     stack.push_async_callback(_take_back, admin, files)
     await _furnish(admin, files)

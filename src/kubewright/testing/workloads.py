@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kubewright.base.clock import SystemClock
-from kubewright.compose.cluster import connect
 from kubewright.kube.client import Client
+from kubewright.kube.config import load
 from kubewright.testing.api import Api, Object
 from kubewright.testing.hollow import SECONDS, hollow_nodes
 from kubewright.testing.judge import Judge
@@ -234,7 +234,7 @@ async def embedded_workloads() -> AsyncIterator[Workloads]:
 @asynccontextmanager
 async def real_workloads(judge: Judge) -> AsyncIterator[Workloads]:
     """A real kube-apiserver and kube-controller-manager with hollow nodes."""
-    client = connect(judge.kubeconfig, SystemClock(), "hollow")
+    client = Client(load(judge.kubeconfig, clock=SystemClock()), SystemClock(), name="hollow")
     try:
         async with real_api(judge) as api, _workloads(api, client) as apps:
             yield apps

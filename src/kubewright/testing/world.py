@@ -22,11 +22,12 @@ from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock, LoopClock, SystemClock
-from kubewright.compose.cluster import connect, run_with
+from kubewright.compose.cluster import run_with
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
 from kubewright.kube.client import Client
+from kubewright.kube.config import load
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers import sim
@@ -234,7 +235,7 @@ async def embedded_world(
 async def real_world(judge: Judge, namespace: str, options: Options = SHORT_TIMEOUTS) -> AsyncIterator[World]:
     """The machine controllers and a simulated cloud in this process, on a real Kubernetes."""
     clock = SystemClock()
-    client = connect(judge.kubeconfig, clock, "judge")
+    client = Client(load(judge.kubeconfig, clock=clock), clock, name="judge")
     try:
         await _install(client, namespace)
         driver = sim.driver(registry.Settings(clock, None, options.driver_options))

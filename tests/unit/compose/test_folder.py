@@ -9,8 +9,7 @@ import pytest
 
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
-from kubewright.compose.address import Address, recall, remember
-from kubewright.compose.folder import LOOK_SECONDS, FolderGone, Presence
+from kubewright.compose.folder import LOOK_SECONDS, Address, FolderGone, Presence, recall, remember
 
 SERVED = Address(4321, "https://127.0.0.1:4321", "/somewhere/kubeconfig", datetime(2030, 1, 1, tzinfo=UTC))
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from kubewright import builtin
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.halves import elected, together
 from kubewright.compose.kit import Kit
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
@@ -169,10 +168,8 @@ class Managers:
             Metrics(),
             beside=[_loops(world.plot.options.grace), *self.beside],
         )
-        if world.plot.elect:
-            groups = elected(kit, control, Election(), identity(process.name, clock), Settings())
-        else:
-            groups = together(kit, Settings())
+        who = identity(process.name, clock) if world.plot.elect else ""
+        groups = kit.groups(Election(enabled=world.plot.elect), who, Settings())
         manager = Manager(kit.informers, groups, services=kit.services)
         try:
             await manager.run(asyncio.Event())
