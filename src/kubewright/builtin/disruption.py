@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil
 
+from kubewright.api.conditions import true_condition
 from kubewright.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 
 EXPIRY_SECONDS = 120.0
@@ -58,7 +59,7 @@ def judge(seen: Seen, now: datetime) -> Verdict:
 
 def ready(pod: Pod) -> bool:
     """Whether the pod serves."""
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+    return true_condition(pod.status.conditions, "Ready") is not None
 
 
 def _counts(pod: Pod) -> bool:

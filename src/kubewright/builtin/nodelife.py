@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import LEASE, NODE, Lease, Node, NodeCondition, Taint
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.kube.client import Client
@@ -137,17 +138,13 @@ class NodeLife:
 
 def heartbeat(node: Node | None) -> datetime | None:
     """When the kubelet says it last looked at its own health."""
-    ready = condition(node, "Ready") if node else None
+    ready = condition_of(node.status.conditions, "Ready") if node else None
     return ready.last_heartbeat_time if ready else None
-
-
-def condition(node: Node, type_: str) -> NodeCondition | None:
-    return next((each for each in node.status.conditions if each.type == type_), None)
 
 
 def grace_of(node: Node, settings: Settings) -> float:
     """How long this node may be silent, in seconds."""
-    return settings.grace if condition(node, "Ready") else settings.startup
+    return settings.grace if condition_of(node.status.conditions, "Ready") else settings.startup
 
 
 def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
@@ -157,7 +154,7 @@ def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
 
 def _unknown(node: Node, now: datetime) -> Iterable[NodeCondition]:
     for type_ in OWNED:
-        posted = condition(node, type_)
+        posted = condition_of(node.status.conditions, type_)
         if posted is None:
             yield NodeCondition(
                 type=type_,
@@ -180,7 +177,7 @@ def _unknown(node: Node, now: datetime) -> Iterable[NodeCondition]:
 
 def tainted(node: Node, now: datetime) -> tuple[Taint, ...] | None:
     """The taints that the node should have by its Ready condition; None when it has them."""
-    ready = condition(node, "Ready")
+    ready = condition_of(node.status.conditions, "Ready")
     status = ready.status if ready else "Unknown"
     wanted = {"True": "", "False": NOT_READY}.get(status, UNREACHABLE)
     kept = tuple(t for t in node.spec.taints if t.key not in {UNREACHABLE, NOT_READY} or t.key == wanted)

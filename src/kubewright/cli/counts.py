@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from kubewright.api.conditions import true_condition
 from kubewright.api.core import Node
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
@@ -17,7 +18,7 @@ def state(machine: Machine) -> str:
 
 def ready(node: Node) -> bool:
     """Whether the node's condition Ready is True."""
-    return any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
+    return true_condition(node.status.conditions, "Ready") is not None
 
 
 def counted(words: Iterable[str]) -> str:

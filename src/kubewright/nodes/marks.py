@@ -21,6 +21,7 @@ from datetime import datetime
 import msgspec
 from msgspec import structs
 
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.base.clock import rfc3339
 from kubewright.kube.patches import Patch
@@ -90,7 +91,7 @@ def condition(node: Node, wanted: NodeCondition, now: datetime) -> Patch:
 
     ``lastTransitionTime`` stays as long as status and reason do.
     """
-    old = next((item for item in node.status.conditions if item.type == wanted.type), None)
+    old = condition_of(node.status.conditions, wanted.type)
     if old and _statement(old) == _statement(wanted):
         return {}
     moved = old is None or (old.status, old.reason) != (wanted.status, wanted.reason)

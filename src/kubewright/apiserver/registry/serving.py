@@ -8,6 +8,7 @@ Called by    ``writing`` at each write, ``server`` at start.
 
 import orjson
 
+from kubewright.api.conditions import with_json_condition
 from kubewright.apiserver.registry import custom, refusals
 from kubewright.apiserver.registry.custom import status
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
@@ -59,11 +60,10 @@ class Serving:
             "message": _TERMINATING,
         }
         status = crd.get("status") or {}
-        others = [each for each in status.get("conditions", []) if each.get("type") != "Terminating"]
         return {
             **crd,
             "metadata": {**crd["metadata"], "finalizers": held},
-            "status": {**status, "conditions": [*others, condition]},
+            "status": {**status, "conditions": with_json_condition(status, condition)},
         }
 
     def established(self, kind: ServedKind, crd: Object) -> Object:

@@ -24,6 +24,7 @@ from kubewright.api.apps import (
     ReplicaSet,
     ReplicaSetSpec,
 )
+from kubewright.api.conditions import true_condition
 from kubewright.api.core import POD
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.names import fnv32a, safe_encode
@@ -126,10 +127,8 @@ def deployment_status(seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Ou
 
 
 def _failure(replica_set: ReplicaSet) -> Statement | None:
-    for each in replica_set.status.conditions:
-        if each.type == REPLICA_FAILURE and each.status == TRUE:
-            return Statement(each.status, each.reason, each.message)
-    return None
+    found = true_condition(replica_set.status.conditions, REPLICA_FAILURE)
+    return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
 DEPLOYMENTS: DeploymentWorld[Deployment, ReplicaSet, PodMember] = DeploymentWorld(

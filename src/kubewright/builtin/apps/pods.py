@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubewright.api.apps import DELETION_COST
+from kubewright.api.conditions import true_condition
 from kubewright.api.core import Pod
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.kube.header import Header
@@ -63,10 +64,9 @@ def read(header: Header, pod: Pod | None) -> PodMember:
 
 
 def _ready_since(pod: Pod) -> float | None:
-    for each in pod.status.conditions:
-        if each.type == "Ready" and each.status == "True":
-            return stamp(each.last_transition_time or pod.metadata.creation_timestamp) or 0.0
-    return None
+    if (found := true_condition(pod.status.conditions, "Ready")) is None:
+        return None
+    return stamp(found.last_transition_time or pod.metadata.creation_timestamp) or 0.0
 
 
 def ranking(pod: PodMember) -> Rank:

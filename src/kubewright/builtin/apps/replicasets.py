@@ -15,6 +15,7 @@ from kubewright.api.apps import (
     ReplicaSet,
     ReplicaSetStatus,
 )
+from kubewright.api.conditions import condition_of, without_condition
 from kubewright.api.core import POD, Pod
 from kubewright.api.meta import Condition
 from kubewright.base.limits import MESSAGE_CHARS
@@ -71,13 +72,9 @@ async def create(client: Client, replica_set: ReplicaSet, name: str) -> None:
 def set_status(seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
     """The status to write; ``failure``: what kept this pass from creating or deleting Pods."""
     found, pods = seen.set, seen.alive
-    wanted = found.spec.template.metadata.labels.items()
     return structs.replace(
         found.status,
-        replicas=len(pods),
-        fully_labeled_replicas=sum(wanted <= pod.labels.items() for pod in pods),
-        ready_replicas=sum(pod.ready for pod in pods),
-        available_replicas=sum(pod.available_at(seen.now, found.spec.min_ready_seconds) for pod in pods),
+        **seen.counted(pods),
         terminating_replicas=len(seen.members) - len(pods),
         observed_generation=found.metadata.generation,
         conditions=failure_told(found.status.conditions, failure, seen.wall),
@@ -88,10 +85,10 @@ def failure_told(
     before: tuple[Condition, ...], failure: Failure | None, now: datetime
 ) -> tuple[Condition, ...]:
     """The other conditions, and ReplicaFailure while there is a failure: as it was first told."""
-    others = tuple(each for each in before if each.type != REPLICA_FAILURE)
+    others, known = without_condition(before, REPLICA_FAILURE), condition_of(before, REPLICA_FAILURE)
     if failure is None:
         return others
-    if any(each.type == REPLICA_FAILURE and each.reason == failure.reason for each in before):
+    if known is not None and known.reason == failure.reason:
         return before
     found = Condition(
         type=REPLICA_FAILURE,

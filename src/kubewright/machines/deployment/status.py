@@ -8,6 +8,7 @@ Source       mcm.md §2.7, §7.10-7.12.
 
 from msgspec import structs
 
+from kubewright.api.conditions import condition_of, true_condition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import (
@@ -17,7 +18,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.status import FROZEN, standing
+from kubewright.machines.machineset.status import FROZEN
 from kubewright.replicas.deployment.progress import TRUE, Statement
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import Copies, conditions, counted
@@ -42,7 +43,7 @@ def deployment_status(
 
 
 def _failure(machine_set: MachineSet) -> Statement | None:
-    found = standing(machine_set.status.machine_set_condition, ConditionType.REPLICA_FAILURE)
+    found = true_condition(machine_set.status.machine_set_condition, ConditionType.REPLICA_FAILURE)
     return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
@@ -50,6 +51,6 @@ def _frozen(machine_set: MachineSet) -> Statement | None:
     """The condition of a frozen set, with the reason that the set's own condition has."""
     if not names.frozen(machine_set.metadata.labels):
         return None
-    said = {c.reason for c in machine_set.status.machine_set_condition if c.type == ConditionType.FROZEN}
+    said = condition_of(machine_set.status.machine_set_condition, ConditionType.FROZEN)
     told = f'MachineSet "{machine_set.metadata.name}" is frozen. {FROZEN}'
-    return Statement(TRUE, next(iter(said), ConditionReason.FREEZE_LABEL), told)
+    return Statement(TRUE, said.reason if said else ConditionReason.FREEZE_LABEL, told)

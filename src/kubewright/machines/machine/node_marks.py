@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 from msgspec import structs
 
+from kubewright.api.conditions import true_condition
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
@@ -45,7 +46,7 @@ def terminating(node: Node, reason: TerminatingReason, now: datetime) -> Patch:
     The first reason stands: why the deletion began does not change while it goes on.
     """
     kind = NodeConditionType.TERMINATING
-    if any(item.type == kind and item.status == "True" for item in node.status.conditions):
+    if true_condition(node.status.conditions, kind) is not None:
         return {}
     wanted = NodeCondition(type=kind, status="True", reason=reason, message=reason.message)
     return marks.condition(node, wanted, now)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase
@@ -244,5 +245,4 @@ def _as_before(seen: Seen, own: Preserve | None) -> Preserve | None:
 
 def _said(node: Node) -> NodeCondition:
     """The node's condition ``Preserved``; an empty one when it has none."""
-    conditions = (item for item in node.status.conditions if item.type == NodeConditionType.PRESERVED)
-    return next(conditions, NodeCondition())
+    return condition_of(node.status.conditions, NodeConditionType.PRESERVED) or NodeCondition()

@@ -6,11 +6,11 @@ Invariants.  An unchanged world gives an equal status, so nothing is written. A 
 Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec import structs
 
+from kubewright.api.conditions import true_condition, with_condition, without_condition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
@@ -27,13 +27,10 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
     before = seen.set.status
     if seen.problem and not seen.deleting:
         failure = Failure(INVALID, seen.problem)
-    members, wanted = seen.members, seen.set.spec.template.metadata.labels.items()
+    members = seen.members
     return structs.replace(
         before,
-        replicas=len(members),
-        fully_labeled_replicas=sum(wanted <= member.labels.items() for member in members),
-        ready_replicas=sum(member.alive and member.ready for member in members),
-        available_replicas=available(seen),
+        **seen.counted(members),
         preserved_failed_replicas=sum(member.preserved_failed for member in members),
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
@@ -44,38 +41,25 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
     )
 
 
-def available(seen: MachineSetSeen) -> int:
-    """How many members are available."""
-    min_ready = seen.set.spec.min_ready_seconds
-    return sum(member.available_at(seen.now, min_ready) for member in seen.members)
-
-
-def standing(conditions: Iterable[MachineSetCondition], kind: ConditionType) -> MachineSetCondition | None:
-    """The condition of this type if its status is True."""
-    return next((each for each in conditions if each.type == kind and each.status == "True"), None)
-
-
 def is_frozen(status: MachineSetStatus) -> bool:
     """Whether the status has the condition Frozen."""
-    return standing(status.machine_set_condition, ConditionType.FROZEN) is not None
+    return true_condition(status.machine_set_condition, ConditionType.FROZEN) is not None
 
 
 def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tuple[MachineSetCondition, ...]:
     """The conditions with Frozen while the set has the label; one that MCM or another tool wrote is kept."""
-    kind = ConditionType.FROZEN
     if not names.frozen(seen.set.metadata.labels):
-        return tuple(each for each in before if each.type != kind)
+        return without_condition(before, ConditionType.FROZEN)
     if is_frozen(seen.set.status):
         return before
-    others = tuple(each for each in before if each.type != kind)
     found = MachineSetCondition(
-        type=kind,
+        type=ConditionType.FROZEN,
         status="True",
         last_transition_time=seen.wall,
         reason=ConditionReason.FREEZE_LABEL,
         message=FROZEN,
     )
-    return (*others, found)
+    return with_condition(before, found)
 
 
 def _conditions(
@@ -83,21 +67,16 @@ def _conditions(
 ) -> tuple[MachineSetCondition, ...]:
     """The other conditions, and ReplicaFailure while there is a failure. While its reason stays, so does its
     first message: a failure whose words differ in each pass would be a write in each pass."""
-    kind = ConditionType.REPLICA_FAILURE
-    others = tuple(condition for condition in before if condition.type != kind)
     if failure is None:
-        return others
-    known = standing(before, kind)
+        return without_condition(before, ConditionType.REPLICA_FAILURE)
+    known = true_condition(before, ConditionType.REPLICA_FAILURE)
     if known is not None and known.reason == failure.reason != INVALID:
         return before
-    since = known.last_transition_time if known is not None else now
-    return (
-        *others,
-        MachineSetCondition(
-            type=kind,
-            status="True",
-            last_transition_time=since,
-            reason=failure.reason,
-            message=failure.message[:MESSAGE_CHARS],
-        ),
+    found = MachineSetCondition(
+        type=ConditionType.REPLICA_FAILURE,
+        status="True",
+        last_transition_time=now,
+        reason=failure.reason,
+        message=failure.message[:MESSAGE_CHARS],
     )
+    return with_condition(before, found)

@@ -17,6 +17,7 @@ Called by    ``status``.
 from dataclasses import dataclass
 from typing import Any
 
+from kubewright.api.conditions import condition_of
 from kubewright.base.clock import stamp
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
@@ -82,7 +83,7 @@ def rolled_out(seen: Seen[D, S, M]) -> bool:
 
 def progressing(written: DeploymentObject) -> Condition | None:
     """The condition ``Progressing`` on the server; None if there is none."""
-    return next((c for c in written.status.conditions if c.type == PROGRESSING), None)
+    return condition_of(written.status.conditions, PROGRESSING)
 
 
 def progress_reported(written: DeploymentObject) -> float | None:

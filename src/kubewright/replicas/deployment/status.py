@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from kubewright.api.conditions import condition_of, with_condition, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
 from kubewright.replicas.deployment.progress import (
@@ -20,6 +21,7 @@ from kubewright.replicas.deployment.progress import (
     TRUE,
     Condition,
     Statement,
+    progressing,
     rollout_statement,
     until_late,
 )
@@ -59,38 +61,36 @@ def conditions(
         copies: which conditions the sets' follow from; the current set's count before others'.
         spared: how many replicas are unavailable on purpose.
     """
-    found = {each.type: each for each in seen.written.status.conditions}
+    found: tuple[Any, ...] = seen.written.status.conditions
 
-    def put(name: str, statement: Statement, updated: datetime | None = None) -> None:
+    def put(name: str, statement: Statement, updated: datetime | None = None) -> tuple[Any, ...]:
         """An equal condition keeps its times, unless ``updated`` is given."""
-        known, message = found.get(name), statement.message[:MESSAGE_CHARS]
-        since = known.last_transition_time if known and known.status == statement.status else seen.wall
+        known, message = condition_of(found, name), statement.message[:MESSAGE_CHARS]
         says = (known.status, known.reason, known.message) if known else None
         if updated is None and says == (statement.status, statement.reason, message):
-            return
-        found[name] = kind(
+            return found
+        wanted = kind(
             type=name,
             status=statement.status,
             last_update_time=updated or seen.wall,
-            last_transition_time=since,
+            last_transition_time=seen.wall,
             reason=statement.reason,
             message=message,
         )
+        return with_condition(found, wanted)
 
     if seen.deleting:
-        return tuple(found.values())
+        return found
     if not seen.problem:
-        put(AVAILABLE, _availability(seen, spared))
+        found = put(AVAILABLE, _availability(seen, spared))
     if (statement := rollout_statement(seen, outcome)) is not None:
-        put(PROGRESSING, statement, _updated(seen, found.get(PROGRESSING), statement))
+        found = put(PROGRESSING, statement, _updated(seen, progressing(seen.written), statement))
     ordered = sorted(seen.sets, key=lambda each: each is not seen.current)
     for name, statement_of in copies.items():
         statements = (statement_of(each) for each in ordered)
-        if (statement := next((each for each in statements if each is not None), None)) is not None:
-            put(name, statement)
-        else:
-            found.pop(name, None)
-    return tuple(found.values())
+        statement = next((each for each in statements if each is not None), None)
+        found = without_condition(found, name) if statement is None else put(name, statement)
+    return found
 
 
 def next_look(seen: Seen[D, S, M]) -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from kubewright.api.conditions import with_json_condition
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import required
@@ -49,11 +50,10 @@ def binding(sent: Any, name: str, now: datetime) -> Callable[[Object], Object]:
             "lastTransitionTime": rfc3339(now),
         }
         status = pod.get("status") or {}
-        others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
         return {
             **pod,
             "spec": {**pod["spec"], "nodeName": node_name},
-            "status": {**status, "conditions": [*others, scheduled]},
+            "status": {**status, "conditions": with_json_condition(status, scheduled)},
         }
 
     return edit

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kubewright.api.conditions import with_json_condition
 from kubewright.apiserver.registry.kind import Object
 from kubewright.base.clock import rfc3339
 from kubewright.wire import selectors
@@ -105,18 +106,15 @@ def _spent(budget: Object, status: Object, pod: str, now: datetime) -> Object:
 
 
 def _exhausted(status: Object, budget: Object, now: datetime) -> list[dict[str, Any]]:
-    others = [each for each in status.get("conditions") or () if each.get("type") != "DisruptionAllowed"]
-    return [
-        *others,
-        {
-            "type": "DisruptionAllowed",
-            "status": "False",
-            "reason": "InsufficientPods",
-            "message": "",
-            "lastTransitionTime": rfc3339(now),
-            "observedGeneration": budget["metadata"].get("generation", 0),
-        },
-    ]
+    wanted = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "lastTransitionTime": rfc3339(now),
+        "observedGeneration": budget["metadata"].get("generation", 0),
+    }
+    return with_json_condition(status, wanted)
 
 
 def _too_many(said: str, retry_after: float | None) -> TooManyRequests:

@@ -146,15 +146,11 @@ def _toy(owner: ToySet, name: str) -> Toy:
 
 def status(seen: ToySeen, failure: Failure | None) -> ToySetStatus:
     """Counts, and why toys could not be created or deleted."""
-    before, spec, members = seen.set.status, seen.set.spec, seen.members
-    wanted = spec.template.metadata.labels.items()
+    before = seen.set.status
     failed = [Condition(type="ReplicaFailure", status="True", reason=failure.reason)] if failure else []
     return structs.replace(
         before,
-        replicas=len(members),
-        fully_labeled_replicas=sum(wanted <= member.labels.items() for member in members),
-        ready_replicas=sum(member.alive and member.ready for member in members),
-        available_replicas=sum(member.available_at(seen.now, spec.min_ready_seconds) for member in members),
+        **seen.counted(seen.members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
         conditions=tuple(failed),
     )
