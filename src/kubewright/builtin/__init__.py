@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.builtin.aggregation import Aggregation
-from kubewright.builtin.apps import deployments, replicasets
+from kubewright.builtin.apps.deployments import DEPLOYMENTS
 from kubewright.builtin.apps.pods import members_of
+from kubewright.builtin.apps.replicasets import REPLICA_SETS
 from kubewright.builtin.budgets import SCALED, Budgets
 from kubewright.builtin.garbage.collector import Collector
 from kubewright.builtin.namespaces import Namespaces
@@ -30,6 +31,8 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.kube.informers import Informers
+from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import only, spec_or_life
@@ -130,7 +133,9 @@ def scheduler(
 def _apps(informers: Informers, recorder: Recorder, metrics: Metrics | None) -> list[Controller]:
     """ReplicaSets and Deployments, which share what is known of Pods."""
     index = members_of(informers.get(POD), informers.client.steady())
-    return [each.wire(informers, recorder, index, metrics) for each in (replicasets, deployments)]
+    sets = Sets(REPLICA_SETS, informers, recorder, index=index)
+    deployments = Deployments(DEPLOYMENTS, informers, recorder, index=index)
+    return [sets.controller(metrics), deployments.controller(metrics)]
 
 
 def _aggregation(informers: Informers) -> Controller:

@@ -20,15 +20,17 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPL
 from kubewright.driver.capabilities import Background
 from kubewright.driver.contract import Driver
 from kubewright.driver.fence import Fenced, Listener
-from kubewright.machines.deployment import world as deployment
+from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineclass import reconciler as machineclass
-from kubewright.machines.machineset import world as machineset
+from kubewright.machines.machineset.world import MACHINE_SETS, members_of
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.machines.parts import Parts
+from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
 from kubewright.runtime.sessions.session import NAMELESS
@@ -86,8 +88,10 @@ def world(driver: Driver, on_call: Listener, settings: MachineSettings, orphaned
 
 
 def _sets(parts: Parts) -> tuple[Controller, Controller]:
-    index = machineset.members_of(parts.control_caches.get(MACHINE), parts.control.steady())
-    return deployment.wire(parts, index), machineset.wire(parts, index)
+    index = members_of(parts.control_caches.get(MACHINE), parts.control.steady())
+    deployments = Deployments(MACHINE_DEPLOYMENTS, parts.control_caches, parts.recorder, index=index)
+    sets = Sets(MACHINE_SETS, parts.control_caches, parts.recorder, index=index)
+    return deployments.controller(parts.metrics), sets.controller(parts.metrics)
 
 
 def _machines(

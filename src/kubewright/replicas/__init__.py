@@ -11,7 +11,7 @@ Map          member.py    what is known of one member
              claims.py    selectors and owner references: adopt and disown
              naming.py    the names of new members, from their number
              batches.py   many effects at once, within bounds
-             pace.py      how often a status is written
+             reports.py   statuses, not too often, and events about problems
              set/         the controller of sets
              doubts.py    writes without an answer, and what became of them
              deployment/  the controller of deployments

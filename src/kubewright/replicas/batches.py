@@ -13,21 +13,24 @@ from typing import TypeVar
 from kubewright.base.errors import KubewrightError
 
 T = TypeVar("T")
+AT_ONCE = 32
+"""Requests of one pass in flight."""
+
 Effect = Callable[[T], Awaitable[KubewrightError | None]]
 
 
-async def slow_start(items: Sequence[T], effect: Effect[T], at_once: int) -> list[KubewrightError]:
-    """Batches of 1, 2, 4, 8 … with at most ``at_once`` in flight; the errors of the last batch."""
+async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
+    """Batches of 1, 2, 4, 8 … with at most ``AT_ONCE`` in flight; the errors of the last batch."""
     done, size = 0, 1
     while done < len(items):
-        if errors := await spread(items[done : done + size], effect, at_once):
+        if errors := await spread(items[done : done + size], effect):
             return errors
         done, size = done + size, size * 2
     return []
 
 
-async def spread(items: Sequence[T], effect: Effect[T], at_once: int) -> list[KubewrightError]:
-    """All of them, at most ``at_once`` in flight; the errors in the order of the items."""
+async def spread(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
+    """All of them, at most ``AT_ONCE`` in flight; the errors in the order of the items."""
     if len(items) == 1:
         error = await effect(items[0])
         return [error] if error is not None else []
@@ -39,6 +42,6 @@ async def spread(items: Sequence[T], effect: Effect[T], at_once: int) -> list[Ku
             found[number] = await effect(item)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(at_once, len(items))):
+        for _ in range(min(AT_ONCE, len(items))):
             group.create_task(work())
     return [error for error in found if error is not None]

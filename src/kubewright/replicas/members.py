@@ -13,7 +13,7 @@ Called by    ``observe`` and ``reconciler`` of sets and deployments. A world pas
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Generic
 
@@ -26,6 +26,7 @@ from kubewright.kube.informer import Informer
 from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
+from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
 
 LOOK_SECONDS = 30e-6
@@ -40,6 +41,15 @@ Reader = Callable[[Header, Obj | None], M]
 
 Listener = Callable[[M | None, M | None], None]
 """Told of a member's facts before and after; None for a member that was not there, or is gone."""
+
+
+KeysOf = Callable[[M | None, M | None], Iterable[Key]]
+"""Which sets or deployments a member's facts before and after concern."""
+
+
+def owners_of(*members: Member | None) -> list[str]:
+    """The uids of the owners of some members, which may be those of one before and after a change."""
+    return [member.owner_uid for member in members if member is not None and member.owner_uid]
 
 
 class Members(Generic[Obj, M]):
@@ -65,6 +75,16 @@ class Members(Generic[Obj, M]):
     def listen(self, listener: Listener[M]) -> None:
         """Tell ``listener`` whenever a fact about a member changes."""
         self._listeners.append(listener)
+
+    def wake(self, controller: Controller, keys_of: KeysOf[M], least: float, why: str) -> None:
+        """Let changed facts enqueue what they concern, after ``least`` seconds or more."""
+
+        def changed(before: M | None, after: M | None) -> None:
+            wait = self.gather_seconds(least, *owners_of(before, after))
+            for key in sorted(keys_of(before, after), key=str):
+                controller.enqueue(key, why, after=wait)
+
+        self.listen(changed)
 
     def owned_by(self, uid: str) -> tuple[M, ...]:
         """The members that the object of this uid controls, in the order of their names."""

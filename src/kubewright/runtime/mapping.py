@@ -39,3 +39,15 @@ def spec_or_life(change: Change[Any]) -> bool:
     if old is None or new is None or old.uid != new.uid:
         return True
     return (old.generation, old.deleting, old.labels) != (new.generation, new.deleting, new.labels)
+
+
+def status_alone(change: Change[Any]) -> bool:
+    """Whether spec and metadata are as they were, but for the version."""
+    if spec_or_life(change):
+        return False
+    before, after = change.before(), change.after()
+    if before is None or after is None:
+        return False
+    mine, theirs = before.metadata, after.metadata
+    others = (theirs.annotations, theirs.finalizers, theirs.owner_references)
+    return (mine.annotations, mine.finalizers, mine.owner_references) == others

@@ -226,8 +226,8 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
     index = members_of(informers.get(MACHINE), client.steady())
-    sets = Sets(MACHINE_SETS, client, informers, recorder, index=index)
-    deployments = Deployments(MACHINE_DEPLOYMENTS, client, informers, recorder, index=index)
+    sets = Sets(MACHINE_SETS, informers, recorder, index=index)
+    deployments = Deployments(MACHINE_DEPLOYMENTS, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]
     manager = alone(clock, Work(found, [informers]))
     async with asyncio.TaskGroup() as group:

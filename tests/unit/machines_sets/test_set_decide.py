@@ -30,7 +30,7 @@ from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.replicas.naming import letters, number_of, proven
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.observe import Memory, outdated
-from kubewright.replicas.set.seen import Seen, SetSettings, Wait
+from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
     Ask,
@@ -48,7 +48,8 @@ from kubewright.wire.gvk import Key
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = T0.timestamp()
 SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), drain_timeout="1h")
-SETTINGS = SetSettings(burst=4)
+AT_MOST = 4
+"""Machines created and deleted in one pass."""
 
 
 def machine_set(replicas: int = 3, **meta: Any) -> MachineSet:
@@ -83,7 +84,7 @@ def seen(
 ) -> MachineSetSeen:
     of = machine_set(replicas, **(meta or {}))
     of = structs.replace(of, spec=structs.replace(of.spec, auto_preserve_failed_machine_max=keeps))
-    more = {"settings": SETTINGS, "blocked": MACHINE_SETS.blocked(of), **more}
+    more = {"burst": AT_MOST, "blocked": MACHINE_SETS.blocked(of), **more}
     return Seen(MACHINE_SETS, of, T0.timestamp(), T0, found, **more)
 
 
@@ -256,7 +257,7 @@ def test_decision(case: Case) -> None:
 
 
 def new_names(of: MachineSetSeen) -> tuple[str, ...]:
-    plan = decide(replace(of, settings=SetSettings()))
+    plan = decide(replace(of, burst=BURST))
     return next(step.names for step in plan.steps if isinstance(step, Create))
 
 

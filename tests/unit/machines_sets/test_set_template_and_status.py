@@ -31,7 +31,6 @@ from kubewright.machines.machineset.template import configuration_patch, new_mac
 from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.replicas.member import until_available
 from kubewright.replicas.objects import INVALID
-from kubewright.replicas.pace import Pace
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.world import Failure
 
@@ -201,11 +200,3 @@ def test_facts_do_not_change_with_a_version() -> None:
     assert member_of(one) == member_of(two)
     assert isinstance(member_of(two), MachineMember)
     assert member_of(two).version == "9"
-
-
-def test_a_pace_lets_the_first_write_go_and_spaces_the_others() -> None:
-    pace = Pace(0.2)
-    assert pace.wait(100.0) == 0.0
-    pace.wrote(100.0)
-    assert pace.wait(100.05) == pytest.approx(0.15)
-    assert pace.wait(100.3) == 0.0

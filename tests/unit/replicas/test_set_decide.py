@@ -18,7 +18,7 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
-from kubewright.replicas.set.seen import Seen, SetSettings, Wait
+from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
     Ask,
@@ -97,7 +97,7 @@ def seen(
 ) -> Seen[ThingSet, Member]:
     facts = {"name": "ts", "namespace": "ns", "uid": "ts-uid", "finalizers": (FINALIZER,), **(meta or {})}
     found = ThingSet(metadata=ObjectMeta(**facts), spec=Spec(replicas=replicas))
-    return Seen(world, found, T0.timestamp(), T0, members, settings=SetSettings(burst=2), **more)
+    return Seen(world, found, T0.timestamp(), T0, members, burst=2, **more)
 
 
 def created(*numbers: int) -> Create:

@@ -123,12 +123,6 @@ WORLD: DeploymentWorld[ThingDeployment, ThingSet, Member] = DeploymentWorld(
         f"{deployment.name}-{deployment.spec.template.image}",
         deployment.spec.template.image,
     ),
-    new_set=lambda _deployment, meta, selector, template: ThingSet(
-        metadata=meta, spec=SetSpec(selector=selector, template=template)
-    ),
-    handed_down=lambda each, deployment: structs.replace(
-        each, spec=structs.replace(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
-    ),
     choice=largest,
     ranking=lambda _set, _wall: lambda member: (member.name,),
     set_conditions=lambda each: each.status.conditions,

@@ -1,6 +1,6 @@
 """The world of Deployments: what ``replicas.deployment`` has to know to roll out Pods.
 
-Called by    ``builtin.controllers``, which calls ``wire``.
+Called by    ``builtin``.
 Source       kube-controller-manager's deployment-controller.
 """
 
@@ -22,17 +22,13 @@ from kubewright.api.apps import (
     DeploymentStatus,
     PodTemplate,
     ReplicaSet,
-    ReplicaSetSpec,
 )
 from kubewright.api.conditions import true_condition
 from kubewright.api.core import POD
-from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.names import fnv32a, safe_encode
-from kubewright.builtin.apps.pods import PodMember, PodMembers, ranking
+from kubewright.builtin.apps.pods import PodMember, ranking
 from kubewright.builtin.apps.replicasets import REPLICA_FAILURE
-from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.progress import TRUE, Statement
-from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_hash
 from kubewright.replicas.deployment.status import conditions, counted
@@ -41,9 +37,6 @@ from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
 from kubewright.rollout.proportional import Growth
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.events import Recorder
-from kubewright.runtime.metrics import Metrics
 
 MARKS = Marks(
     template_hash=HASH_LABEL,
@@ -103,19 +96,6 @@ def name_and_hash(deployment: Deployment) -> tuple[str, str]:
     return f"{deployment.name}-{hashed}", hashed
 
 
-def new_set(
-    _deployment: Deployment, meta: ObjectMeta, selector: LabelSelector, template: PodTemplate
-) -> ReplicaSet:
-    """A ReplicaSet with nothing in it but what every set has."""
-    return ReplicaSet(metadata=meta, spec=ReplicaSetSpec(selector=selector, template=template))
-
-
-def handed_down(replica_set: ReplicaSet, deployment: Deployment) -> ReplicaSet:
-    """The set with all of the Deployment that needs no rollout."""
-    spec = structs.replace(replica_set.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
-    return structs.replace(replica_set, spec=spec)
-
-
 def deployment_status(seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Outcome) -> DeploymentStatus:
     """The status to write, from what was seen after a pass and what happened in it."""
     return structs.replace(
@@ -148,16 +128,7 @@ DEPLOYMENTS: DeploymentWorld[Deployment, ReplicaSet, PodMember] = DeploymentWorl
     waits_for_deleting=lambda deployment: isinstance(strategy(deployment), Recreate),
     identity=identity,
     name_and_hash=name_and_hash,
-    new_set=new_set,
-    handed_down=handed_down,
     ranking=lambda _replica_set, _wall: ranking,
     set_conditions=lambda replica_set: replica_set.status.conditions,
     status=deployment_status,
 )
-
-
-def wire(
-    informers: Informers, recorder: Recorder, index: PodMembers, metrics: Metrics | None = None
-) -> Controller:
-    """The controller of Deployments, on an index that it shares with the one of ReplicaSets."""
-    return Deployments(DEPLOYMENTS, informers.client, informers, recorder, index=index).controller(metrics)

@@ -1,6 +1,6 @@
 """The world of ReplicaSets: what ``replicas.set`` has to know to keep as many Pods as a set says.
 
-Called by    ``builtin.controllers``, which calls ``wire``.
+Called by    ``builtin``.
 Source       kube-controller-manager's replicaset-controller.
 """
 
@@ -19,16 +19,11 @@ from kubewright.api.conditions import condition_of, without_condition
 from kubewright.api.core import POD, Pod
 from kubewright.api.meta import Condition
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.builtin.apps.pods import PodMember, PodMembers, ranking
+from kubewright.builtin.apps.pods import PodMember, ranking
 from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
 from kubewright.replicas.claims import reference
-from kubewright.replicas.set.reconciler import Sets
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.world import Failure, SetWorld, Words
-from kubewright.runtime.controller import Controller
-from kubewright.runtime.events import Recorder
-from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import AlreadyExists, ApiError
 
 REPLICA_FAILURE = "ReplicaFailure"
@@ -113,10 +108,3 @@ REPLICA_SETS: SetWorld[ReplicaSet, PodMember, Pod] = SetWorld(
     owner=DEPLOYMENT,
     desired_annotation=DESIRED_REPLICAS,
 )
-
-
-def wire(
-    informers: Informers, recorder: Recorder, index: PodMembers, metrics: Metrics | None = None
-) -> Controller:
-    """The controller of ReplicaSets, on an index that it shares with the one of Deployments."""
-    return Sets(REPLICA_SETS, informers.client, informers, recorder, index=index).controller(metrics)

@@ -1,6 +1,6 @@
 """The world of MachineDeployments: what ``replicas.deployment`` has to know to roll out machines.
 
-Called by    the composition root, which calls ``wire``.
+Called by    ``machines.world``.
 Source       mcm.md §2.6-2.7, §7.2-7.10.
 """
 
@@ -15,23 +15,16 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_SET,
     MachineDeployment,
     MachineSet,
-    MachineSetSpec,
-    MachineTemplateSpec,
 )
 from kubewright.api.machine.validate import summary, validate_deployment
-from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, pushed_down
 from kubewright.machines.deployment.victims import mark_victims
 from kubewright.machines.machineset.member import MachineMember, ranking
-from kubewright.machines.machineset.world import MachineMembers
-from kubewright.machines.parts import Parts
-from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
-from kubewright.runtime.controller import Controller
 
 MARKS = Marks(
     template_hash=names.TEMPLATE_HASH_LABEL,
@@ -93,19 +86,11 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     return RollingUpdate(surge if surge is not None else 1, unavailable if unavailable is not None else 0)
 
 
-def new_set(
-    _deployment: MachineDeployment, meta: ObjectMeta, selector: LabelSelector, template: MachineTemplateSpec
-) -> MachineSet:
-    """A set with nothing in it but what every set has."""
-    return MachineSet(metadata=meta, spec=MachineSetSpec(selector=selector, template=template))
-
-
 def handed_down(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
     """The set with all of the deployment that needs no rollout."""
     mine, theirs = machine_set.spec, deployment.spec
     spec = structs.replace(
         mine,
-        min_ready_seconds=theirs.min_ready_seconds,
         auto_preserve_failed_machine_max=theirs.auto_preserve_failed_machine_max,
         template=pushed_down(mine.template, theirs.template),
     )
@@ -128,17 +113,9 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
     keeps_history=lambda deployment: deployment.spec.rollback_to is not None,
     identity=identity,
     name_and_hash=name_and_hash,
-    new_set=new_set,
     handed_down=handed_down,
     ranking=ranking,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
     phases=(mark_victims, roll_back),
     status=deployment_status,
 )
-
-
-def wire(parts: Parts, index: MachineMembers) -> Controller:
-    """The controller of MachineDeployments, on an index that it shares with the one of sets."""
-    client, caches = parts.control, parts.control_caches
-    deployments = Deployments(MACHINE_DEPLOYMENTS, client, caches, parts.recorder, index=index)
-    return deployments.controller(parts.metrics)

@@ -40,7 +40,7 @@ def doomed(seen: MachineSetSeen) -> Doomed[MachineMember]:
 
 def keep(seen: MachineSetSeen) -> Plan[Step]:
     """Ask that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
-    more, fewer = preserved(seen), too_many(seen)[: seen.settings.burst]
+    more, fewer = preserved(seen), too_many(seen)[: seen.burst]
     steps = (
         *((Ask(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),
         *((Ask(fewer, names.PRESERVE_ANNOTATION, None),) if fewer else ()),
@@ -56,7 +56,7 @@ def preserved(seen: MachineSetSeen) -> Machines:
     failed = (member for member in _failed(seen) if member.uid not in going)
     unasked = [member for member in failed if not member.asked and member.preserved_until is None]
     newest = sorted(unasked, key=lambda member: (-member.created, member.name))
-    return tuple(newest[: min(max(0, _room(seen)), seen.settings.burst)])
+    return tuple(newest[: min(max(0, _room(seen)), seen.burst)])
 
 
 def too_many(seen: MachineSetSeen) -> Machines:

@@ -1,6 +1,6 @@
 """The world of MachineSets: what ``replicas.set`` has to know to keep as many machines as a set says.
 
-Called by    the composition root, which calls ``wire``.
+Called by    ``machines.world``.
 Source       mcm.md §1.4, §6.
 """
 
@@ -24,12 +24,9 @@ from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.preservation import MachineSetSeen, doomed, keep
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
-from kubewright.machines.parts import Parts
 from kubewright.replicas.members import Members
-from kubewright.replicas.set.reconciler import Sets
 from kubewright.replicas.set.seen import Wait
 from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
-from kubewright.runtime.controller import Controller
 
 MachineMembers = Members[Machine, MachineMember]
 """The index of machines, for sets and deployments."""
@@ -100,10 +97,3 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
     propagation=Propagation(_stale, configuration_patch),
     phases=(keep,),
 )
-
-
-def wire(parts: Parts, index: MachineMembers) -> Controller:
-    """The controller of MachineSets, on an index that it shares with the one of deployments."""
-    client, caches = parts.control, parts.control_caches
-    sets = Sets(MACHINE_SETS, client, caches, parts.recorder, index=index)
-    return sets.controller(parts.metrics)

@@ -49,7 +49,7 @@ class Actor(Generic[D, S, M]):
     """Performs plans of a world's deployments."""
 
     def __init__(
-        self, world: DeploymentWorld[D, S, M], client: Client, teller: Teller, doubts: Doubts, at_once: int
+        self, world: DeploymentWorld[D, S, M], client: Client, teller: Teller, doubts: Doubts
     ) -> None:
         self._world = world
         self._deployments: Kind[Any] = world.kind
@@ -57,7 +57,6 @@ class Actor(Generic[D, S, M]):
         self._client = client
         self._doubts = doubts
         self._teller = teller
-        self._at_once = at_once
 
     async def perform(self, seen: Seen[D, S, M], plan: Plan[Step]) -> Outcome:
         """All steps in order.
@@ -91,9 +90,9 @@ class Actor(Generic[D, S, M]):
                 for each in sets:
                     await self._patch(seen, self._sets, each, disowned(each, seen.written))
             case MarkVictims(marks):
-                _raise_first(await spread(marks, self._mark, self._at_once))
+                _raise_first(await spread(marks, self._mark))
             case DeleteSets(sets):
-                _raise_first(await spread(sets, self._delete, self._at_once))
+                _raise_first(await spread(sets, self._delete))
             case LetGo():
                 left = without_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
                 without = {"metadata": {"finalizers": left or None}}

@@ -50,9 +50,10 @@ def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes
     template = with_hash(deployment.spec.template, marks.template_hash, hashed)
     selector = deployment.spec.selector or LabelSelector()
     labels = {**selector.match_labels, marks.template_hash: hashed}
-    found = world.new_set(
-        deployment,
-        ObjectMeta(
+    empty = world.set_kind.type()
+    found = changed(
+        empty,
+        metadata=ObjectMeta(
             name=name,
             namespace=meta.namespace,
             labels=template.metadata.labels,
@@ -64,10 +65,9 @@ def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes
             finalizers=(world.finalizer,) if world.finalizer else (),
             owner_references=(reference(deployment, world.kind),),
         ),
-        structs.replace(selector, match_labels=labels),
-        template,
+        spec=changed(empty.spec, selector=structs.replace(selector, match_labels=labels), template=template),
     )
-    return with_replicas(world.handed_down(found, deployment), size)
+    return with_replicas(_handed_down(world, found, deployment), size)
 
 
 def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revision: int) -> S:
@@ -82,7 +82,13 @@ def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revisi
     if raised.history:
         annotations[marks.history] = write_history(raised.history)
     annotations.pop(marks.no_creation, None)
-    return world.handed_down(with_annotations(current, annotations), deployment)
+    return _handed_down(world, with_annotations(current, annotations), deployment)
+
+
+def _handed_down(world: DeploymentWorld[D, S, M], each: S, deployment: D) -> S:
+    """The set with all that flows down without a rollout, but for annotations."""
+    spec = changed(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
+    return world.handed_down(changed(each, spec=spec), deployment)
 
 
 def held(world: DeploymentWorld[D, S, M], each: S) -> S:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.plan import Plan
 from kubewright.replicas.deployment.steps import Outcome, Step
 from kubewright.replicas.member import M
@@ -128,10 +127,9 @@ class DeploymentWorld(Generic[D, S, M]):
     name_and_hash: Callable[[D], tuple[str, str]]
     """The name of the set for the deployment's template, and the value of the label that tells it apart; both
     change with ``status.collisionCount``."""
-    new_set: Callable[[D, ObjectMeta, LabelSelector, Any], S]
-    """A set of this metadata, selector and template (which carries the hash); its size is set afterwards."""
-    handed_down: Callable[[S, D], S]
-    """The set with all that flows down from the deployment without a rollout, but for annotations."""
+    handed_down: Callable[[S, D], S] = lambda each, _deployment: each
+    """The set with what flows down from the deployment without a rollout, besides annotations and
+    ``minReadySeconds``, which do in every world."""
     choice: Callable[[Group], Rank] = oldest
     """Which of several sets of the wanted template is the current one."""
     ranking: Callable[[S, float], Callable[[M], Rank]]

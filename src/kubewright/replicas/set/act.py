@@ -56,14 +56,12 @@ class Actor(Generic[S, M, Obj]):
         client: Client,
         index: Members[Obj, M],
         teller: Teller,
-        at_once: int,
     ) -> None:
         self._world = world
         self._client = client
         self._objects = index.objects
         self._teller = teller
         self._doubts = index.creations
-        self._at_once = at_once
 
     async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
         """All steps in order. A member's failure stands in the outcome; the set's own is raised."""
@@ -91,7 +89,7 @@ class Actor(Generic[S, M, Obj]):
                 outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Create(names):
                 creation = Creation(world, self._client, about, memory, self._doubts)
-                await create(creation, names, self._at_once, reporter, outcome)
+                await create(creation, names, reporter, outcome)
             case Delete(members):
                 await self._delete(members, reporter, outcome)
             case _:
@@ -124,7 +122,7 @@ class Actor(Generic[S, M, Obj]):
                 return None
             return await _error_of(self._client.patch(self._world.member, member.key, body))
 
-        return await spread(members, patch, self._at_once)
+        return await spread(members, patch)
 
     def _patch_of(self, about: S, step: Adopt | Release | Configure | Ask, found: Obj) -> Patch:
         """The patch by which a step changes one member; empty if nothing changes."""
@@ -150,7 +148,7 @@ class Actor(Generic[S, M, Obj]):
                 deleted.append(member.name)
             return error
 
-        errors = await spread(members, delete, self._at_once)
+        errors = await spread(members, delete)
         reporter.deleted(deleted)
         outcome.errors += (error for error in errors if isinstance(error, _STALE))
         failed = [error for error in errors if not isinstance(error, _STALE)]

@@ -89,14 +89,12 @@ class Creation(Generic[S]):
         return self.owner.metadata.uid
 
 
-async def create(
-    creation: Creation[S], names: Sequence[str], at_once: int, reporter: Reporter, outcome: Outcome
-) -> None:
+async def create(creation: Creation[S], names: Sequence[str], reporter: Reporter, outcome: Outcome) -> None:
     """Create members of these names by slow start, and send events about it.
 
     A name that is taken is not reported as a failure, but it ends the pass: the next one sees more.
     """
-    errors = await slow_start(names, creation.one, at_once)
+    errors = await slow_start(names, creation.one)
     reporter.created(creation.created)
     outcome.errors += (error for error in errors if isinstance(error, AlreadyExists))
     failures = [e for e in errors if not isinstance(e, AlreadyExists) and not _namespace_ends(e)]

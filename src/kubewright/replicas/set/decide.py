@@ -79,7 +79,7 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
 
 def configure(seen: Seen[S, M]) -> Plan[Step]:
     """Push down to living members what the template changes on them (mcm.md §6.7)."""
-    propagation, burst = seen.world.propagation, seen.settings.burst
+    propagation, burst = seen.world.propagation, seen.burst
     stale = propagation.stale(seen) if propagation is not None else ()
     if not stale:
         return Plan()
@@ -98,7 +98,7 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
     if seen.doubts:
         ask = seen.doubts[: seen.missing]
         return Plan((Create(ask),), DOUBT_PAUSE, f"creations in doubt: {len(seen.doubts)}")
-    number = min(seen.missing, seen.settings.burst)
+    number = min(seen.missing, seen.burst)
     taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
     step = Create(new_names(seen.set.metadata, seen.last, taken, number))
     because = f"{len(seen.replicas)} of {seen.set.spec.replicas} {many}"
@@ -107,7 +107,7 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
     """Delete surplus members, and those that the world wants deleted for other reasons (mcm.md §6.4)."""
-    doomed, burst = seen.world.doomed(seen), seen.settings.burst
+    doomed, burst = seen.world.doomed(seen), seen.burst
     going = {member.uid: member for member in (*seen.surplus, *doomed.members)}
     victims = tuple(going.values())[:burst]
     remember = _remember(seen, victims)

@@ -15,8 +15,7 @@ from kubewright.replicas.member import M
 from kubewright.replicas.members import Members
 from kubewright.replicas.naming import SPACE
 from kubewright.replicas.objects import S, SetObject, integer
-from kubewright.replicas.pace import Pace
-from kubewright.replicas.set.seen import Seen, SetSettings, Wait
+from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector
@@ -24,20 +23,21 @@ from kubewright.wire.selectors import Selector
 TAKEN = 1000
 """Names of others' objects that are remembered per set; more are forgotten, which costs one request."""
 
+RESIZE_SECONDS = 5.0
+"""How long a set whose size is for another desired size than its deployment's waits for a new size."""
+
 
 @dataclass(slots=True)
 class Memory:
     """What a process remembers of one set between passes; losing it costs requests and events, never safety.
 
-    ``taken`` holds names that others have; ``complaint``, the problem of the last event.
-    ``outdated`` says how the set's size contradicts its owner, ``since`` when that was noticed.
+    ``taken`` holds names that others have. ``outdated`` says how the set's size contradicts its owner,
+    ``since`` when that was noticed.
     """
 
     taken: set[str] = field(default_factory=set)
-    complaint: str = ""
     outdated: str = ""
     since: float = 0.0
-    pace: Pace = field(default_factory=lambda: Pace(0.0))
 
     def pause(self, outdated: str, now: float, seconds: float) -> Wait | None:
         """Give the owner ``seconds`` to write the size anew; None when there is nothing to wait for."""
@@ -61,7 +61,6 @@ class Observer(Generic[S, M]):
     index: Members[Any, M]
     owners: Informer[Any] | None
     clock: Clock
-    settings: SetSettings
 
     def look(self, found: S, memory: Memory, pause: Wait | None = None) -> Seen[S, M]:
         """The picture of one set."""
@@ -87,13 +86,12 @@ class Observer(Generic[S, M]):
             pause=pause,
             blocked=self.world.blocked(found),
             number=self._number(meta.uid),
-            settings=self.settings,
         )
 
     def pause(self, found: S, memory: Memory) -> Wait | None:
         """Why the set neither grows nor shrinks now: its size is for another desired size of its owner."""
         contradiction = outdated(self.world, found, self._owner(found))
-        return memory.pause(contradiction, self.clock.monotonic(), self.settings.resize_seconds)
+        return memory.pause(contradiction, self.clock.monotonic(), RESIZE_SECONDS)
 
     def _owner(self, found: S) -> SetObject | None:
         reference = found.metadata.controller

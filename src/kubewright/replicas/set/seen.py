@@ -5,7 +5,7 @@ Called by    ``observe``, which makes it; ``decide``, and the functions of a ``w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
@@ -17,27 +17,8 @@ if TYPE_CHECKING:
     from kubewright.replicas.set.world import SetWorld
 
 
-@dataclass(frozen=True, slots=True)
-class SetSettings:
-    """Bounds of one pass, and how often a status may be written. Times are in seconds."""
-
-    burst: int = 250
-    """Members created, and members deleted, in one pass; the next pass follows at once (MCM: 100)."""
-
-    concurrency: int = 32
-    """Requests of one pass in flight."""
-
-    status_seconds: float = 0.5
-    """Least time between two status writes of one set; the last state is always written."""
-
-    gather_seconds: float = 0.03
-    """How long a member's change waits for others before its set looks: bursts become one pass. Large
-    sets wait for longer (``members.LOOK_SECONDS``)."""
-
-    resize_seconds: float = 5.0
-    """How long a set whose size is for another desired size than its deployment's waits for a new size."""
-
-    workers: int = 10
+BURST = 250
+"""Members created, and members deleted, in one pass; the next pass follows at once (MCM: 100)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +53,7 @@ class Seen(Generic[S, M]):
     blocked: Wait | None = None
     """Why the set creates no members; None: it does."""
     number: int = 0
-    settings: SetSettings = field(default_factory=SetSettings)
+    burst: int = BURST
 
     @cached_property
     def alive(self) -> tuple[M, ...]:

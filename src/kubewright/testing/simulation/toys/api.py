@@ -48,8 +48,8 @@ def _wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
     client, caches = ground.control.client, ground.control.caches
     toys = caches.get(TOY)
     index = index_of(toys, client.steady())
-    sets = Sets(TOY_SETS, client, caches, ground.recorder, index=index)
-    deployments = Deployments(TOY_DEPLOYMENTS, client, caches, ground.recorder, index=index)
+    sets = Sets(TOY_SETS, caches, ground.recorder, index=index)
+    deployments = Deployments(TOY_DEPLOYMENTS, caches, ground.recorder, index=index)
     keeper = Controller("toy", Keeper(client, toys, ground.clock), ground.clock).watches(toys)
     return Wired([deployments.controller(), sets.controller(), keeper])
 

@@ -4,11 +4,8 @@ Called by    ``toys.api``.
 Source       capi.md §7.9.
 """
 
-from typing import Any
-
 from msgspec import json, structs
 
-from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.machines.deployment.world import REASONS
 from kubewright.replicas.deployment.progress import TRUE, Statement
@@ -27,7 +24,6 @@ from kubewright.testing.simulation.toys.kinds import (
     ToyDeployment,
     ToyDeploymentStatus,
     ToySet,
-    ToySetSpec,
     ToyTemplate,
 )
 from kubewright.testing.simulation.toys.policy import DESIRED, FINALIZER, NO_CREATION, ToyMember, ranking
@@ -58,18 +54,9 @@ def name_and_hash(deployment: ToyDeployment) -> tuple[str, str]:
     return child_name(deployment.name, hashed), hashed
 
 
-def new_set(_owner: ToyDeployment, meta: ObjectMeta, selector: LabelSelector, template: Any) -> ToySet:
-    """A set with nothing in it but what every set has."""
-    return ToySet(metadata=meta, spec=ToySetSpec(selector=selector, template=template))
-
-
 def handed_down(each: ToySet, deployment: ToyDeployment) -> ToySet:
     """What a set takes over without a rollout."""
-    mine, theirs = each.spec, deployment.spec
-    spec = structs.replace(
-        mine, min_ready_seconds=theirs.min_ready_seconds, delete_policy=theirs.delete_policy
-    )
-    return structs.replace(each, spec=spec)
+    return structs.replace(each, spec=structs.replace(each.spec, delete_policy=deployment.spec.delete_policy))
 
 
 def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
@@ -110,7 +97,6 @@ TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentW
     scaling=CAPI_SCALING,
     identity=identity,
     name_and_hash=name_and_hash,
-    new_set=new_set,
     handed_down=handed_down,
     choice=largest,
     ranking=ranking,

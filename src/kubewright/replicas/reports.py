@@ -1,0 +1,80 @@
+"""What a controller says about its objects: statuses, and events about those that it cannot work on.
+
+Theory.      A burst of changes becomes a few writes of a status: the first goes out at once, the next ones no
+             sooner than an interval apart, and the reconciler comes back for one that is too early, so the
+             last state is always written. A problem is told once, until it is another.
+Invariants.  A status is written onto exactly the version that it was computed from, and only if it says
+             something new. The change that is such a write wakes no pass; what others write is corrected.
+Called by    the reconcilers of ``set`` and ``deployment``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import Object
+from kubewright.kube.cache import Change
+from kubewright.kube.client import Client
+from kubewright.kube.patches import exactly, merge_patch
+from kubewright.replicas.claims import key_of
+from kubewright.runtime.events import Teller
+from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+STATUS_SECONDS = 0.5
+"""Least time between two status writes of one object."""
+
+
+class Reports:
+    """The reports on all objects of one kind; a new process has made none."""
+
+    def __init__(self, client: Client, kind: Kind[Any], teller: Teller) -> None:
+        self._client = client
+        self._kind = kind
+        self._teller = teller
+        self._written: dict[Key, float] = {}
+        """When the last status was sent, in monotonic seconds."""
+        self._problems: dict[Key, tuple[str, str]] = {}
+        """The problem of the last event, and the uid of its object."""
+        self._writing: set[Key] = set()
+
+    async def write(self, read: Object, before: Any, status: Any) -> tuple[bool, Result]:
+        """Write the status of what was read, which was ``before``, if it says something new.
+
+        Returns:
+            Whether it was written, and when to come back for a write that would be too early.
+        """
+        key, now = key_of(read), self._client.clock.monotonic()
+        patch = merge_patch(before, status)
+        if not patch:
+            return False, Result.done()
+        if (wait := self._written.get(key, float("-inf")) + STATUS_SECONDS - now) > 0:
+            return False, Result.later(wait)
+        body: dict[str, Any] = {"metadata": exactly(read.metadata), "status": patch}
+        self._writing.add(key)
+        try:
+            await self._client.patch(self._kind, key, body, subresource="status")
+        except NotFound:
+            return False, Result.done()
+        finally:
+            self._writing.discard(key)
+        self._written[key] = now  # not before: a refused write does not count
+        return True, Result.done()
+
+    def complain(self, about: Object, reason: str, problem: str) -> None:
+        """Send one event about an object with a problem, and another only when the problem is another."""
+        complaint = (about.metadata.uid, problem)
+        if problem and self._problems.get(key_of(about)) != complaint:
+            self._teller.event(about, reason, problem, warning=True)
+        self._problems[key_of(about)] = complaint
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+        self._written.pop(key, None)
+        self._problems.pop(key, None)
+
+    def matters(self, change: Change[Any]) -> Iterable[Key]:
+        """The key of a change; none for the status that is being written just now."""
+        return () if change.key in self._writing and status_alone(change) else (change.key,)

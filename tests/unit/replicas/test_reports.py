@@ -1,0 +1,109 @@
+"""Reports: a status is written when it says something new and not too often, and a problem is told once."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from tests.unit.replicas.things import DEPLOYMENTS, ThingDeployment, deployment
+
+from kubewright.api.core import NODE
+from kubewright.base.clock import LoopClock
+from kubewright.kube import header as headers
+from kubewright.kube.cache import Change
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
+from kubewright.replicas.reports import STATUS_SECONDS, Reports
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.result import Result
+from kubewright.wire.http import Request, Response
+
+READ = deployment()
+META = msgspec.structs.replace(READ.metadata, resource_version="7")
+READ = msgspec.structs.replace(READ, metadata=META)
+NEW = msgspec.structs.replace(READ.status, replicas=1)
+NEWER = msgspec.structs.replace(READ.status, replicas=2)
+
+
+class Server:
+    """Answers every patch with this status code, after a while; keeps the bodies."""
+
+    def __init__(self, answer: int = 200) -> None:
+        self.answer = answer
+        self.bodies: list[dict[str, object]] = []
+        self.during: Callable[[], None] = lambda: None
+
+    async def handle(self, request: Request) -> Response:
+        self.bodies.append(msgspec.json.decode(request.body))
+        self.during()
+        return Response(self.answer, DEPLOYMENTS.encode(READ) if self.answer == 200 else b"{}")
+
+
+def reports(server: Server) -> tuple[Reports, Recorder]:
+    client = Client(InProcess(server.handle), LoopClock())
+    recorder = Recorder(client, LoopClock(), "things", kinds=[NODE])
+    return Reports(client, DEPLOYMENTS, recorder.of("things")), recorder
+
+
+async def test_a_status_is_written_when_it_is_new_onto_what_was_read() -> None:
+    server = Server()
+    said, _ = reports(server)
+    assert await said.write(READ, READ.status, READ.status) == (False, Result.done())
+    assert await said.write(READ, READ.status, NEW) == (True, Result.done())
+    meta = {"uid": "d-uid", "resourceVersion": "7"}
+    assert server.bodies == [{"metadata": meta, "status": {"replicas": 1}}]
+
+
+async def test_the_first_write_goes_out_at_once_and_the_others_are_spaced() -> None:
+    server = Server()
+    said, _ = reports(server)
+    await said.write(READ, READ.status, NEW)
+    await asyncio.sleep(STATUS_SECONDS / 4)
+    written, again = await said.write(READ, NEW, NEWER)
+    assert (written, again.after) == (False, pytest.approx(STATUS_SECONDS * 3 / 4))
+    await asyncio.sleep(STATUS_SECONDS)
+    assert await said.write(READ, NEW, NEWER) == (True, Result.done())
+    said.forget(READ_KEY)
+    assert await said.write(READ, NEWER, NEW) == (True, Result.done())
+
+
+async def test_a_write_that_was_refused_does_not_count() -> None:
+    server = Server(404)
+    said, _ = reports(server)
+    assert await said.write(READ, READ.status, NEW) == (False, Result.done())
+    server.answer = 200
+    assert await said.write(READ, READ.status, NEW) == (True, Result.done())
+
+
+async def test_the_status_that_is_being_written_wakes_no_pass_and_other_changes_do() -> None:
+    server = Server()
+    said, _ = reports(server)
+    relabelled = msgspec.structs.replace(READ, metadata=msgspec.structs.replace(META, annotations={"a": "b"}))
+    found: list[list[object]] = []
+    server.during = lambda: found.extend(
+        list(said.matters(change(READ, after)))
+        for after in (msgspec.structs.replace(READ, status=NEW), relabelled)
+    )
+    await said.write(READ, READ.status, NEW)
+    assert found == [[], [READ_KEY]]
+    assert list(said.matters(change(READ, msgspec.structs.replace(READ, status=NEW)))) == [READ_KEY]
+
+
+def change(before: ThingDeployment, after: ThingDeployment) -> Change[ThingDeployment]:
+    old, new = (headers.read(DEPLOYMENTS.encode(each)) for each in (before, after))
+    return Change(old.key, old, new, lambda header: DEPLOYMENTS.decode(header.data))
+
+
+READ_KEY = change(READ, READ).key
+
+
+async def test_a_problem_is_told_once_until_it_is_another() -> None:
+    server = Server()
+    said, recorder = reports(server)
+    task = asyncio.create_task(recorder.run())
+    for problem in ("wrong", "wrong", "worse", "", "wrong"):
+        said.complain(READ, "InvalidSpec", problem)
+        await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [body["count"] for body in server.bodies] == [1, 1, 2]  # the first one is told once more
