@@ -26,7 +26,6 @@ SMALL = {
     "runtime/result.py": "what every reconciler answers; pure, beside the controller that is not",
     "testing/hands.py": "for tests that need no event loop, and so no other part of the kit",
     "wire/gojson.py": "how Go writes JSON; each file of wire is one format",
-    "wire/patch/merge.py": "one of three patches, each with an apply",
     "wire/release.py": "the one place that says which Kubernetes we speak",
 }
 """Files that are short for a reason."""

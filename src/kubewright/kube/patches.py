@@ -3,7 +3,7 @@
 Theory.      Third parties own fields of the same objects, so we never send a whole object back
              (design decision D3). A reconciler changes a copy of what it read; the difference is
              the patch, and what our types do not know is never touched.
-Invariants.  ``wire.patch.merge.apply(before, merge_patch(before, after))`` is ``after``, for JSON
+Invariants.  ``wire.patch.apply_merge(before, merge_patch(before, after))`` is ``after``, for JSON
              values without nulls. Equal inputs give ``{}``, which is never sent. A merge patch
              cannot say ``null``, so a member that ``after`` has as null or not at all is removed.
              Lists are replaced whole (RFC 7386).

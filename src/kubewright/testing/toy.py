@@ -18,7 +18,7 @@ from kubewright.base.clock import Clock
 from kubewright.wire import watch
 from kubewright.wire.errors import ApiError, Conflict, Gone, NotFound, to_status
 from kubewright.wire.http import Request, Response
-from kubewright.wire.patch.merge import apply
+from kubewright.wire.patch import apply_merge
 
 Object = dict[str, Any]
 
@@ -73,7 +73,7 @@ class Toy:
         wanted = patch.get("metadata", {}).get("resourceVersion")
         if wanted and wanted != self.objects[path]["metadata"]["resourceVersion"]:
             raise Conflict("the object has been modified")
-        return _ok(self.put(path, apply(self.objects[path], patch)))
+        return _ok(self.put(path, apply_merge(self.objects[path], patch)))
 
     def put(self, path: str, body: Object) -> Object:
         """Create or replace the object at a path; answers it with its metadata."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kubewright.api.core import NODE, Node, NodeSpec, Taint
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube import patches
-from kubewright.wire.patch.merge import apply
+from kubewright.wire.patch import apply_merge
 
 LEAVES = st.booleans() | st.integers(-3, 3) | st.text(max_size=2) | st.lists(st.integers(0, 2), max_size=2)
 OBJECTS = st.recursive(
@@ -23,7 +23,7 @@ OBJECTS = st.recursive(
 
 @given(OBJECTS, OBJECTS)
 def test_a_patch_leads_from_before_to_after(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert apply(before, patches.merge_patch(before, after)) == after
+    assert apply_merge(before, patches.merge_patch(before, after)) == after
 
 
 @given(OBJECTS)
@@ -34,7 +34,7 @@ def test_nothing_is_sent_when_nothing_changed(obj: dict[str, Any]) -> None:
 @given(OBJECTS, OBJECTS)
 def test_a_patch_applied_twice_does_nothing_more(before: dict[str, Any], after: dict[str, Any]) -> None:
     patch = patches.merge_patch(before, after)
-    assert apply(apply(before, patch), patch) == after
+    assert apply_merge(apply_merge(before, patch), patch) == after
 
 
 def node(**changes: Any) -> Node:

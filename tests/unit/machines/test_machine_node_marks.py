@@ -11,7 +11,7 @@ from kubewright.api.core import NODE, Node, Taint
 from kubewright.api.machine.names import LAST_APPLIED_ANNOTATION, MACHINE_NAME_LABEL, TerminatingReason
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.machines.machine import node_marks
-from kubewright.wire.patch.merge import apply
+from kubewright.wire.patch import apply_merge
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ def machine(labels=None, annotations=None, taints=()):
 
 
 def patched(before: Node, patch):
-    return NODE.from_plain(apply(NODE.to_plain(before), patch))
+    return NODE.from_plain(apply_merge(NODE.to_plain(before), patch))
 
 
 def synced(before: Node, wanted):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubewright.api.core import NODE, Node, NodeCondition, Taint
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
-from kubewright.wire.patch.merge import apply
+from kubewright.wire.patch import apply_merge
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NOTHING = Desired()
@@ -22,7 +22,7 @@ def node(labels=None, annotations=None, taints=(), conditions=()):
 
 
 def patched(before: Node, patch):
-    return NODE.from_plain(apply(NODE.to_plain(before), patch))
+    return NODE.from_plain(apply_merge(NODE.to_plain(before), patch))
 
 
 def taint(key, effect="NoSchedule", value=""):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.wire.errors import ApiError, BadRequest, Invalid, TooLarge
-from kubewright.wire.patch import json_patch, merge, strategic
+from kubewright.wire.patch import apply_json, apply_merge, apply_strategic
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -42,14 +42,14 @@ OBJECTS = st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4)
     ids=str,
 )
 def test_a_merge_patch_is_that_of_the_rfc(document: Any, patch: Any, result: Any) -> None:
-    assert merge.apply(document, patch) == result
+    assert apply_merge(document, patch) == result
 
 
 @given(OBJECTS, OBJECTS)
 def test_a_merge_patch_twice_is_once_and_changes_no_argument(document: Any, patch: Any) -> None:
     before = copy.deepcopy((document, patch))
-    once = merge.apply(document, patch)
-    assert merge.apply(once, patch) == once
+    once = apply_merge(document, patch)
+    assert apply_merge(once, patch) == once
     assert (document, patch) == before
 
 
@@ -61,7 +61,7 @@ def test_a_json_patch_does_its_steps_in_order() -> None:
         {"op": "move", "from": "/c", "path": "/d"},
         {"op": "remove", "path": "/a/b/0"},
     ]
-    assert json_patch.apply(document, steps) == {"a": {"b": [2, 3]}, "d": 1}
+    assert apply_json(document, steps) == {"a": {"b": [2, 3]}, "d": 1}
     assert document == {"a": {"b": [1, 2]}, "c": 1}
 
 
@@ -86,7 +86,7 @@ def test_a_json_patch_does_its_steps_in_order() -> None:
 )
 def test_a_bad_json_patch_is_refused(steps: Any, error: type[ApiError]) -> None:
     with pytest.raises(error):
-        json_patch.apply({"a": 1, "l": [1]}, steps)
+        apply_json({"a": 1, "l": [1]}, steps)
 
 
 PATHS = st.sampled_from(["", "/", "/a", "/a/b", "/l/0", "/l/-", "/l/9", "a", "/~", "/a/~2"])
@@ -100,7 +100,7 @@ STEPS = st.fixed_dictionaries(
 def test_any_json_patch_applies_or_is_refused(document: Any, steps: Any) -> None:
     before = copy.deepcopy(document)
     with suppress(ApiError):
-        json_patch.apply(document, steps)
+        apply_json(document, steps)
     assert document == before
 
 
@@ -197,7 +197,7 @@ A, B, C = ({"name": name, "v": 1} for name in "abc")
 )
 def test_a_strategic_patch(document: Any, patch: Any, result: Any) -> None:
     before = copy.deepcopy((document, patch))
-    assert strategic.apply(document, patch, keys) == result
+    assert apply_strategic(document, patch, keys) == result
     assert (document, patch) == before
 
 
@@ -216,7 +216,7 @@ def test_a_strategic_patch(document: Any, patch: Any, result: Any) -> None:
 )
 def test_a_bad_strategic_patch_is_refused(patch: Any, error: type[ApiError]) -> None:
     with pytest.raises(error):
-        strategic.apply({"items": [A]}, patch, keys)
+        apply_strategic({"items": [A]}, patch, keys)
 
 
 DIRECTIVES = st.dictionaries(
@@ -229,7 +229,7 @@ DIRECTIVES = st.dictionaries(
 @given(OBJECTS, DIRECTIVES)
 def test_any_strategic_patch_applies_or_is_refused(document: Any, patch: Any) -> None:
     try:
-        result = strategic.apply(document, patch, keys)
+        result = apply_strategic(document, patch, keys)
     except ApiError:
         return
     assert not any(str(name).startswith("$") for name in result)

@@ -13,7 +13,7 @@ from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.wire import gojson
 from kubewright.wire.errors import BadRequest, UnsupportedMedia
 from kubewright.wire.http import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from kubewright.wire.patch import json_patch, merge, strategic
+from kubewright.wire.patch import apply_json, apply_merge, apply_strategic
 
 _NO_APPLY = (
     "server-side apply (application/apply-patch+yaml) is not supported by this server; "
@@ -29,7 +29,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
         BadRequest: the patch is malformed.
     """
     if media == JSON_PATCH:
-        return lambda obj: json_patch.apply(obj, patch)
+        return lambda obj: apply_json(obj, patch)
     if media == APPLY_PATCH:
         raise UnsupportedMedia(_NO_APPLY)
     if media not in (MERGE_PATCH, STRATEGIC_PATCH) or (media == STRATEGIC_PATCH and not kind.strategic):
@@ -42,8 +42,8 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
         said = gojson.cannot_unmarshal(patch, "map[string]interface {}")
         raise BadRequest(said if media == STRATEGIC_PATCH else f"error decoding patch: {said}")
     if media == STRATEGIC_PATCH:
-        return lambda obj: strategic.apply(obj, patch, kind.schema.merge_keys)
-    return lambda obj: merge.apply(obj, patch)
+        return lambda obj: apply_strategic(obj, patch, kind.schema.merge_keys)
+    return lambda obj: apply_merge(obj, patch)
 
 
 def writable(kind: ServedKind, new: Object, old: Object, part: str) -> Object:

@@ -1,31 +1,129 @@
-"""Strategic merge patch: a merge patch that knows which lists merge, and by which key.
+"""Patches: pure functions from a document and a patch to the patched document.
 
-Theory.      What a list means is not in the document but in the schema, so a callback answers for
-             each path: the merge key (None for lists of plain values) and the strategies, of which
-             ``merge`` makes a list merge and ``replace`` makes a map be replaced. All else is
-             a JSON merge patch, plus directives that ride inside the patch:
-
-             ``$patch: delete|replace|merge``       on a map, or on an element of a merging list
-             ``$retainKeys: [names]``               drop every other key of the map
-             ``$setElementOrder/<list>: [...]``     the order that the sender wants
-             ``$deleteFromPrimitiveList/<list>``    plain values to take out
-Invariants.  Pure. No directive ever reaches the result. The document given is never changed.
+Theory.      ``apply_merge`` (RFC 7386) is also what our own controllers send. ``apply_json`` (RFC 6902)
+             refuses in kube-apiserver's words. ``apply_strategic`` is Kubernetes' own form for built-in
+             kinds: what a list means is not in the document but in the schema, so a callback says which
+             lists merge.
+Invariants.  Pure. Unchanged parts are shared with the document given, which is never changed. No directive of
+             a strategic patch ever reaches the result.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from kubewright.wire.errors import BadRequest, Invalid
+import jsonpatch
+import jsonpointer
+
+from kubewright.wire import gojson
+from kubewright.wire.errors import BadRequest, Invalid, TooLarge
 
 Path = tuple[str, ...]
 MergeKeys = Callable[[Path], tuple[str | None, frozenset[str]]]
 
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _DELETE = "$setElementOrder/", "$deleteFromPrimitiveList/"
+MOST_OPERATIONS = 10_000
+"""Operations that one JSON patch may have: kube-apiserver's bound."""
 
 
-def apply(document: Mapping[str, Any], patch: Any, merge_keys: MergeKeys) -> dict[str, Any]:
-    """The patched document; unchanged parts are shared with ``document``.
+def apply_merge(document: Any, patch: Any) -> Any:
+    """The document after a JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            merged[name] = apply_merge(merged.get(name), value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def apply_json(document: Any, operations: Any) -> Any:
+    """The document after a JSON patch (RFC 6902), which the ``jsonpatch`` library applies.
+
+    A patch that cannot even be read is the sender's mistake (400). A patch that does not fit the document
+    (a failed ``test``, a path to nothing, an unknown operation) is refused with 422 Invalid, without a
+    reason, as at kube-apiserver: it would quote the document, and a user who may patch a Secret must not read
+    the Secret that way.
+
+    Raises:
+        BadRequest: ``operations`` is no list of JSON patch operations.
+        TooLarge: there are more than ``MOST_OPERATIONS``.
+        Invalid: an operation does not fit the document.
+    """
+    if not isinstance(operations, list):
+        raise _undecodable(operations, "[]handlers.jsonPatchOp")
+    if len(operations) > MOST_OPERATIONS:
+        found = len(operations)
+        said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {found}"
+        raise TooLarge(f"Request entity too large: {said}")
+    for operation in operations:
+        _check(operation)
+    try:
+        return _Patch(operations).apply(document)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
+        raise _refused() from None
+    except (TypeError, KeyError, IndexError, ValueError, AttributeError):
+        # The library walks into scalars and finds no container there; to the sender it is one thing.
+        raise _refused() from None
+
+
+class _Replace(jsonpatch.ReplaceOperation):
+    """As kube-apiserver does it: a member that is not there is added."""
+
+    def apply(self, obj: Any) -> Any:
+        inside, member = self.pointer.to_last(obj)
+        if isinstance(inside, dict) and member is not None and member not in inside:
+            inside[member] = self.operation["value"]
+            return obj
+        return super().apply(obj)
+
+
+class _Test(jsonpatch.TestOperation):
+    """As kube-apiserver does it: a member that is not there is null."""
+
+    def apply(self, obj: Any) -> Any:
+        inside, member = self.pointer.to_last(obj)
+        absent = isinstance(inside, dict) and member is not None and member not in inside
+        return obj if absent and self.operation.get("value", ...) is None else super().apply(obj)
+
+
+class _Patch(jsonpatch.JsonPatch):
+    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace, "test": _Test})
+
+
+def _check(operation: Any) -> None:
+    """The types of an operation; whether it makes sense is seen when it is applied."""
+    if not isinstance(operation, Mapping):
+        raise _undecodable(operation, "handlers.jsonPatchOp")
+    for name in ("op", "path", "from"):
+        if not isinstance(operation.get(name, ""), str):
+            raise _undecodable(operation[name], "string")
+
+
+def _undecodable(value: Any, wanted: str) -> BadRequest:
+    return BadRequest(f"error decoding patch: {gojson.cannot_unmarshal(value, wanted)}")
+
+
+def _refused() -> Invalid:
+    return Invalid("the server rejected our request due to an error in our request", details={})
+
+
+def apply_strategic(document: Mapping[str, Any], patch: Any, merge_keys: MergeKeys) -> dict[str, Any]:
+    """The document after a strategic merge patch: one that knows which lists merge, and by which key.
+
+    ``merge_keys`` answers for each path: the merge key (None for lists of plain values) and the strategies,
+    of which ``merge`` makes a list merge and ``replace`` makes a map be replaced. All else is a JSON merge
+    patch, plus directives inside the patch:
+
+    ``$patch: delete|replace|merge``       on a map, or on an element of a merging list
+    ``$retainKeys: [names]``               drop every other key of the map
+    ``$setElementOrder/<list>: [...]``     the order that the sender wants
+    ``$deleteFromPrimitiveList/<list>``    plain values to take out
 
     Raises:
         BadRequest: the patch is no object, or a directive is malformed.
