@@ -8,9 +8,7 @@ Map          model.py         Fleet, Group, Sizes and its intents
              bounds.py        maxSurge and maxUnavailable, resolved for a number of replicas
              planner.py       one entry: scale first where the world wants that, then the strategy
              rolling.py       RollingUpdate
-             recreate.py      Recreate
-             on_delete.py     OnDelete
-             in_place.py      InPlaceUpdate: for now, what must not happen to old members
+             strategies.py    Recreate, OnDelete, InPlaceUpdate
              proportional.py  scaling a fleet that has several active groups
              revisions.py     which group is current, numbers, history, rollback, what to forget
              progress.py      complete, progressing or timed out

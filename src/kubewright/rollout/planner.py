@@ -1,19 +1,17 @@
 """One entry for every strategy: scale first where the world wants that, then take the strategy's step.
 
 A paused fleet is scaled and nothing else. A strategy is a value; adding one means a class here
-and a file beside it.
+and its step in ``strategies`` or, if it is longer, in a file of its own.
 """
 
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kubewright.rollout.bounds import Bounds, IntOrPercent, bounds
-from kubewright.rollout.in_place import in_place
 from kubewright.rollout.model import Fleet, Sizes
-from kubewright.rollout.on_delete import on_delete
 from kubewright.rollout.proportional import Growth, scale, scaling_wanted
-from kubewright.rollout.recreate import recreate
 from kubewright.rollout.rolling import rolling
+from kubewright.rollout.strategies import in_place, on_delete, recreate
 
 
 class Strategy(Protocol):
@@ -53,7 +51,7 @@ class Recreate:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceUpdate:
-    """Old ones become new ones where they stand. Until that exists they stay old (``in_place``)."""
+    """Old ones become new ones where they stand. Until that exists they stay old (``strategies``)."""
 
     max_unavailable: IntOrPercent = 0
 

@@ -6,7 +6,6 @@ from operator import attrgetter
 import pytest
 
 from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.in_place import HELD
 from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize, Sizes
 from kubewright.rollout.planner import (
     CAPI_SCALING,
@@ -20,6 +19,7 @@ from kubewright.rollout.planner import (
     plan,
 )
 from kubewright.rollout.proportional import half_away, scaling_wanted
+from kubewright.rollout.strategies import HELD
 
 ROLL = RollingUpdate(3, 2)
 

@@ -19,11 +19,11 @@ from kubewright.replicas.deployment.sets import revision_of
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, integer
-from kubewright.rollout.in_place import HELD, is_held
 from kubewright.rollout.model import Fleet, Group
 from kubewright.rollout.planner import InPlaceUpdate, Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
+from kubewright.rollout.strategies import HELD, is_held
 from kubewright.wire.gvk import Key
 
 
