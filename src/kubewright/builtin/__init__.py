@@ -21,7 +21,7 @@ from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.builtin.aggregation import Aggregation
 from kubewright.builtin.apps.deployments import DEPLOYMENTS
-from kubewright.builtin.apps.pods import members_of
+from kubewright.builtin.apps.pods import read
 from kubewright.builtin.apps.replicasets import REPLICA_SETS
 from kubewright.builtin.budgets import SCALED, Budgets
 from kubewright.builtin.garbage.collector import Collector
@@ -32,6 +32,7 @@ from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.members import Members
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -132,7 +133,7 @@ def scheduler(
 
 def _apps(informers: Informers, recorder: Recorder, metrics: Metrics | None) -> list[Controller]:
     """ReplicaSets and Deployments, which share what is known of Pods."""
-    index = members_of(informers.get(POD), informers.client.steady())
+    index = Members(informers.get(POD), read, informers.client.steady())
     sets = Sets(REPLICA_SETS, informers, recorder, index=index)
     deployments = Deployments(DEPLOYMENTS, informers, recorder, index=index)
     return [sets.controller(metrics), deployments.controller(metrics)]

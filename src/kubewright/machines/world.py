@@ -25,11 +25,13 @@ from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineclass import reconciler as machineclass
-from kubewright.machines.machineset.world import MACHINE_SETS, members_of
+from kubewright.machines.machineset.member import read
+from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.machines.parts import Parts
 from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.members import Members
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
@@ -88,7 +90,7 @@ def world(driver: Driver, on_call: Listener, settings: MachineSettings, orphaned
 
 
 def _sets(parts: Parts) -> tuple[Controller, Controller]:
-    index = members_of(parts.control_caches.get(MACHINE), parts.control.steady())
+    index = Members(parts.control_caches.get(MACHINE), read, parts.control.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, parts.control_caches, parts.recorder, index=index)
     sets = Sets(MACHINE_SETS, parts.control_caches, parts.recorder, index=index)
     return deployments.controller(parts.metrics), sets.controller(parts.metrics)

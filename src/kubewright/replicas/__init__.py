@@ -10,7 +10,7 @@ Map          member.py    what is known of one member
              objects.py   the fields that sets have in every API
              claims.py    selectors and owner references: adopt and disown
              naming.py    the names of new members, from their number
-             batches.py   many effects at once, within bounds
+             effects.py   many effects at once, within bounds, and their errors
              reports.py   statuses, not too often, and events about problems
              set/         the controller of sets
              doubts.py    writes without an answer, and what became of them

@@ -1,4 +1,4 @@
-"""Many effects of one kind at once, within bounds.
+"""Effects of a pass: many of one kind at once, within bounds, and the errors that they end with.
 
 Theory.      An effect answers None, or the error that it ended with. ``slow_start`` doubles its
              batches from one while all is well and ends with the first batch that had an error:
@@ -8,15 +8,38 @@ Invariants.  No effect outlives the call. A cancelled call cancels its effects.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import Object
 from kubewright.base.errors import KubewrightError
+from kubewright.kube.client import Client
+from kubewright.replicas.claims import key_of
+from kubewright.wire.errors import NotFound
 
 T = TypeVar("T")
 AT_ONCE = 32
 """Requests of one pass in flight."""
 
 Effect = Callable[[T], Awaitable[KubewrightError | None]]
+
+
+async def may_adopt(client: Client, kind: Kind[Any], owner: Object) -> bool:
+    """Ask the server: an owner that is gone or is being deleted adopts nothing."""
+    try:
+        live = await client.get(kind, key_of(owner))
+    except NotFound:
+        return False
+    return live.metadata.uid == owner.metadata.uid and not live.metadata.deleting
+
+
+async def error_of(call: Awaitable[Any]) -> KubewrightError | None:
+    """The error that a call ends with; None when it worked."""
+    try:
+        await call
+    except KubewrightError as error:
+        return error
+    return None
 
 
 async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:

@@ -35,8 +35,10 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
-from kubewright.machines.machineset.world import MACHINE_SETS, members_of
+from kubewright.machines.machineset.member import read
+from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.members import Members
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
@@ -225,7 +227,7 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     client = Client(transport, clock)
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
-    index = members_of(informers.get(MACHINE), client.steady())
+    index = Members(informers.get(MACHINE), read, client.steady())
     sets = Sets(MACHINE_SETS, informers, recorder, index=index)
     deployments = Deployments(MACHINE_DEPLOYMENTS, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]

@@ -15,9 +15,8 @@ from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
-from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.world import MachineMembers, members_of
-from kubewright.replicas.members import FEW, LOOK_SECONDS
+from kubewright.machines.machineset.member import MachineMember, read
+from kubewright.replicas.members import FEW, LOOK_SECONDS, Members
 from kubewright.testing.hands import BEGIN, Hands
 from kubewright.wire.gvk import Key
 
@@ -83,8 +82,8 @@ def hands() -> Hands:
 
 
 @pytest.fixture
-def index(machines: Machines, hands: Hands) -> MachineMembers:
-    return members_of(cast("Informer[Machine]", machines), SteadyClock(hands))
+def index(machines: Machines, hands: Hands) -> Members[Machine, MachineMember]:
+    return Members(cast("Informer[Machine]", machines), read, SteadyClock(hands))
 
 
 def names_of(members: Any) -> list[str]:

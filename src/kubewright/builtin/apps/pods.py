@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from kubewright.api.apps import DELETION_COST
 from kubewright.api.conditions import true_condition
 from kubewright.api.core import Pod
-from kubewright.base.clock import SteadyClock, stamp
+from kubewright.base.clock import stamp
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Informer
 from kubewright.replicas.member import Member
-from kubewright.replicas.members import Members
 from kubewright.replicas.objects import integer
 from kubewright.rollout.model import Rank
 
@@ -32,15 +30,6 @@ class PodMember(Member):
     node: str = ""
     stage: int = 0
     cost: int = 0
-
-
-PodMembers = Members[Pod, PodMember]
-"""The index of Pods, for sets and deployments."""
-
-
-def members_of(pods: Informer[Pod], clock: SteadyClock) -> PodMembers:
-    """An index of the Pods in a cache."""
-    return Members(pods, read, clock)
 
 
 def read(header: Header, pod: Pod | None) -> PodMember:

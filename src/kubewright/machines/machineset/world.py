@@ -17,24 +17,13 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSetStatus,
 )
 from kubewright.api.machine.validate import summary, validate_set
-from kubewright.base.clock import SteadyClock
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
-from kubewright.machines.machineset.member import MachineMember, digest, ranking, read
+from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.preservation import MachineSetSeen, doomed, keep
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
-from kubewright.replicas.members import Members
 from kubewright.replicas.set.seen import Wait
 from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
-
-MachineMembers = Members[Machine, MachineMember]
-"""The index of machines, for sets and deployments."""
-
-
-def members_of(machines: Informer[Machine], clock: SteadyClock) -> MachineMembers:
-    """An index of the machines in a cache."""
-    return Members(machines, read, clock)
 
 
 async def _create(client: Client, machine_set: MachineSet, name: str) -> None:

@@ -18,7 +18,6 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, merge_patch, with_uid
-from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
@@ -37,6 +36,7 @@ from kubewright.replicas.deployment.steps import (
 )
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts, Stale
+from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
 from kubewright.runtime.events import Teller
@@ -115,13 +115,8 @@ class Actor(Generic[D, S, M]):
             raise
 
     async def _adopt(self, seen: Seen[D, S, M], sets: Iterable[Object]) -> None:
-        """Ask the server first: a deployment that is gone or is being deleted adopts no set."""
-        try:
-            live = await self._client.get(self._deployments, seen.key)
-        except NotFound:
-            raise Stale("what was read has changed") from None
-        if live.metadata.uid != seen.written.metadata.uid or live.metadata.deleting:
-            raise Stale("the deployment is going")
+        if not await may_adopt(self._client, self._deployments, seen.written):
+            raise Stale("the deployment is gone, or is being deleted")
         ours = reference(seen.written, self._world.kind)
         for each in sets:
             await self._patch(seen, self._sets, each, adopted(each, ours))
@@ -129,27 +124,22 @@ class Actor(Generic[D, S, M]):
     async def _mark(self, mark: Mark) -> KubewrightError | None:
         member = mark.member
         body = with_uid({"metadata": {"annotations": dict(mark.annotations)}}, member.uid)
-        try:
-            await self._client.patch(self._world.member_kind, member.key, body)
-        except (NotFound, Conflict):
-            noun = self._world.words.member
-            return Stale(f"{noun} {member.name} is no longer the one that was seen")
-        except KubewrightError as error:
-            return error
-        return None
+        error = await error_of(self._client.patch(self._world.member_kind, member.key, body))
+        if isinstance(error, (NotFound, Conflict)):
+            return Stale(f"{self._world.words.member} {member.name} is no longer the one that was seen")
+        return error
 
     async def _delete(self, each: Object) -> KubewrightError | None:
         """Exactly what was read: a set that was disowned since, to be kept, must not be deleted."""
         meta, version = each.metadata, each.metadata.resource_version
-        try:
-            await self._client.delete(self._sets, key_of(each), uid=meta.uid, resource_version=version)
-        except NotFound:
-            return None
-        except Conflict:  # it is another one by now: nothing else would wake us
-            return Stale(f"set {meta.name} could not be deleted as it was seen")
-        except KubewrightError as error:
-            return error
-        return None
+        delete = self._client.delete(self._sets, key_of(each), uid=meta.uid, resource_version=version)
+        match await error_of(delete):
+            case NotFound():
+                return None
+            case Conflict():  # it is another one by now: nothing else would wake us
+                return Stale(f"set {meta.name} could not be deleted as it was seen")
+            case error:
+                return error
 
     async def _create(self, seen: Seen[D, S, M], new: SetObject) -> Outcome:
         """Create the current set. A refusal is the outcome; a set that was created, the caches show."""

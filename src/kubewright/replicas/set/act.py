@@ -5,21 +5,21 @@ Theory.      Each write names the uid of what was seen, and the version where th
              what it was (Failed, not ready, ours) and may be another by now. An object that has changed
              or gone meanwhile is not reported as a failure, but it ends the pass with the key's backoff:
              the cache is behind, and only time helps.
-Invariants.  One member's failure does not stop the others, but for creations (``batches``).
+Invariants.  One member's failure does not stop the others, but for creations (``effects``).
 Called by    ``reconciler.Sets``. Continues in ``creation``.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, assert_never
+from typing import Generic, assert_never
 
 from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, with_uid
-from kubewright.replicas.batches import spread
 from kubewright.replicas.claims import adopted, disowned, key_of, reference
+from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import S
@@ -83,7 +83,7 @@ class Actor(Generic[S, M, Obj]):
             case Remember(number):
                 await self._patch(about, {"annotations": {world.number_annotation: str(number)}})
             case Adopt(members):
-                if await self._may_adopt(about):
+                if await may_adopt(self._client, world.kind, about):
                     outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Release(members) | Configure(members) | Ask(members):
                 outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
@@ -103,14 +103,6 @@ class Actor(Generic[S, M, Obj]):
         except NotFound:
             return
 
-    async def _may_adopt(self, about: S) -> bool:
-        """Ask the server: a set that is gone or is being deleted adopts no member."""
-        try:
-            live = await self._client.get(self._world.kind, key_of(about))
-        except NotFound:
-            return False
-        return live.metadata.uid == about.metadata.uid and not live.metadata.deleting
-
     async def _patch_each(
         self, members: Sequence[Member], patch_of: Callable[[Obj], Patch]
     ) -> list[KubewrightError]:
@@ -120,7 +112,7 @@ class Actor(Generic[S, M, Obj]):
             found = self._objects.get(member.key)
             if found is None or found.metadata.uid != member.uid or not (body := patch_of(found)):
                 return None
-            return await _error_of(self._client.patch(self._world.member, member.key, body))
+            return await error_of(self._client.patch(self._world.member, member.key, body))
 
         return await spread(members, patch)
 
@@ -143,7 +135,7 @@ class Actor(Generic[S, M, Obj]):
         async def delete(member: Member) -> KubewrightError | None:
             uid, version = member.uid, member.version
             call = self._client.delete(self._world.member, member.key, uid=uid, resource_version=version)
-            error = await _error_of(call)
+            error = await error_of(call)
             if error is None:
                 deleted.append(member.name)
             return error
@@ -153,12 +145,3 @@ class Actor(Generic[S, M, Obj]):
         outcome.errors += (error for error in errors if isinstance(error, _STALE))
         failed = [error for error in errors if not isinstance(error, _STALE)]
         reporter.failed(FAILED_DELETE, failed, outcome)
-
-
-async def _error_of(call: Awaitable[Any]) -> KubewrightError | None:
-    """The error that a call ends with; None when it worked."""
-    try:
-        await call
-    except KubewrightError as error:
-        return error
-    return None

@@ -18,8 +18,8 @@ from typing import Any, Generic
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError, unanswered
-from kubewright.replicas.batches import slow_start
 from kubewright.replicas.doubts import Creations
+from kubewright.replicas.effects import slow_start
 from kubewright.replicas.objects import S
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter

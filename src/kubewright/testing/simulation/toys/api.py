@@ -8,6 +8,7 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.members import Members
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import Ground, Listed, Wired
@@ -15,7 +16,7 @@ from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
 from kubewright.testing.simulation.toys.keeper import Keeper
 from kubewright.testing.simulation.toys.kinds import PARTS, TOY, TOY_DEPLOYMENT, TOY_SET, definitions
-from kubewright.testing.simulation.toys.policy import FINALIZER, TOY_SETS, index_of
+from kubewright.testing.simulation.toys.policy import FINALIZER, TOY_SETS, read
 from kubewright.testing.simulation.toys.rollouts import HASH, REVISION, TOY_DEPLOYMENTS
 from kubewright.testing.simulation.world import World
 
@@ -47,7 +48,7 @@ def enter(world: World) -> None:
 def _wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
     client, caches = ground.control.client, ground.control.caches
     toys = caches.get(TOY)
-    index = index_of(toys, client.steady())
+    index = Members(toys, read, client.steady())
     sets = Sets(TOY_SETS, caches, ground.recorder, index=index)
     deployments = Deployments(TOY_DEPLOYMENTS, caches, ground.recorder, index=index)
     keeper = Controller("toy", Keeper(client, toys, ground.clock), ground.clock).watches(toys)

@@ -16,13 +16,10 @@ from msgspec import structs
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Condition, ObjectMeta
-from kubewright.base.clock import SteadyClock
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Informer
 from kubewright.replicas.claims import reference
 from kubewright.replicas.member import Member
-from kubewright.replicas.members import Members
 from kubewright.replicas.naming import number_of, proven
 from kubewright.replicas.objects import integer
 from kubewright.replicas.set.seen import Seen, Wait
@@ -72,12 +69,7 @@ class ToyMember(Member):
 ToySeen = Seen[ToySet, ToyMember]
 
 
-def index_of(toys: Informer[Toy], clock: SteadyClock) -> Members[Toy, ToyMember]:
-    """The index of toys, for their sets and deployments."""
-    return Members(toys, _read, clock)
-
-
-def _read(header: Header, toy: Toy | None) -> ToyMember:
+def read(header: Header, toy: Toy | None) -> ToyMember:
     facts = (header.key, header.uid, header.owner_uid, header.labels, header.deleting)
     if toy is None:
         return ToyMember(*facts)
