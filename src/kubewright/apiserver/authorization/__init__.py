@@ -7,7 +7,7 @@ Map.    attributes      what a request asks for, and the message of its refusal 
         rules           what one rule allows, and whether it covers another rule
         policy          from roles and bindings to decisions
         escalation      a user grants, by a role or a binding, only rights that this user has
-        defaults        the roles and bindings of every cluster (``default_rules`` has their rules)
+        defaults        the roles and bindings of every cluster
         reconciliation  from a default and the stored object to what the server stores
 Invariants.  No I/O, no clock; nothing here knows the store or HTTP. ``registry.policies`` keeps the
              policy up to date, ``http.authz`` asks it.
