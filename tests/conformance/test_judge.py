@@ -12,7 +12,7 @@ from kubewright.testing.judge import Judge, NotReady, Options, find
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
 
 
-async def test_a_stranger_may_do_nothing_and_an_admin_everything(judge: Judge) -> None:
+async def test_a_client_without_credentials_may_do_nothing_and_an_admin_everything(judge: Judge) -> None:
     for user, groups, code in (("ann", ("devs",), 403), ("root", ("system:masters",), 200)):
         transport = from_secret(judge.kubeconfig_for(user, *groups))
         answer = await Api(transport, SystemClock(), "real").get("/api/v1/nodes")

@@ -445,7 +445,7 @@ def until(kubectl: Kubectl, *words: str) -> str:
 
 
 def test_our_definitions_are_taken(kubectl: Kubectl) -> None:
-    """The four CRDs, applied as a person would; then one object of each that is known."""
+    """The four CRDs, applied as a user would; then one object of each that is known."""
     from kubewright.api.machine.crds import manifest
 
     kubectl("apply", "-f", "-", stdin=manifest())

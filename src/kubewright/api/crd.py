@@ -151,7 +151,7 @@ def _root(kind: type[Any]) -> Schema:
 
 def _template_metadata() -> Schema:
     """Metadata inside a template. The API server only knows the real one, so here we say that
-    labels are text: ``labels: {on: yes}`` in YAML is a map of booleans, and nobody could read it.
+    labels are text: ``labels: {on: yes}`` in YAML is a map of booleans, which our controllers could not read.
     """
     texts = {"type": "object", "additionalProperties": {"type": "string"}}
     described = {

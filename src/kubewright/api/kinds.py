@@ -1,6 +1,6 @@
 """One kind as our code sees it: where it is served, and which type its objects have.
 
-Theory.      Caches hold bytes; whoever looks at an object decodes it then (design decision D2).
+Theory.      Caches hold bytes; the code that looks at an object decodes it then (design decision D2).
              A ``Kind`` is the pair of a place on the wire and a Struct, and it does the decoding.
              Go clients write ``null`` for an empty map, list or string here and there. Most of
              these are typed ``| None``; for all others decoding is tried as it is, and only when
@@ -8,7 +8,7 @@ Theory.      Caches hold bytes; whoever looks at an object decodes it then (desi
 Invariants.  ``decode`` raises ``Undecodable`` or answers a value; it never answers half of one.
              ``encode`` always writes ``apiVersion`` and ``kind``. Two kinds are equal when their
              resource and type are.
-Called by    ``kube`` (client and caches) and whoever holds JSON of a known kind.
+Called by    ``kube`` (client and caches) and all code that holds JSON of a known kind.
 """
 
 import re
@@ -97,7 +97,7 @@ class Kind(Generic[T]):
 
 
 def dynamic(resource: Resource) -> Kind[dict[str, Any]]:
-    """A kind that nobody wrote a type for: its objects are plain dicts."""
+    """A kind without a type of its own: its objects are plain dicts."""
     return Kind(resource, dict[str, Any])
 
 

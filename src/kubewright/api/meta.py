@@ -85,7 +85,7 @@ class ObjectMeta(Value, frozen=True, kw_only=True):
 
     @property
     def deleting(self) -> bool:
-        """Somebody deleted the object and a finalizer or a grace period keeps it."""
+        """The object was deleted, and a finalizer or a grace period keeps it."""
         return self.deletion_timestamp is not None
 
     @property

@@ -44,7 +44,7 @@ def _wanted(store: Store, catalog: Catalog, clock: Clock) -> Iterator[tuple[Targ
         if there is None:
             yield (
                 place,
-                metadata.born(
+                metadata.created(
                     obj,
                     name=place.name,
                     namespace=place.namespace,

@@ -38,7 +38,7 @@ log = structlog.get_logger("kubewright.apiserver")
 class ApiServer:
     """See the module. ``path`` is the data folder, made if missing; None keeps everything in memory.
 
-    ``log``, when given, keeps the writes instead: whoever brings one sees every commit.
+    ``log``, when given, keeps the writes instead: a test that passes one sees every commit.
 
     Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
 
@@ -91,7 +91,7 @@ class ApiServer:
         return self._app.counts
 
     def user_of_token(self, token: str) -> User | None:
-        """Whose service account token this is: what the listener's authentication asks."""
+        """The user of a service account's token: what the listener's authentication asks."""
         return self._tokens.user(token)
 
     def _uid_of(self, namespace: str, name: str) -> str | None:
@@ -108,7 +108,7 @@ def _ended(background: asyncio.Task[None]) -> None:
 def _token_key(folder: Path | None) -> bytes:
     """The key of tokens, kept beside the data so that tokens outlive a restart.
 
-    From the system's randomness, not the clock's: whoever knows a seed must not be able to forge.
+    From the system's randomness, not the clock's: a user who knows a seed must not be able to forge one.
     """
     if folder is None:
         return secrets.token_bytes(KEY_BYTES)

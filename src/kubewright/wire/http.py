@@ -4,7 +4,7 @@ Theory.      A server is ``async (Request) -> Response`` (a ``Handler``). Behind
              adapter builds these values from HTTP; in process the client calls the handler
              itself, so tests and zero-setup mode use the very same server without a port.
 Invariants.  Bodies are JSON bytes unless ``content_type`` says otherwise. A streamed answer is
-             an async iterator of byte chunks and ends when the iterator does; whoever takes
+             an async iterator of byte chunks and ends when the iterator does; the code that takes
              one closes it (``aclose``), which is how the server learns that a watcher left.
 """
 
@@ -21,12 +21,12 @@ Query = tuple[tuple[str, str], ...]
 
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-"""The groups of who has proved a name, and of who has not."""
+"""The groups of users with valid credentials, and of those without credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found out. ``extra`` are further words about him, by key."""
+    """The user of a request, as authentication found it. ``extra`` are further values, by key."""
 
     name: str = "system:anonymous"
     groups: tuple[str, ...] = (UNAUTHENTICATED,)
@@ -35,7 +35,7 @@ class User:
 
 
 ADMIN = User("kubewright-admin", ("system:masters", AUTHENTICATED))
-"""Who a caller in process is: it shares our memory, so there is nothing to prove."""
+"""The user of a caller in process: it shares our memory, so it needs no credentials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What names, label keys and label values may look like, and what kube-apiserver says of others.
 
 Theory.      Each check answers a list of complaints; an empty list means good. The sentences are
-             those of the real server, because people search for them and some clients show them.
+             those of the real server, because users search for them and some clients show them.
 Called by    ``wire.selectors`` and the ``apiserver`` (names of objects, labels).
 """
 

@@ -1,4 +1,4 @@
-"""The server's gate where a test needs to be somebody without credentials: in process, by ``Request.user``."""
+"""Authorization of users without credentials: in process, by ``Request.user``."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -199,8 +199,8 @@ async def test_after_closing_nothing_is_sent(client, server) -> None:
 # ---------------------------------------------------------------- logins
 
 
-class Door:
-    """A server that lets in whoever shows the right token."""
+class Guarded:
+    """A server that answers requests with the right token only."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -214,8 +214,8 @@ class Door:
 
 
 @asynccontextmanager
-async def knocking(door: Door, login: Any, clock: Any) -> AsyncIterator[Client]:
-    async with fault_server(door.handle, clock, Script()) as server:
+async def connected(guarded: Guarded, login: Any, clock: Any) -> AsyncIterator[Client]:
+    async with fault_server(guarded.handle, clock, Script()) as server:
         client = Client(connect(Access(server.url, login), clock=clock), clock)
         async with aclosing_client(client):
             yield client
@@ -230,32 +230,32 @@ async def aclosing_client(client: Client) -> AsyncIterator[None]:
 
 
 async def test_a_token_is_shown(clock) -> None:
-    async with knocking(Door("t1"), Token("t1"), clock) as client:
+    async with connected(Guarded("t1"), Token("t1"), clock) as client:
         await client.get(THING, A)
 
 
 async def test_a_wrong_token_is_not_tried_twice(clock) -> None:
-    door = Door("t1")
-    async with knocking(door, Token("t2"), clock) as client:
+    guarded = Guarded("t1")
+    async with connected(guarded, Token("t2"), clock) as client:
         with pytest.raises(Unauthorized):
             await client.get(THING, A)
-    assert len(door.seen) == 1
+    assert len(guarded.seen) == 1
 
 
 async def test_a_token_file_is_read_again_after_a_minute_and_after_a_401(clock, tmp_path) -> None:
-    path, door = tmp_path / "token", Door("t1")
+    path, guarded = tmp_path / "token", Guarded("t1")
     path.write_text("t1\n")
-    async with knocking(door, TokenFile(path), clock) as client:
+    async with connected(guarded, TokenFile(path), clock) as client:
         await client.get(THING, A)
         path.write_text("t2")
         await client.get(THING, A)
-        door.token = "t2"
+        guarded.token = "t2"
         await client.get(THING, A)
         path.write_text("t3")
         await clock.sleep(61)
-        door.token = "t3"
+        guarded.token = "t3"
         await client.get(THING, A)
-    assert door.seen == [f"Bearer {token}" for token in ("t1", "t1", "t1", "t2", "t3")]
+    assert guarded.seen == [f"Bearer {token}" for token in ("t1", "t1", "t1", "t2", "t3")]
 
 
 def plugin(folder: Path, script: str) -> Plugin:
@@ -286,7 +286,7 @@ async def test_a_plugin_is_run_once_and_again_before_its_token_expires(tmp_path)
     log, clock = tmp_path / "log", Hands()
     good = credential(token="t1", expirationTimestamp="2030-01-01T00:10:00Z")
     login = plugin(tmp_path, f"echo $WHO >> {log}\n{good}")
-    async with knocking(Door("t1"), login, clock) as client:
+    async with connected(Guarded("t1"), login, clock) as client:
         await client.get(THING, A)
         clock.time += timedelta(minutes=9)
         await client.get(THING, A)
@@ -307,16 +307,16 @@ async def test_a_plugin_is_run_once_and_again_before_its_token_expires(tmp_path)
     ],
 )
 async def test_a_failing_plugin_is_an_error_and_nothing_is_sent(tmp_path, script, said) -> None:
-    door = Door("t1")
-    async with knocking(door, plugin(tmp_path, script), Hands()) as client:
+    guarded = Guarded("t1")
+    async with connected(guarded, plugin(tmp_path, script), Hands()) as client:
         with pytest.raises(LoginFailed, match=said):
             await client.get(THING, A)
-    assert door.seen == []
+    assert guarded.seen == []
 
 
 async def test_a_missing_plugin_is_named(clock) -> None:
     missing = Plugin("no-such-program", (), (), "client.authentication.k8s.io/v1", "get it from example.com")
-    async with knocking(Door("t1"), missing, clock) as client:
+    async with connected(Guarded("t1"), missing, clock) as client:
         with pytest.raises(LoginFailed, match=r"no-such-program: .* \(get it from example.com\)"):
             await client.get(THING, A)
 

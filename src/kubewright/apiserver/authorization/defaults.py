@@ -1,6 +1,6 @@
 """The roles and bindings that every cluster has; the server makes those that are missing.
 
-Theory.      Those that people and tools refer to by name, and those of programs that could work with
+Theory.      Those that users and tools refer to by name, and those of programs that could work with
              this server (a scheduler, a kubelet). Roles of controllers and add-ons that do not run
              here are left out; docs/reference/api-differences.md says which.
              ``admin``, ``edit`` and ``view`` have no rules of their own: a controller

@@ -6,6 +6,6 @@
 ``bodies``      JSON and YAML read             ``answers``     objects, lists and Tables written
 ``watch``       the stream of a watch          ``status``      health, version, metrics
 ``listener``    the socket                     ``exchange``    HTTP to values and back
-``authn``       who asks                       ``pki``         whom we trust (``certificates``)
+``authn``       users of requests              ``pki``         our authority (``certificates``)
 ``kubeconfig``  how clients find us
 """

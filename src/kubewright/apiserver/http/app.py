@@ -1,4 +1,4 @@
-"""One request in, one answer out: may they, what is meant, what went wrong.
+"""One request in, one answer out: authorization, routing, failures.
 
 Theory.      Everything a client can cause is an ``ApiError`` and becomes a Status. What is left is
              our own mistake: it is logged with its traceback and answered with 500, and the
@@ -34,7 +34,7 @@ _COUNTED_AS = {
 
 
 class App:
-    """The server without a door: give requests to it, as ``listener`` and in-process clients do."""
+    """The server without a socket: ``listener`` and in-process clients call it with requests."""
 
     def __init__(
         self, store: Store, catalog: Catalog, writing: Writing, tokens: Tokens, clock: Clock

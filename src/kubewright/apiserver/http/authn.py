@@ -1,10 +1,10 @@
-"""Who asks: a client certificate of ours, a bearer token, or nobody we know.
+"""Authentication: which user sends a request, by a client certificate of ours, a bearer token, or neither.
 
-Theory.      The first proof that is there decides, in this order: certificate, token, none. TLS has
+Theory.      The first credential that is there decides, in this order: certificate, token, none. TLS has
              checked a certificate's signature already; here its names are read (common name is the
              user, organizations are the groups) and that it has not ended since the handshake.
-             A proof that is wrong is never the same as no proof.
-Invariants.  No message says what was wrong with a proof, and none is ever logged.
+             Wrong credentials are never the same as none.
+Invariants.  No message says what was wrong with a credential, and none is ever logged.
              A client without a credential gets no further than the paths that could be public; which
              of them are, roles say (``authz``).
 Source       DESIGN §5 (client certificate, token auth).
@@ -35,7 +35,7 @@ _PUBLIC = re.compile(
 )
 
 Verifier = Callable[[str], User | None]
-"""Tells whose token it is (a service account's, say); None when it is nobody's."""
+"""The user of a token (a service account, say); None for an unknown token."""
 
 
 class Authenticator:
@@ -46,14 +46,14 @@ class Authenticator:
         self._read: dict[bytes, tuple[User | None, datetime]] = {}
 
     def user(self, certificate: bytes | None, authorization: str = "") -> User:
-        """Who asks; ``ANONYMOUS`` when nothing was shown.
+        """The user who sends a request; ``ANONYMOUS`` without credentials.
 
         Args:
             certificate: the client's, in DER, from a handshake that has checked its signature.
             authorization: the header of that name.
 
         Raises:
-            Unauthorized: what was shown proves nothing.
+            Unauthorized: the credentials are not valid.
         """
         if certificate:
             return self._by_certificate(certificate)
@@ -85,17 +85,17 @@ class Authenticator:
 
 
 def admit(user: User, method: str, path: str) -> None:
-    """Let a request through that its asker may make at all.
+    """Refuse a request without credentials, unless its path is public.
 
     Raises:
-        Unauthorized: nobody in particular asks for something that is not for everybody.
+        Unauthorized: a client without credentials asks for a path that is not public.
     """
     if AUTHENTICATED not in user.groups and not is_public(method, path):
         raise Unauthorized("Unauthorized")
 
 
 def is_public(method: str, path: str) -> bool:
-    """Whether everybody may see this: health, version, discovery and the schema."""
+    """Whether a client without credentials may read this: health, version, discovery and the schema."""
     return method in ("GET", "HEAD") and _PUBLIC.fullmatch(path) is not None
 
 

@@ -100,7 +100,7 @@ def new_server(authority: Identity, names: Iterable[str], now: datetime, lifetim
 
 
 def new_client(authority: Identity, user: User, now: datetime, lifetime: timedelta) -> Identity:
-    """An identity for a person or a program, which says its name and groups.
+    """An identity for a user, which says its name and groups.
 
     Raises:
         InvalidInput: a name is empty or too long for a certificate.
@@ -122,7 +122,7 @@ def vouches(authority: Identity, identity: Identity) -> bool:
 
 
 def read_user(der: bytes) -> tuple[User | None, datetime]:
-    """Whom a client certificate names, and until when; None when it has no common name."""
+    """The user whom a client certificate names, and until when; None when it has no common name."""
     certificate = x509.load_der_x509_certificate(der)
     names = _texts(certificate.subject, NameOID.COMMON_NAME)
     groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
@@ -144,7 +144,7 @@ def _issued(
     key = ec.generate_private_key(ec.SECP256R1())
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
     subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
-    until = min(now + lifetime, issuer.not_valid_after_utc)  # nobody outlives who vouches for him
+    until = min(now + lifetime, issuer.not_valid_after_utc)  # a certificate does not outlive its authority
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
     vouches = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (

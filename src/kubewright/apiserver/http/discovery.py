@@ -5,7 +5,7 @@ Theory.      There are two ways to ask. The plain one walks ``/api``, ``/apis`` 
              for that and falls back. Both are views of the same catalog.
 Invariants.  Pure: the same catalog gives the same bytes. Groups and kinds come in the
              order in which the catalog has them, the built-in ones first.
-Called by    ``http.app``: ``respond`` answers None for paths that are none of its business.
+Called by    ``http.app``: ``respond`` answers None for all other paths.
 """
 
 import re

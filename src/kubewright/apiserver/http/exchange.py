@@ -4,10 +4,10 @@ Theory.      The handler knows values only; here is everything that is HTTP. The
              authentication, the limits of the body, then the handler, which asks for authorization.
              Whatever goes wrong is answered with a Status; defects go to the log.
 Invariants.  Every wait has an end: for a body, for an answer, for a client that does not read.
-             A stream is always closed, whoever ends it: itself, the client by leaving, or we by
-             shutting down. When a client leaves, what it asked for is cancelled, as a deadline
+             A stream is always closed, whether it ends itself, the client leaves, or the server
+             shuts down. When a client leaves, what it asked for is cancelled, as a deadline
              does in process. The authorization header stops here.
-Called by    ``listener``. Who asks is found out in ``authn``.
+Called by    ``listener``. ``authn`` finds the user of a request.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class Exchange:
                 task = asyncio.current_task()
                 if not self._ending or task is None:
                     raise
-                task.uncancel()  # it was us: the stream ends like any other
+                task.uncancel()  # the server shuts down: the stream ends like any other
             except ConnectionError:
                 _abort(http)
             except Exception:
@@ -196,7 +196,7 @@ def _refuse_upgrade(headers: Mapping[str, str]) -> None:
     """SPDY and websockets are for exec, attach and port-forward, which need a kubelet.
 
     Raises:
-        ApiError: 501, so that nobody waits for a connection that never changes.
+        ApiError: 501, so that no client waits for a connection that never changes.
     """
     wanted = headers.get("upgrade", "")
     if wanted and "upgrade" in headers.get("connection", "").lower() and wanted.lower() != "h2c":
@@ -246,6 +246,6 @@ def _too_large() -> TooLarge:
 
 
 def _abort(http: web.BaseRequest) -> None:
-    """Close without the mark of a whole answer, so that nobody takes half of one for it."""
+    """Close without the mark of a whole answer, so that the client does not take half of one for it."""
     if http.transport is not None:
         http.transport.abort()

@@ -1,10 +1,10 @@
 """The kubeconfig of the embedded server: everything inline, one cluster, one user, one context.
 
 Theory.      The file is ours or it is not. Ours is rewritten at each start (the port may be another);
-             somebody else's is never touched, not even to add to it and not even in our data
-             folder (which may be anybody's folder): people keep the keys of their real clusters
+             any other is never touched, not even to add to it and not even in our data folder
+             (which may be any folder of the user): users keep the keys of their real clusters
              in such files.
-Invariants.  Mode 0600, and always a whole file: whoever reads it meanwhile sees the old or the new one.
+Invariants.  Mode 0600, and always a whole file: a reader meanwhile sees the old or the new one.
 Called by    the composition root, when the server listens.
 """
 
@@ -27,7 +27,7 @@ LARGEST = 4 * 1024 * 1024
 
 
 def render(url: str, authority: bytes, identity: Identity) -> bytes:
-    """The text of a kubeconfig: where the server is, whom to trust, and who asks."""
+    """The text of a kubeconfig: where the server is, the authority to trust, and the user."""
     return f"""\
 apiVersion: v1
 kind: Config
@@ -54,7 +54,7 @@ def write(path: Path, content: bytes) -> None:
     """Put a kubeconfig of ours into ``path``.
 
     Raises:
-        InvalidInput: the file there is somebody else's, or it cannot be written.
+        InvalidInput: the file there is not ours, or it cannot be written.
     """
     if not is_ours(_existing(path)):
         raise InvalidInput(

@@ -1,10 +1,10 @@
-"""The socket of the embedded server: TLS on loopback, and an end that comes when it is asked for.
+"""The socket of the embedded server: TLS on loopback, and a close that ends within seconds.
 
 Theory.      aiohttp's server without its application layer: one handler, no routes, no middleware.
              Closing goes outside in: no new connections, idle ones closed, watches ended as if
              they were over, requests under way given a moment, then whatever is left is dropped.
 Invariants.  Loopback only; and there is no way to serve without authentication.
-             A stranger's noise (a handshake that fails, a request that is none) costs one debug line.
+             A handshake that fails, or bytes that are no request, cost one debug line.
 Called by    the server at start-up. Continues in ``exchange``.
 """
 
@@ -29,7 +29,7 @@ GRACE = 1.0
 """Seconds that requests under way are given when the server closes."""
 
 HANDSHAKE_SECONDS = 10.0
-FAREWELL_SECONDS = 0.25
+TLS_END_SECONDS = 0.25
 """For a client to answer the end of TLS; most do at once, some never."""
 
 IDLE_SECONDS = 300.0
@@ -46,7 +46,7 @@ LINGER_SECONDS = 2.0
 
 
 class PortTaken(InvalidInput):
-    """Another program listens there."""
+    """Another program listens on the port."""
 
 
 class Listener:
@@ -54,8 +54,8 @@ class Listener:
 
     Args:
         handler: the API server.
-        authenticator: finds out who asks.
-        pki: who we are, and whose clients we know.
+        authenticator: finds the user of each request.
+        pki: the server's certificate, and the authority of its clients.
         port: 0 takes a free one; ``port`` and ``url`` tell which.
     """
 
@@ -99,7 +99,7 @@ class Listener:
                 ssl=self._pki.server_context(),
                 backlog=BACKLOG,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=FAREWELL_SECONDS,
+                ssl_shutdown_timeout=TLS_END_SECONDS,
             )
         except OSError as error:
             refused = PortTaken if error.errno == errno.EADDRINUSE else InvalidInput
@@ -117,7 +117,7 @@ class Listener:
             listening.close()
         serving.pre_shutdown()
         await self._exchange.end(GRACE)
-        await serving.shutdown(FAREWELL_SECONDS)
+        await serving.shutdown(TLS_END_SECONDS)
 
 
 def _why_not(error: OSError, port: int) -> str:
@@ -129,7 +129,7 @@ def _why_not(error: OSError, port: int) -> str:
 
 
 class _Quiet:
-    """aiohttp's log in our words: mistakes of strangers are debug lines, and only defects are errors."""
+    """aiohttp's log in our words: mistakes of clients are debug lines, and only defects are errors."""
 
     def debug(self, message: str, *args: Any, exc_info: object = None) -> None:
         log.debug("a connection went wrong", why=message % args if args else message)

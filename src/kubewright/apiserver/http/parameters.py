@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.apiserver.http import bodies
-from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.lifecycle import DeleteOptions
 from kubewright.apiserver.registry.reading import Wanted
 from kubewright.apiserver.registry.target import IGNORE, STRICT, WARN, Options
 from kubewright.wire.errors import BadRequest, Invalid
@@ -43,16 +43,17 @@ def options(request: Request, name: str) -> Options:
     return Options("All" in dry_run, validation)
 
 
-def delete_options(request: Request) -> tuple[Wish, Options]:
+def delete_options(request: Request) -> tuple[DeleteOptions, Options]:
     """What a delete asks for, from its body or its query.
 
     Raises:
         BadRequest, Invalid
     """
-    return deletion(request, bodies.read_options(request.body, request.headers.get("content-type", "")))
+    sent = bodies.read_options(request.body, request.headers.get("content-type", ""))
+    return delete_options_of(request, sent)
 
 
-def deletion(request: Request, sent: Any) -> tuple[Wish, Options]:
+def delete_options_of(request: Request, sent: Any) -> tuple[DeleteOptions, Options]:
     """The same from DeleteOptions that are read already (an Eviction brings its own)."""
     if not isinstance(sent, Mapping) or sent.get("kind", "DeleteOptions") != "DeleteOptions":
         raise BadRequest("the body of a delete must be DeleteOptions")
@@ -62,13 +63,13 @@ def deletion(request: Request, sent: Any) -> tuple[Wish, Options]:
     preconditions = sent.get("preconditions") or {}
     if not isinstance(preconditions, Mapping):
         raise BadRequest("preconditions must be an object")
-    wish = Wish(
+    deletion = DeleteOptions(
         uid=_text(preconditions, "uid"),
         resource_version=_text(preconditions, "resourceVersion"),
         grace=_grace(sent, request),
         propagation=_propagation(sent, request),
     )
-    return wish, Options(bool(dry_run))
+    return deletion, Options(bool(dry_run))
 
 
 def list_options(request: Request) -> Wanted:

@@ -11,7 +11,7 @@ from kubewright.apiserver.http import answers, bodies, parameters
 from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object
-from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.lifecycle import DeleteOptions
 from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.parts.tokens import Account, Tokens
 from kubewright.apiserver.registry.policies import Policies
@@ -105,22 +105,24 @@ class Parts:
         sent = self._body(request, "Eviction")
         if (sent.get("metadata") or {}).get("name") != target.name:
             raise BadRequest("name in URL does not match name in Eviction object")
-        wish, options = parameters.deletion(request, sent.get("deleteOptions") or {})
-        pod = codec.decode(target.kind, self._writing.expect(target, wish))
+        deletion, options = parameters.delete_options_of(request, sent.get("deleteOptions") or {})
+        pod = codec.decode(target.kind, self._writing.expect(target, deletion))
         decision = eviction.decide(pod, eviction.budgets_for(pod, self._budgets(target)), self._clock.now())
         if isinstance(decision, eviction.Spend):
-            await self._spend(decision.budget, pod, target, wish, options)
+            await self._spend(decision.budget, pod, target, deletion, options)
         else:
-            await self._writing.delete(target, wish, options)
+            await self._writing.delete(target, deletion, options)
         return answers.plain(_SUCCESS, self._form(request), code=201)
 
-    async def _spend(self, budget: Object, pod: Object, target: Target, wish: Wish, options: Options) -> None:
+    async def _spend(
+        self, budget: Object, pod: Object, target: Target, deletion: DeleteOptions, options: Options
+    ) -> None:
         """Take the disruption from the budget and the pod from its node, staged in one turn."""
         kind = self._catalog.find(BUDGETS.group, BUDGETS.version, BUDGETS.plural)
         assert kind is not None
         place = Target(kind, target.namespace, budget["metadata"]["name"])
         await self._writing.update(place, lambda _old: budget, options, part="status")
-        await self._writing.delete(target, wish, options)
+        await self._writing.delete(target, deletion, options)
 
     async def _bind(self, request: Request, target: Target) -> Response:
         options = parameters.options(request, "CreateOptions")

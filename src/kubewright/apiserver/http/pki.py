@@ -1,7 +1,7 @@
-"""Whom the embedded server trusts: a private authority, and the identities it has given out.
+"""The clients that the embedded server trusts: a private authority, and the identities it has given out.
 
 Theory.      Made at the first start, kept in the data folder, used again ever after, so that a
-             kubeconfig that somebody copied goes on working. One file per identity holds the
+             kubeconfig that a user copied goes on working. One file per identity holds the
              certificate and its key: it is replaced as a whole, so there are no halves to repair.
              At each start whatever ends within a year is made anew; so a running server may stay
              up for a year and never meets its own expiry.

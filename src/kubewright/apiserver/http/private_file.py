@@ -1,6 +1,6 @@
 """Small files that hold secrets: only their owner reads them, and they are never half written.
 
-Theory.      Written under another name, forced to disk, then renamed: whoever opens the file finds
+Theory.      Written under another name, forced to disk, then renamed: a program that opens the file finds
              the old content or the new one. The mode is set before the first byte is written.
 Called by    ``pki`` (keys), ``kubeconfig``.
 """

@@ -119,17 +119,17 @@ class Resources:
         return self._written(request, target.kind, written, options)
 
     async def _delete(self, request: Request, target: Target) -> Response:
-        wish, options = parameters.delete_options(request)
-        written = await self._writing.delete(target, wish, options)
+        deletion, options = parameters.delete_options(request)
+        written = await self._writing.delete(target, deletion, options)
         if not written.gone:
             return self._one(request, target.kind, written.data)
         return answers.plain(_deleted(target, written.uid), self._form(request))
 
     async def _delete_all(self, request: Request, target: Target) -> Response:
-        wish, options = parameters.delete_options(request)
+        deletion, options = parameters.delete_options(request)
         found = self._reading.list(target, self._filter(request, target.kind), Wanted())
         targets = [Target.at(target.kind, record.key) for record in found.records]
-        await self._writing.delete_all(targets, wish, options)
+        await self._writing.delete_all(targets, deletion, options)
         page = Page(found.records, self._reading.version)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
 

@@ -4,7 +4,7 @@ Theory.      Bytes are stored in the version in which they were written, and mos
              same. A reader who asks for another version, or for another shape of the same objects
              (events.k8s.io), gets them decoded and put into it.
 Invariants.  Stored bytes begin with ``apiVersion``, then ``kind``, so a version is told from a prefix.
-             Nobody changes a decoded object in place unless he decoded it.
+             Only the code that decoded an object changes it in place.
 """
 
 from typing import Any
@@ -76,7 +76,7 @@ def in_version(kind: ServedKind, record: Record) -> bytes:
 
 
 def restamped(record: Record, version: int) -> Record:
-    """The same state under another version: the last word on an object that left."""
+    """The same state under another version: the last state of an object that was deleted."""
     obj: dict[str, Any] = orjson.loads(record.data)
     obj["metadata"]["resourceVersion"] = str(version)
     return record_of(record.resource, record.key, version, _exact(orjson.dumps(obj)), obj)

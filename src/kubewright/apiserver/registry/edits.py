@@ -2,7 +2,7 @@
 
 Theory.      An object has several writers: users own its spec, controllers its status, the
              namespace controller a namespace's finalizers. Each endpoint takes its part of what was
-             sent and leaves the rest as it is stored, so that no writer undoes another's by accident.
+             sent and leaves the rest as it is stored, so that no writer undoes another's change by accident.
              The generation counts the changes of what is wanted.
 """
 

@@ -14,7 +14,7 @@ import orjson
 import structlog
 
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
-from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.lifecycle import DeleteOptions
 from kubewright.apiserver.registry.serving import CLEANUP, CRDS
 from kubewright.apiserver.registry.target import IGNORE, Options, Target
 from kubewright.apiserver.registry.writing import Writing
@@ -63,7 +63,7 @@ class Endings:
             target = Target(self._kind(str(CRDS)), name=definition.key)
             await self._writing.update(target, _released, Options(validation=IGNORE))
         except NotFound:
-            pass  # someone took our finalizer off; it is gone all the same
+            pass  # a user took our finalizer off; the definition is gone all the same
         except (ApiError, Refused) as error:
             log.warning("cleanup stopped", definition=definition.key, why=str(error))
         finally:
@@ -79,7 +79,7 @@ class Endings:
         try:
             while kind is not None and self._store.count(definition.key) and not watcher.closed:
                 waiting = [record.key for record in self._store.scan(definition.key) if not record.deleting]
-                await self._writing.delete_all([Target.at(kind, key) for key in waiting], Wish(), Options())
+                await self._delete(kind, waiting)
                 if self._store.count(definition.key):
                     await watcher.ready()
                     watcher.take()
@@ -98,7 +98,10 @@ class Endings:
             while marks[0][0] <= now - EVENT_SECONDS:
                 _, horizon = marks.popleft()
                 old = [record.key for record in self._store.scan(_EVENTS) if record.version <= horizon]
-                await self._writing.delete_all([Target.at(kind, key) for key in old], Wish(), Options())
+                await self._delete(kind, old)
+
+    async def _delete(self, kind: ServedKind, keys: list[str]) -> None:
+        await self._writing.delete_all([Target.at(kind, key) for key in keys], DeleteOptions(), Options())
 
     def _kind(self, resource: str) -> ServedKind:
         return next(kind for kind in self._catalog if str(kind.resource) == resource)

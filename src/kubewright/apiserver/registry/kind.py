@@ -110,7 +110,7 @@ class ServedKind:
     ``prepare``   fills in what the server owns on create (old is None) and update, after
                   defaulting: e.g. a Secret's ``stringData`` into ``data``, a Namespace's phase.
     ``check``     rules beyond the schema: immutable fields, names, cross-field rules.
-    ``warn``      what a person should hear about an object that is good enough to be stored.
+    ``warn``      what a user should hear about an object that is good enough to be stored.
     ``fields``    the values that field selectors may ask for, beside metadata.name/namespace:
                   label (``spec.nodeName``) to value.
     ``stored_as``     the resource under whose place the objects are stored when it is another one, and

@@ -1,10 +1,10 @@
-"""How an object ends: finalizers, grace, and who waits for whom. Pure.
+"""How an object is deleted: finalizers and grace periods. Pure.
 
 Theory.      A delete either removes, or marks. A marked object (deletionTimestamp) stays until
              nothing holds it: no finalizer, no grace period running. Then the write that took
              away the last hold removes it.
-             Dependents are not our business here: ``Foreground`` and ``Orphan`` only leave a
-             finalizer, which the garbage collector takes away when it has done its part.
+             Dependents are the garbage collector's part: ``Foreground`` and ``Orphan`` only leave a
+             finalizer, which it takes away when it is done with them.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ FOREGROUND_FINALIZER, ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a delete asks for; the defaults leave it to the kind."""
+class DeleteOptions:
+    """What the client asks of a delete, with preconditions; the defaults leave it to the kind."""
 
     uid: str = ""
     resource_version: str = ""
@@ -58,35 +58,36 @@ def finished(kind: ServedKind, obj: Object) -> bool:
     )
 
 
-def delete(kind: ServedKind, obj: Object, wish: Wish, now: datetime) -> Remove | Mark:
+def delete(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime) -> Remove | Mark:
     """What a delete does to an object as it is."""
     if "deletionTimestamp" in obj["metadata"]:
-        return _delete_again(kind, obj, wish)
-    obj = _with_propagation(obj, wish.propagation)
-    grace = _grace(kind, obj, wish)
+        return _delete_again(kind, obj, deletion)
+    obj = _with_propagation(obj, deletion.propagation)
+    grace = _grace(kind, obj, deletion)
     if grace == 0 and not held(kind, obj):
         return Remove()
     return Mark(_marked(kind, obj, now, grace))
 
 
-def _delete_again(kind: ServedKind, obj: Object, wish: Wish) -> Remove | Mark:
+def _delete_again(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> Remove | Mark:
     """A marked object can only be hurried."""
     metadata = obj["metadata"]
     running = metadata.get("deletionGracePeriodSeconds") or 0
-    if wish.grace is None or wish.grace >= running:
+    if deletion.grace is None or deletion.grace >= running:
         return Remove() if finished(kind, obj) else Mark(obj)
-    if wish.grace <= 0 and not held(kind, obj):
+    if deletion.grace <= 0 and not held(kind, obj):
         return Remove()
-    sooner = parse_rfc3339(metadata["deletionTimestamp"]) - timedelta(seconds=running - max(wish.grace, 0))
-    stamps = {"deletionTimestamp": rfc3339(sooner), "deletionGracePeriodSeconds": max(wish.grace, 0)}
+    grace = max(deletion.grace, 0)
+    sooner = parse_rfc3339(metadata["deletionTimestamp"]) - timedelta(seconds=running - grace)
+    stamps = {"deletionTimestamp": rfc3339(sooner), "deletionGracePeriodSeconds": grace}
     return Mark({**obj, "metadata": {**metadata, **stamps}})
 
 
-def _grace(kind: ServedKind, obj: Object, wish: Wish) -> int:
+def _grace(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> int:
     if kind.grace_seconds is None:
         return 0
     default = kind.grace_seconds(obj)
-    wanted = default if wish.grace is None else wish.grace
+    wanted = default if deletion.grace is None else deletion.grace
     # Zero by default means that no kubelet has it: then there is nothing to be graceful to.
     return 0 if default == 0 else 1 if wanted < 0 else min(wanted, LONGEST_GRACE)
 

@@ -1,7 +1,7 @@
-"""``metadata``: what the server fills in, what nobody may change, and its rules.
+"""``metadata``: what the server fills in, what no client may change, and its rules.
 
 Theory.      Some fields are the server's (uid, creationTimestamp, generation), some can be set once
-             (``born``, ``carried``). Then come the rules (``causes_new``, ``causes_changed``).
+             (``created``, ``carried``). Then come the rules (``causes_new``, ``causes_changed``).
 Invariants.  Pure: the clock's readings and draws come in as values. Every field has its type:
              ``intake`` saw to that.
 Source       kube-apiserver's sentences and field paths, observed on v1.36.
@@ -34,8 +34,8 @@ _NAME_RULES: Mapping[str, Callable[[str], list[str]]] = {
 }
 
 
-def born(obj: Object, *, name: str, namespace: str, uid: str, now: str, generation: bool) -> Object:
-    """The object as it begins: what only the server may say is said by the server."""
+def created(obj: Object, *, name: str, namespace: str, uid: str, now: str, generation: bool) -> Object:
+    """A new object: with the fields that only the server may set."""
     given = dict(obj["metadata"])
     for owned in (
         "deletionTimestamp",

@@ -152,7 +152,7 @@ def narrowed(target: Target, matches: Filter) -> Target:
 
 
 def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, bytes] | None:
-    """What a change is to someone who looks through a filter: an event's type and object; None: nothing."""
+    """A change as a watch with this filter sees it: an event's type and object; None: nothing."""
     new, old = change.new, change.old
     if matches.everything:
         type_ = DELETED if change.gone else ADDED if old is None else MODIFIED

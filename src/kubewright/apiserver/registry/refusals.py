@@ -1,4 +1,4 @@
-"""The refusals of the registry, in kube-apiserver's sentences: clients and people know them.
+"""The refusals of the registry, in kube-apiserver's sentences: clients and users know them.
 
 Every function makes an error, none raises: ``raise not_found(...)`` keeps the flow visible.
 """

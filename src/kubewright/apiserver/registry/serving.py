@@ -1,7 +1,7 @@
 """CustomResourceDefinitions at work: what is in the store decides what the catalog serves.
 
-Theory.      A definition takes effect in the turn in which its write is staged, so whoever sees it
-             can use it. A deleted one first loses its instances: it is held by a finalizer of our
+Theory.      A definition takes effect in the turn in which its write is staged, so a client that
+             sees it can use it. A deleted one first loses its instances: it is held by a finalizer of our
              own until ``Endings`` has emptied the collection.
 Called by    ``writing`` at each write, ``server`` at start.
 """

@@ -1,7 +1,7 @@
 """Create, update, patch and delete: from a request to a committed write.
 
 Theory.      Every change is ``edit(old) -> new`` on the latest state, checked and staged in one turn
-             of the event loop. So nobody can come in between, and a conflict exists only where the
+             of the event loop. So no other write comes in between, and a conflict exists only where the
              client named a resourceVersion that is no longer the latest.
 Invariants.  What is answered is what is stored, byte for byte. A write that changes nothing is not
              stored and keeps its version. Nothing is awaited but the commit.
@@ -72,7 +72,7 @@ class Writing:
         place = target.named(obj["metadata"].get("name", ""))
         self._admission.admit(place)
         self._serving.admit(place)
-        obj = self._born(target, self._admission.ranked(target, obj))
+        obj = self._created(target, self._admission.ranked(target, obj))
         if options.guard is not None:
             options.guard(obj, None)
         name = obj["metadata"]["name"]
@@ -124,45 +124,47 @@ class Writing:
             return await self._remove(target, record, options, final=new)
         return Written(await self._put(target, new, record, options))
 
-    async def delete(self, target: Target, wish: lifecycle.Wish, options: Options) -> Written:
+    async def delete(self, target: Target, deletion: lifecycle.DeleteOptions, options: Options) -> Written:
         """Remove an object, or mark it so that it goes when nothing holds it.
 
         Raises:
             NotFound, Conflict (a precondition is not met), Forbidden (it may not be deleted).
         """
         kind = target.kind
-        record = self.expect(target, wish)
+        record = self.expect(target, deletion)
         self._admission.admit_deletion(target)
         old = codec.decode(kind, record)
         ending = self._serving.before_deletion(kind, old)
-        decision = lifecycle.delete(kind, ending, wish, self._clock.now())
+        decision = lifecycle.delete(kind, ending, deletion, self._clock.now())
         if isinstance(decision, lifecycle.Remove):
             return await self._remove(target, record, options)
         if codec.same(kind, decision.obj, old):
             return Written(codec.in_version(kind, record))
         return Written(await self._put(target, decision.obj, record, options))
 
-    async def delete_all(self, targets: Sequence[Target], wish: lifecycle.Wish, options: Options) -> None:
-        """Delete many. What is gone meanwhile, or no longer what the wish meant, is left alone.
+    async def delete_all(
+        self, targets: Sequence[Target], deletion: lifecycle.DeleteOptions, options: Options
+    ) -> None:
+        """Delete many. What is gone meanwhile, or fails a precondition, is left alone.
 
         They are staged together, so a thousand of them is a few commits and not a thousand.
         """
         for first in range(0, len(targets), DELETED_AT_ONCE):
             some = targets[first : first + DELETED_AT_ONCE]
-            calls = (self.delete(target, wish, options) for target in some)
+            calls = (self.delete(target, deletion, options) for target in some)
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             for error in (outcome for outcome in outcomes if isinstance(outcome, BaseException)):
                 if not isinstance(error, NotFound | Conflict):
                     raise error
 
-    def expect(self, target: Target, wish: lifecycle.Wish) -> Record:
+    def expect(self, target: Target, deletion: lifecycle.DeleteOptions) -> Record:
         """The object that a delete means, as a write now would find it.
 
         Raises:
             NotFound, Conflict (a precondition is not met).
         """
         record = self._latest(target)
-        _preconditions(target, record, wish)
+        _preconditions(target, record, deletion)
         return record
 
     def _latest(self, target: Target) -> Record:
@@ -171,12 +173,12 @@ class Writing:
             raise refusals.not_found(target.kind.resource, target.name)
         return record
 
-    def _born(self, target: Target, obj: Object) -> Object:
+    def _created(self, target: Target, obj: Object) -> Object:
         kind, given = target.kind, obj["metadata"]
         name = given.get("name") or self._generated(target, given.get("generateName", ""))
-        if kind.has_status and kind.has_generation:  # others (Nodes) may be born with a status
+        if kind.has_status and kind.has_generation:  # others (Nodes) may be created with a status
             obj = {key: value for key, value in obj.items() if key != "status"}
-        born = metadata.born(
+        created = metadata.created(
             obj,
             name=name,
             namespace=target.namespace,
@@ -184,7 +186,7 @@ class Writing:
             now=rfc3339(self._clock.now()),
             generation=kind.has_generation,
         )
-        return kind.prepare(born, None)
+        return kind.prepare(created, None)
 
     def _generated(self, target: Target, prefix: str) -> str:
         """A free name under the prefix; an empty prefix stays empty and is refused later."""
@@ -252,12 +254,14 @@ def _violations(kind: ServedKind, new: Object, old: Object | None, *, trusted: b
     return causes + kind.check(new, old)
 
 
-def _preconditions(target: Target, record: Record, wish: lifecycle.Wish) -> None:
-    if wish.uid and wish.uid != record.uid:
-        said = f"the UID in the precondition ({wish.uid}) does not match the UID in record ({record.uid}). "
+def _preconditions(target: Target, record: Record, deletion: lifecycle.DeleteOptions) -> None:
+    if deletion.uid and deletion.uid != record.uid:
+        said = (
+            f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({record.uid}). "
+        )
         raise refusals.precondition_failed(target.kind.resource, target.name, said + _RECREATED)
-    if wish.resource_version and wish.resource_version != str(record.version):
-        said = f"the ResourceVersion in the precondition ({wish.resource_version}) does not match the "
+    if deletion.resource_version and deletion.resource_version != str(record.version):
+        said = f"the ResourceVersion in the precondition ({deletion.resource_version}) does not match the "
         said += f"ResourceVersion in record ({record.version}). The object might have been modified"
         raise refusals.precondition_failed(target.kind.resource, target.name, said)
 

@@ -1,4 +1,4 @@
-"""The schemas of built-in kinds, read from ``builtin.json`` when somebody asks.
+"""The schemas of built-in kinds, read from ``builtin.json`` when first needed.
 
 Theory.      Built-in kinds share their definitions: a PodSpec is in six kinds. Definitions are read
              and tied into nodes once for all kinds; a kind's validator is compiled from the
@@ -24,7 +24,7 @@ from kubewright.apiserver.schema.normal import normal
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
 
 _STATUS = "Status"
-"""Definitions with this ending are written by machines: what they leave out, Go fills with zeros."""
+"""Definitions with this ending are written by controllers: what they leave out, Go fills with zeros."""
 
 
 Table = Mapping[str, Mapping[str, str]]

@@ -1,6 +1,6 @@
 """From a validator's error to the words of kube-apiserver.
 
-Theory.      People, and some programs, read ``spec.replicas: Invalid value: "string": spec.replicas
+Theory.      Users, and some programs, read ``spec.replicas: Invalid value: "string": spec.replicas
              in body must be of type integer: "string"``. One function per kind of error writes the
              sentence; the path is written the way Kubernetes writes it: ``spec.a[0].b``.
 Called by    ``compiled.Compiled.validate``; ``structure`` and the rules in ``registry`` use the functions

@@ -3,7 +3,7 @@
 Theory.      Almost every object is good. So each question first asks one strict validator, in a
              microsecond or two: if it says yes there is nothing wrong, nothing unknown and nothing
              to prune. Only when it says no do the walks and the wordy validator look closer.
-Invariants.  Parts are built when first needed: a kind that nobody uses costs nothing.
+Invariants.  Parts are built when first needed: a kind that no request names costs nothing.
 Called by    ``registry.intake`` and ``registry.writing``, through the protocol ``registry.kind.Schema``.
 """
 

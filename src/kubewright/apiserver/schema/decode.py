@@ -2,7 +2,7 @@
 
 Theory.      kube-apiserver decodes a built-in kind into a Go struct, and a custom resource's
              metadata as well. The first value of a wrong type ends that with an error that names
-             the struct, the path without indexes, and the Go type. Programs show it to people, so
+             the struct, the path without indexes, and the Go type. Programs show it to users, so
              we say the same.
 Called by    ``builtin``, ``structural``; ``registry.intake`` answers 400 with the sentence.
 """

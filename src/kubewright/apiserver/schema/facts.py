@@ -153,5 +153,5 @@ LENIENT = frozenset(
         "VolumeAttachmentSource",
     )
 )  # fmt: skip
-"""Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, which machines
+"""Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, which controllers
 write, and those that ``registry.builtin.check`` speaks about in other words."""

@@ -1,7 +1,7 @@
 """The string formats that kube-apiserver enforces, beyond those that JSON Schema brings along.
 
 ``date-time``, ``date``, ``email``, ``hostname``, ``ipv4``, ``ipv6``, ``uri`` and ``uuid`` are the
-validator's own. Formats that nobody knows are not enforced, as in Kubernetes.
+validator's own. Unknown formats are not enforced, as in Kubernetes.
 """
 
 import binascii

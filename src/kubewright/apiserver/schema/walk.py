@@ -3,8 +3,8 @@
 Theory.      A custom resource keeps only what its schema names. Everything else is dropped without
              a word, or reported when the client asked for strict validation; both follow the same
              rule, so one walk reports and the other drops, side by side in this file.
-Invariants.  Nothing here changes its argument: whoever gets an object back that differs gets a
-             new one, sharing what did not change. Values of the wrong type are left alone,
+Invariants.  Nothing here changes its argument: an object that differs is a new one, and shares what
+             did not change. Values of the wrong type are left alone,
              ``validate`` speaks about those.
 """
 

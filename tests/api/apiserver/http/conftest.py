@@ -30,7 +30,7 @@ class World:
 
     @asynccontextmanager
     async def client(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[aiohttp.ClientSession]:
-        """The admin, or somebody with another TLS context."""
+        """The admin, or a client with another TLS context."""
         context = tls or self.authority.client_context(self.authority.admin)
         session = aiohttp.ClientSession(
             self.listener.url,

@@ -20,7 +20,7 @@ async def nothing() -> None:
 
 
 class Watch:
-    """A handler whose answers are streams that say ``lines`` and then wait, until somebody closes them."""
+    """A handler whose answers are streams that say ``lines`` and then wait, until the server closes them."""
 
     def __init__(self, *lines: bytes, then: Callable[[], Awaitable[object]] | None = None) -> None:
         self.lines = lines

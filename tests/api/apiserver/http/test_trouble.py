@@ -1,4 +1,4 @@
-"""What goes wrong is answered with a Status, and no stranger fills the log."""
+"""What goes wrong is answered with a Status, and no client fills the log."""
 
 import asyncio
 from collections.abc import Callable

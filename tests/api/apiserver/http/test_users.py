@@ -1,4 +1,4 @@
-"""Who may come in over TLS."""
+"""Which clients are let in over TLS, and as which users."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -23,7 +23,7 @@ Serving = Callable[..., AbstractAsyncContextManager[Any]]
     [
         pytest.param(True, {}, User("bob", ("ops", AUTHENTICATED)), id="a certificate of ours"),
         pytest.param(False, TOKEN, User("ann", ("devs", AUTHENTICATED)), id="a token"),
-        pytest.param(False, {}, User(), id="nobody in particular, for a public path"),
+        pytest.param(False, {}, User(), id="no credentials, for a public path"),
     ],
 )  # fmt: skip
 async def test_the_handler_learns_who_asks_and_not_by_what(
@@ -40,7 +40,7 @@ async def test_the_handler_learns_who_asks_and_not_by_what(
 @pytest.mark.parametrize(
     ("path", "headers"),
     [
-        pytest.param(PODS, {}, id="nobody wants more than the public paths"),
+        pytest.param(PODS, {}, id="no credentials, for a path that is not public"),
         pytest.param(PODS, {"authorization": "Bearer wrong"}, id="a wrong token"),
         pytest.param("/version", {"authorization": "Bearer wrong"}, id="even for a public path"),
     ],
@@ -77,7 +77,7 @@ async def test_certificates_of_others_and_old_ones_fail_in_the_handshake(serving
 
 async def test_a_client_of_another_authority_does_not_talk_to_us(serving: Serving) -> None:
     async with serving() as world:
-        stranger = keys.in_memory(SystemClock()).client_context()
-        async with world.client(stranger) as client:
+        other = keys.in_memory(SystemClock()).client_context()
+        async with world.client(other) as client:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await client.get("/version")

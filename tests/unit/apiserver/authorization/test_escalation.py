@@ -45,8 +45,8 @@ AGGREGATE: dict[str, Any] = {"aggregationRule": {"clusterRoleSelectors": [{}]}}
 @pytest.mark.parametrize(
     ("held", "user", "new", "old", "why"),
     [
-        pytest.param((GET_PODS,), ANN, role(GET_PODS), None, "", id="what he has"),
-        pytest.param((GET_PODS,), ANN, TWO, None, SECRETS, id="more than he has"),
+        pytest.param((GET_PODS,), ANN, role(GET_PODS), None, "", id="what the user has"),
+        pytest.param((GET_PODS,), ANN, TWO, None, SECRETS, id="more than the user has"),
         pytest.param((ESCALATES,), ANN, TWO, None, "", id="trusted to escalate"),
         pytest.param((), MASTER, TWO, None, "", id="a master"),
         pytest.param((), ANN, TWO, TWO, "", id="nothing but its owners changes"),
@@ -63,10 +63,12 @@ def test_who_may_write_a_role(held: Any, user: User, new: Any, old: Any, why: st
     ("held", "user", "new", "why"),
     [
         pytest.param(
-            (), ANN, binding("ClusterRole", "view"), SECRETS, id="a role that gives more than he has"
+            (), ANN, binding("ClusterRole", "view"), SECRETS, id="a role that gives more than the user has"
         ),
         pytest.param((BINDS,), ANN, binding("ClusterRole", "view"), "", id="trusted to bind it"),
-        pytest.param((GET_PODS,), ANN, binding("ClusterRole", "own"), "", id="a role that gives what he has"),
+        pytest.param(
+            (GET_PODS,), ANN, binding("ClusterRole", "own"), "", id="a role that gives what the user has"
+        ),
         pytest.param((), MASTER, binding("Role", "none"), "", id="a master binds what is not there yet"),
     ],
 )

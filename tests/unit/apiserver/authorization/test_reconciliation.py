@@ -51,7 +51,7 @@ def test_a_default_is_sound_and_needs_nothing_twice(wanted: dict[str, Any]) -> N
             BASIC,
             annotated(stored(BASIC, rules=[]), "false"),
             None,
-            id="what is a person's own stays as it is",
+            id="what a user added stays as it is",
         ),
         pytest.param(ADMIN, stored(ADMIN, rules=[MINE]), None, id="gathered rules are the controller's"),
         pytest.param(

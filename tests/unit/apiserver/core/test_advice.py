@@ -1,4 +1,4 @@
-"""What a person hears about an object that is accepted all the same."""
+"""The warnings about an object that is accepted all the same."""
 
 import pytest
 

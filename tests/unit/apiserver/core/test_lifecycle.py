@@ -8,7 +8,7 @@ import pytest
 from kubewright.apiserver.registry import lifecycle
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Object, ServedKind
-from kubewright.apiserver.registry.lifecycle import Mark, Remove, Wish
+from kubewright.apiserver.registry.lifecycle import DeleteOptions, Mark, Remove
 from kubewright.base.clock import rfc3339
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -35,67 +35,81 @@ GRACEFUL = {"deletionTimestamp": rfc3339(NOW + timedelta(seconds=20)), "deletion
 
 
 @pytest.mark.parametrize(
-    ("of", "before", "wish", "after"),
+    ("of", "before", "deletion", "after"),
     [
-        pytest.param(THING, obj(), Wish(), None, id="nothing holds it"),
-        pytest.param(THING, obj(**HELD), Wish(), (0, ["x.y/z"]), id="a finalizer holds it"),
+        pytest.param(THING, obj(), DeleteOptions(), None, id="nothing holds it"),
+        pytest.param(THING, obj(**HELD), DeleteOptions(), (0, ["x.y/z"]), id="a finalizer holds it"),
         pytest.param(
             THING,
             obj(),
-            Wish(propagation="Foreground"),
+            DeleteOptions(propagation="Foreground"),
             (0, ["foregroundDeletion"]),
             id="it waits for its dependents",
         ),
         pytest.param(
-            THING, obj(), Wish(propagation="Orphan"), (0, ["orphan"]), id="it waits until they are orphans"
+            THING,
+            obj(),
+            DeleteOptions(propagation="Orphan"),
+            (0, ["orphan"]),
+            id="it waits until they are orphans",
         ),
         pytest.param(
             THING,
             obj(finalizers=["orphan"]),
-            Wish(propagation="Background"),
+            DeleteOptions(propagation="Background"),
             None,
             id="background takes both waits away",
         ),
         pytest.param(
             THING,
             obj(finalizers=["orphan"]),
-            Wish(propagation="Foreground"),
+            DeleteOptions(propagation="Foreground"),
             (0, ["foregroundDeletion"]),
             id="the later policy counts",
         ),
-        pytest.param(THING, obj(finalizers=["orphan"]), Wish(), (0, ["orphan"]), id="no policy leaves them"),
+        pytest.param(
+            THING, obj(finalizers=["orphan"]), DeleteOptions(), (0, ["orphan"]), id="no policy leaves them"
+        ),
         pytest.param(
             THING,
             obj(**HELD, **ENDING),
-            Wish(propagation="Orphan"),
+            DeleteOptions(propagation="Orphan"),
             (0, ["x.y/z"]),
             id="too late for a policy",
         ),
-        pytest.param(THING, obj(**ENDING), Wish(), None, id="marked, and nothing holds it"),
-        pytest.param(POD, obj({}), Wish(grace=30), None, id="no kubelet has the pod"),
-        pytest.param(POD, obj(BOUND), Wish(), (20, []), id="a pod has its own grace"),
-        pytest.param(POD, obj(BOUND), Wish(grace=5), (5, []), id="a deletion brings its grace"),
-        pytest.param(POD, obj(BOUND), Wish(grace=-1), (1, []), id="negative grace is a second"),
-        pytest.param(POD, obj(BOUND), Wish(grace=0), None, id="no grace wanted"),
+        pytest.param(THING, obj(**ENDING), DeleteOptions(), None, id="marked, and nothing holds it"),
+        pytest.param(POD, obj({}), DeleteOptions(grace=30), None, id="no kubelet has the pod"),
+        pytest.param(POD, obj(BOUND), DeleteOptions(), (20, []), id="a pod has its own grace"),
+        pytest.param(POD, obj(BOUND), DeleteOptions(grace=5), (5, []), id="a deletion brings its grace"),
+        pytest.param(POD, obj(BOUND), DeleteOptions(grace=-1), (1, []), id="negative grace is a second"),
+        pytest.param(POD, obj(BOUND), DeleteOptions(grace=0), None, id="no grace wanted"),
         pytest.param(
-            POD, obj(BOUND, **HELD), Wish(grace=0), (0, ["x.y/z"]), id="a finalizer holds it past its grace"
+            POD,
+            obj(BOUND, **HELD),
+            DeleteOptions(grace=0),
+            (0, ["x.y/z"]),
+            id="a finalizer holds it past its grace",
         ),
-        pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(), (20, []), id="deleted again, nothing changes"),
-        pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(grace=40), (20, []), id="grace never grows"),
-        pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(grace=5), (5, []), id="grace may shrink"),
-        pytest.param(POD, obj(BOUND, **GRACEFUL), Wish(grace=0), None, id="the kubelet is done"),
+        pytest.param(
+            POD, obj(BOUND, **GRACEFUL), DeleteOptions(), (20, []), id="deleted again, nothing changes"
+        ),
+        pytest.param(POD, obj(BOUND, **GRACEFUL), DeleteOptions(grace=40), (20, []), id="grace never grows"),
+        pytest.param(POD, obj(BOUND, **GRACEFUL), DeleteOptions(grace=5), (5, []), id="grace may shrink"),
+        pytest.param(POD, obj(BOUND, **GRACEFUL), DeleteOptions(grace=0), None, id="the kubelet is done"),
         pytest.param(
             NAMESPACE,
             obj({"finalizers": ["kubernetes"]}),
-            Wish(),
+            DeleteOptions(),
             (0, []),
             id="a namespace has to be emptied",
         ),
-        pytest.param(NAMESPACE, obj({}), Wish(), None, id="a namespace that is empty"),
+        pytest.param(NAMESPACE, obj({}), DeleteOptions(), None, id="a namespace that is empty"),
     ],
 )
-def test_a_deletion(of: ServedKind, before: Object, wish: Wish, after: tuple[int, list[str]] | None) -> None:
-    outcome = lifecycle.delete(of, before, wish, NOW)
+def test_a_deletion(
+    of: ServedKind, before: Object, deletion: DeleteOptions, after: tuple[int, list[str]] | None
+) -> None:
+    outcome = lifecycle.delete(of, before, deletion, NOW)
     if after is None:
         assert outcome == Remove()
         return
@@ -106,13 +120,13 @@ def test_a_deletion(of: ServedKind, before: Object, wish: Wish, after: tuple[int
 
 
 def test_a_mark_counts_as_a_change_of_what_is_wanted() -> None:
-    outcome = lifecycle.delete(POD, obj(BOUND, generation=3), Wish(), NOW)
+    outcome = lifecycle.delete(POD, obj(BOUND, generation=3), DeleteOptions(), NOW)
     assert isinstance(outcome, Mark)
     assert outcome.obj["metadata"]["generation"] == 4
 
 
 def test_a_namespace_says_that_it_is_ending() -> None:
-    outcome = lifecycle.delete(NAMESPACE, obj({"finalizers": ["kubernetes"]}), Wish(), NOW)
+    outcome = lifecycle.delete(NAMESPACE, obj({"finalizers": ["kubernetes"]}), DeleteOptions(), NOW)
     assert isinstance(outcome, Mark)
     assert outcome.obj["status"] == {"phase": "Terminating"}
 

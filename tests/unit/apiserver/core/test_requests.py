@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubewright.apiserver.http import answers, bodies, parameters, paths
 from kubewright.apiserver.http.answers import Form
 from kubewright.apiserver.http.paths import ResourcePath
-from kubewright.apiserver.registry.lifecycle import Wish
+from kubewright.apiserver.registry.lifecycle import DeleteOptions
 from kubewright.wire.errors import BadRequest, Invalid, NotAcceptable, TooLarge, UnsupportedMedia
 from kubewright.wire.http import Query, Request
 
@@ -107,17 +107,17 @@ def asking(*query: tuple[str, str], body: Any = None) -> Request:
 
 
 @pytest.mark.parametrize(
-    ("request_", "wish"),
+    ("request_", "deletion"),
     [
-        (asking(), Wish()),
+        (asking(), DeleteOptions()),
         (
             asking(("gracePeriodSeconds", "5"), ("propagationPolicy", "Orphan")),
-            Wish(grace=5, propagation="Orphan"),
+            DeleteOptions(grace=5, propagation="Orphan"),
         ),
-        (asking(body={"gracePeriodSeconds": 0}), Wish(grace=0)),
-        (asking(body={"preconditions": {"uid": "u", "resourceVersion": "5"}}), Wish("u", "5")),
-        (asking(body={"orphanDependents": True}), Wish(propagation="Orphan")),
-        (asking(body={"orphanDependents": False}), Wish(propagation="Background")),
+        (asking(body={"gracePeriodSeconds": 0}), DeleteOptions(grace=0)),
+        (asking(body={"preconditions": {"uid": "u", "resourceVersion": "5"}}), DeleteOptions("u", "5")),
+        (asking(body={"orphanDependents": True}), DeleteOptions(propagation="Orphan")),
+        (asking(body={"orphanDependents": False}), DeleteOptions(propagation="Background")),
         (asking(body={"gracePeriodSeconds": "x"}), BadRequest),
         (asking(body={"preconditions": 5}), BadRequest),
         (asking(body={"preconditions": {"uid": 5}}), BadRequest),
@@ -128,11 +128,11 @@ def asking(*query: tuple[str, str], body: Any = None) -> Request:
     ],
     ids=str,
 )
-def test_what_a_delete_asks_for(request_: Request, wish: Any) -> None:
-    if isinstance(wish, Wish):
-        assert parameters.delete_options(request_)[0] == wish
+def test_what_a_delete_asks_for(request_: Request, deletion: Any) -> None:
+    if isinstance(deletion, DeleteOptions):
+        assert parameters.delete_options(request_)[0] == deletion
     else:
-        with pytest.raises(wish):
+        with pytest.raises(deletion):
             parameters.delete_options(request_)
 
 

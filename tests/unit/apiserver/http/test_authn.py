@@ -34,7 +34,7 @@ async def clock() -> LoopClock:
 @pytest.mark.parametrize(
     ("authorization", "name", "groups"),
     [
-        pytest.param("", "system:anonymous", ("system:unauthenticated",), id="nothing shown is nobody"),
+        pytest.param("", "system:anonymous", ("system:unauthenticated",), id="no credentials"),
         pytest.param("Bearer secret", "ann", ("devs", AUTHENTICATED), id="a token that the verifier knows"),
         pytest.param("bearer secret", "ann", ("devs", AUTHENTICATED), id="the scheme in any case"),
         pytest.param("Bearer   secret ", "ann", ("devs", AUTHENTICATED), id="spaces around it do not count"),
@@ -56,7 +56,7 @@ async def test_a_header_tells_who_asks(
 @pytest.mark.parametrize(
     "authorization",
     [
-        pytest.param("Bearer wrong", id="a token of nobody"),
+        pytest.param("Bearer wrong", id="an unknown token"),
         pytest.param("Bearer secre", id="the beginning of a token"),
         pytest.param("Bearer ", id="no token at all"),
         pytest.param("Basic YW5uOnNlY3JldA==", id="a password"),
@@ -120,7 +120,7 @@ async def test_a_certificate_that_ends_during_a_connection_is_refused(clock: Loo
         ("DELETE", "/healthz", False),
     ],
 )
-def test_what_everybody_may_see(method: str, path: str, public: bool) -> None:
+def test_what_is_public(method: str, path: str, public: bool) -> None:
     assert authn.is_public(method, path) is public
     if public:
         authn.admit(ANONYMOUS, method, path)
@@ -130,6 +130,6 @@ def test_what_everybody_may_see(method: str, path: str, public: bool) -> None:
     authn.admit(User("ann", (AUTHENTICATED,)), method, path)
 
 
-def test_a_user_called_anonymous_is_still_somebody_unknown() -> None:
+def test_the_anonymous_user_has_no_credentials() -> None:
     with pytest.raises(Unauthorized):
         authn.admit(User(), "GET", "/api/v1/secrets")

@@ -43,9 +43,9 @@ ALL_OF_IT = {
     ],
 )
 def test_who_one_is_taken_for(headers: dict[str, str], user: User) -> None:
-    wished = impersonation.wanted(headers)
-    assert wished is not None
-    assert impersonation.taken_for(wished) == user
+    target = impersonation.wanted(headers)
+    assert target is not None
+    assert impersonation.taken_for(target) == user
 
 
 def test_most_requests_ask_for_no_impersonation() -> None:
@@ -60,9 +60,9 @@ def test_a_group_without_a_user_is_refused(header: str) -> None:
 
 
 def test_each_part_must_be_allowed() -> None:
-    wished = impersonation.wanted(ALL_OF_IT)
-    assert wished is not None
-    asked = [(each.verb, each.group, each.combined, each.name) for each in impersonation.needed(ROOT, wished)]
+    target = impersonation.wanted(ALL_OF_IT)
+    assert target is not None
+    asked = [(each.verb, each.group, each.combined, each.name) for each in impersonation.needed(ROOT, target)]
     assert asked == [
         ("impersonate", "", "users", "ann"),
         ("impersonate", "", "groups", "a,b"),

@@ -45,7 +45,7 @@ def test_it_is_written_for_its_owner_only(tmp_path: Path) -> None:
     "before",
     [
         pytest.param(OURS, id="ours is rewritten"),
-        pytest.param(b"", id="an empty file is nobody's"),
+        pytest.param(b"", id="an empty file"),
         pytest.param(b" \n", id="so is a blank one"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_file_of_ours_is_replaced(tmp_path: Path, before: bytes) -> None:
         pytest.param(b"contexts: [1, 2]\nclusters: 7\nusers: {}\n", id="odd shapes"),
     ],
 )  # fmt: skip
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, before: bytes) -> None:
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, before: bytes) -> None:
     path = tmp_path / "config"
     path.write_bytes(before)
     with pytest.raises(InvalidInput, match="will not be overwritten; choose another file with --kubeconfig"):

@@ -59,7 +59,7 @@ def resources(requests: dict[str, str], limits: dict[str, str]) -> dict[str, Any
 
 BOTH = {"cpu": "1", "memory": "1Gi"}
 QOS = [
-    ("nobody asks", [{}], "BestEffort"),
+    ("no requests", [{}], "BestEffort"),
     ("all is bounded", [resources(BOTH, BOTH)], "Guaranteed"),
     ("limits alone", [resources({}, BOTH)], "Guaranteed"),
     ("one of two containers is not bounded", [resources(BOTH, BOTH), {}], "Burstable"),

@@ -93,7 +93,7 @@ ACCEPTS = [
     ("an older kubectl", KUBECTL.replace("v=v2;", "v=v2beta1;"), "apidiscovery.k8s.io/v2beta1"),
     ("curl", "*/*", "v1"),
     ("a client that likes plain discovery better", f"application/json,{V2}", "v1"),
-    ("a version that nobody knows", V2.replace("v=v2", "v=v9") + ",application/json", "v1"),
+    ("an unknown version", V2.replace("v=v2", "v=v9") + ",application/json", "v1"),
 ]
 
 

@@ -1,7 +1,7 @@
 """Which rules hold for which built-in kind, beyond its schema.
 
-Theory.      Not all of kube-apiserver's thousands of rules: those that protect somebody, i.e. what
-             is immutable, what would mislead a controller, and what people get wrong by hand.
+Theory.      Not all of kube-apiserver's thousands of rules: what is
+             immutable, what would mislead a controller, and what users get wrong by hand.
 Called by    ``builtin.served``.
 """
 

@@ -86,7 +86,7 @@ def _tolerates(toleration: Spec, key: str) -> bool:
 
 
 def qos_class(spec: Spec) -> str:
-    """``Guaranteed`` when all requests equal their limits, ``BestEffort`` when nobody asks for anything."""
+    """``Guaranteed`` when all requests equal their limits, ``BestEffort`` when there are none."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = [(at(c, "resources.requests", {}), at(c, "resources.limits", {})) for c in containers]
     if not any(_compute(part) for pair in asked for part in pair):

@@ -33,7 +33,7 @@ def once(change: Callable[[Object], Object]) -> Prepare:
 def grace_seconds(pod: Object) -> int:
     """How long a pod may take to stop when its deletion does not say: what its spec says.
 
-    A pod on no node, or one that is over, has nobody who could wait.
+    A pod on no node, or one that is over, has no kubelet that could wait.
     """
     if not at(pod, "spec.nodeName") or at(pod, "status.phase") in ("Succeeded", "Failed"):
         return 0

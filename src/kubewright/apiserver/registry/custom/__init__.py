@@ -117,7 +117,7 @@ def _as_label(value: Any) -> str:
 
 
 def warnings(crd: Object, _old: Object | None) -> list[str]:
-    """What a person should know about a definition that is good enough to be stored."""
+    """What a user should know about a definition that is good enough to be stored."""
     found: list[str] = []
     for version in crd.get("spec", {}).get("versions") or ():
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}

@@ -1,7 +1,7 @@
 """Tokens of service accounts: made on request, bound to the account's uid, ended by time.
 
-Theory.      A token is a JWT signed with a key that only this server has (HMAC, SHA-256): nobody
-             else needs to verify it, so there is no public half. It is good while its account has
+Theory.      A token is a JWT signed with a key that only this server has (HMAC, SHA-256): no
+             other program needs to verify it, so there is no public half. It is good while its account has
              the uid that stands in it.
 Invariants.  The key never leaves this object. Tokens are compared in constant time. A token lives
              between ten minutes and a day.
@@ -85,7 +85,7 @@ class Tokens:
         return f"{signed}.{self._signature(signed)}"
 
     def user(self, token: str) -> User | None:
-        """Whose token this is; None when it is none of ours, has ended, or its account is gone."""
+        """The user of a token; None when it is none of ours, has ended, or its account is gone."""
         signed, _, signature = token.rpartition(".")
         if not signed or not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
             return None

@@ -1,4 +1,4 @@
-"""The cells of Pods. ``Status`` is the one that people stare at, so it is exactly kubectl's.
+"""The cells of Pods. ``Status`` is the one that users look at most, so it is exactly kubectl's.
 
 Theory.      A pod's status is told by its most troubled part. Init containers speak first, in order,
              and while one of them is not done the others are not asked. Then the containers, last
