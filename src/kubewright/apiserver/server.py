@@ -24,8 +24,8 @@ from kubewright.apiserver.registry.admission import INITIAL, NAMESPACES
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.endings import Endings
 from kubewright.apiserver.registry.kind import Catalog
-from kubewright.apiserver.registry.parts.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.serving import CRDS, Serving
+from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Store
 from kubewright.apiserver.store.log import Log, SqliteLog

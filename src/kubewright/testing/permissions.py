@@ -60,7 +60,7 @@ def asked(request: Request) -> frozenset[Permission]:
     path = parse(request.path)
     if path is None:
         return frozenset()
-    resource = f"{path.plural}/{path.part}" if path.part else path.plural
+    resource = f"{path.plural}/{path.subresource}" if path.subresource else path.plural
     own = Permission(path.group, resource, verb_of(request, path), path.namespace)
     return frozenset({own, *_holding(request, path)})
 
@@ -127,7 +127,7 @@ class Witness:
 
 def _holding(request: Request, path: ResourcePath) -> Iterator[Permission]:
     """The owners that a written object's references hold."""
-    if request.method not in ("POST", "PUT", "PATCH") or path.part:
+    if request.method not in ("POST", "PUT", "PATCH") or path.subresource:
         return
     try:
         body = msgspec.json.decode(request.body)

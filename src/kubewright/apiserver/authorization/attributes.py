@@ -19,15 +19,14 @@ MASTERS = "system:masters"
 class Attributes:
     """One request: for a resource or, when ``url`` is set, for a non-resource path (``/healthz``).
 
-    ``namespace`` is empty at the cluster scope, ``name`` when the request names no single object. ``part``
-    is the subresource.
+    ``namespace`` is empty at the cluster scope, ``name`` when the request names no single object.
     """
 
     user: User
     verb: str
     group: str = ""
     resource: str = ""
-    part: str = ""
+    subresource: str = ""
     namespace: str = ""
     name: str = ""
     url: str = ""
@@ -35,7 +34,7 @@ class Attributes:
     @property
     def combined(self) -> str:
         """The resource as rules name it: ``pods``, ``pods/eviction``."""
-        return f"{self.resource}/{self.part}" if self.part else self.resource
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def forbidden(asked: Attributes, reason: str = "") -> Forbidden:

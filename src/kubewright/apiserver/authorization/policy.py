@@ -120,7 +120,15 @@ class Policy:
             return _ALLOWED
         if asked.url:
             return self._first(asked, self.rights(user, "").rules) or self._refused(asked)
-        key = (user.name, user.groups, asked.namespace, asked.verb, asked.group, asked.resource, asked.part)
+        key = (
+            user.name,
+            user.groups,
+            asked.namespace,
+            asked.verb,
+            asked.group,
+            asked.resource,
+            asked.subresource,
+        )
         known = self._answers.get(key)
         if known is None:
             known = self._answer(asked)
@@ -145,7 +153,7 @@ class Policy:
         """The answer for a request without a name, and the rules that could allow it for a name."""
         rules = self.rights(asked.user, asked.namespace).rules
         nameless = Attributes(
-            asked.user, asked.verb, asked.group, asked.resource, asked.part, asked.namespace
+            asked.user, asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace
         )
         whole = self._first(nameless, rules)
         if whole is not None:

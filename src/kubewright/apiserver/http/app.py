@@ -10,15 +10,15 @@ import structlog
 
 from kubewright.apiserver.http import answers, discovery, openapi, paths, status
 from kubewright.apiserver.http.authz import Gate
-from kubewright.apiserver.http.parts import Parts
 from kubewright.apiserver.http.resources import Resources, verb_of
 from kubewright.apiserver.http.status import Call, Counts
+from kubewright.apiserver.http.subresources import Subresources
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.granting import Grants
 from kubewright.apiserver.registry.kind import Catalog
-from kubewright.apiserver.registry.parts.tokens import Tokens
 from kubewright.apiserver.registry.policies import Policies
 from kubewright.apiserver.registry.reading import Reading
+from kubewright.apiserver.registry.subresources.tokens import Tokens
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Refused, Store
 from kubewright.base.clock import Clock
@@ -45,7 +45,7 @@ class App:
         policies = Policies(store)
         self._gate = Gate(policies)
         self._resources = Resources(reading, writing, Grants(policies), catalog, clock)
-        self._parts = Parts(store, writing, catalog, tokens, policies, clock=clock)
+        self._subresources = Subresources(store, writing, catalog, tokens, policies, clock=clock)
 
     async def __call__(self, request: Request) -> Response:
         path = paths.parse(request.path)
@@ -62,7 +62,7 @@ class App:
         if path is not None:
             counted = _COUNTED_AS.get(verb, request.method)
             client = request.headers.get("user-agent", "")
-            self.counts.add(Call(counted, path.group, path.plural, path.part, answer.status), client)
+            self.counts.add(Call(counted, path.group, path.plural, path.subresource, answer.status), client)
         return answer
 
     async def _answer(self, request: Request, path: paths.ResourcePath | None, verb: str) -> Response:
@@ -78,9 +78,9 @@ class App:
         target = self._resources.target(path)
         if not verb:
             raise refusals.not_allowed()
-        if self._parts.serves(target, path.part):
-            return await self._parts.serve(request, target, verb, path.part)
-        return await self._resources.serve(request, target, verb, path.part)
+        if self._subresources.serves(target, path.subresource):
+            return await self._subresources.serve(request, target, verb, path.subresource)
+        return await self._resources.serve(request, target, verb, path.subresource)
 
     def _unmapped(self, request: Request) -> Response | None:
         """Everything that is no resource; None when it is nothing at all."""

@@ -63,7 +63,7 @@ def attributes(request: Request, path: ResourcePath | None, verb: str) -> Attrib
     # A Namespace object counts as inside itself: a Role there may allow reading it.
     namespace = path.name if path.plural == "namespaces" else path.namespace
     verb = verb or _PLAIN.get(request.method, request.method.lower())
-    return Attributes(user, verb, path.group, path.plural, path.part, namespace, name)
+    return Attributes(user, verb, path.group, path.plural, path.subresource, namespace, name)
 
 
 def _selected(request: Request) -> str:

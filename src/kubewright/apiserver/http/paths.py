@@ -2,9 +2,9 @@
 
 /api/v1/…                       the core group
 /apis/GROUP/VERSION/…           all others
-    PLURAL[/NAME[/PART]]                             cluster scope, or all namespaces
-    namespaces/NAMESPACE/PLURAL[/NAME[/PART]]        one namespace
-    namespaces[/NAME[/status|finalize]]              namespaces themselves
+    PLURAL[/NAME[/SUBRESOURCE]]                         cluster scope, or all namespaces
+    namespaces/NAMESPACE/PLURAL[/NAME[/SUBRESOURCE]]    one namespace
+    namespaces[/NAME[/status|finalize]]                 namespaces themselves
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class ResourcePath:
     plural: str
     namespace: str = ""
     name: str = ""
-    part: str = ""
+    subresource: str = ""
 
 
 def parse(path: str) -> ResourcePath | None:

@@ -1,8 +1,8 @@
 """What the methods of HTTP mean for resources.
 
-Theory.      A path names a kind and perhaps an object and a part of it; the method and the presence
-             of a name choose the verb. Verbs on whole objects are here; parts that are kinds of
-             their own (scale, eviction, binding, token) are in ``parts``.
+Theory.      A path names a kind and perhaps an object and a subresource; the method and the presence
+             of a name choose the verb. Verbs on whole objects and their status are here; subresources
+             that are kinds of their own (scale, eviction, binding, token) are in ``subresources``.
 Called by    ``app``. Continues in ``registry.reading`` and ``registry.writing``.
 """
 
@@ -27,7 +27,7 @@ _ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 def verb_of(request: Request, path: ResourcePath) -> str:
     """The Kubernetes verb of a request; empty when the method means nothing there."""
-    if path.part and request.method == "POST":
+    if path.subresource and request.method == "POST":
         return "create"
     verb = (_ONE if path.name else _ALL).get(request.method, "")
     return "watch" if verb == "list" and parameters.flag(request, "watch") else verb
@@ -52,18 +52,18 @@ class Resources:
         kind = self._catalog.find(path.group, path.version, path.plural)
         if kind is None or (path.namespace and not kind.resource.namespaced):
             raise refusals.no_such_path()
-        if path.part and path.part not in _parts_of(kind):
+        if path.subresource and path.subresource not in _subresources_of(kind):
             raise refusals.no_such_path()
         return Target(kind, path.namespace, path.name)
 
-    async def serve(self, request: Request, target: Target, verb: str, part: str) -> Response:
+    async def serve(self, request: Request, target: Target, verb: str, subresource: str) -> Response:
         """The answer to a verb on whole objects, or on their status.
 
         Raises:
             ApiError
         """
         kind = target.kind
-        allowed = verb in kind.verbs or (part and verb in ("get", "update", "patch"))
+        allowed = verb in kind.verbs or (subresource and verb in ("get", "update", "patch"))
         if not allowed or (kind.resource.namespaced and not target.namespace and verb == "create"):
             raise refusals.not_allowed()
         match verb:
@@ -77,9 +77,9 @@ class Resources:
             case "create":
                 return await self._create(request, target)
             case "update":
-                return await self._update(request, target, part)
+                return await self._update(request, target, subresource)
             case "patch":
-                return await self._patch(request, target, part)
+                return await self._patch(request, target, subresource)
             case "delete":
                 return await self._delete(request, target)
         return await self._delete_all(request, target)
@@ -103,19 +103,21 @@ class Resources:
         written = await self._writing.create(target, sent, options, doubled=doubled)
         return self._written(request, target.kind, written, options)
 
-    async def _update(self, request: Request, target: Target, part: str) -> Response:
+    async def _update(self, request: Request, target: Target, subresource: str) -> Response:
         options = self._options(request, target, "UpdateOptions")
         sent, doubled = self._body(request, target.kind, options)
-        written = await self._writing.update(target, lambda _old: sent, options, part=part, doubled=doubled)
+        written = await self._writing.update(
+            target, lambda _old: sent, options, subresource=subresource, doubled=doubled
+        )
         return self._written(request, target.kind, written, options)
 
-    async def _patch(self, request: Request, target: Target, part: str) -> Response:
+    async def _patch(self, request: Request, target: Target, subresource: str) -> Response:
         options = self._options(request, target, "PatchOptions")
         media = bodies.media_type(request.headers.get("content-type", ""))
         strategic = media == STRATEGIC_PATCH
         patch = bodies.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
         edit = edit_of(target.kind, media, patch)
-        written = await self._writing.update(target, edit, options, part=part, patched=True)
+        written = await self._writing.update(target, edit, options, subresource=subresource, patched=True)
         return self._written(request, target.kind, written, options)
 
     async def _delete(self, request: Request, target: Target) -> Response:
@@ -156,7 +158,7 @@ class Resources:
         return answers.warned(answer, options.warnings)
 
 
-def _parts_of(kind: ServedKind) -> frozenset[str]:
+def _subresources_of(kind: ServedKind) -> frozenset[str]:
     found = {"status"} if kind.has_status else set()
     return kind.subresources | kind.by_kubelet | found | ({"scale"} if kind.scale else set())
 

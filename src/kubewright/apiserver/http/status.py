@@ -31,7 +31,7 @@ class Call:
     verb: str
     group: str
     resource: str
-    part: str
+    subresource: str
     code: int
 
 
@@ -58,7 +58,7 @@ class Counts:
         ]
         for (call, client), count in self._calls.items():
             labels = f'verb="{call.verb}",group="{call.group}",resource="{call.resource}"'
-            labels = f'{labels},subresource="{call.part}",code="{call.code}",client="{client}"'
+            labels = f'{labels},subresource="{call.subresource}",code="{call.code}",client="{client}"'
             lines.append(f"apiserver_request_total{{{labels}}} {count}")
         return ("\n".join(lines) + "\n").encode()
 

@@ -46,13 +46,13 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     return lambda obj: apply_merge(obj, patch)
 
 
-def writable(kind: ServedKind, new: Object, old: Object, part: str) -> Object:
-    """What this part of the API may write of ``new``, over ``old``."""
-    if part == "status":
+def writable(kind: ServedKind, new: Object, old: Object, subresource: str) -> Object:
+    """What a write to this subresource (empty: to the object) may change of ``old``."""
+    if subresource == "status":
         return _only_status(kind, new, old)
-    if part == "finalize":
+    if subresource == "finalize":
         return _with_finalizers(old, new)
-    if part == "binding":
+    if subresource == "binding":
         return new
     if "finalize" in kind.subresources:
         new = _with_finalizers(new, old)

@@ -3,7 +3,7 @@
 Theory.      Every request needs the policy, and it changes rarely. So it is made anew only when a request
              needs it and a role or binding was written since; each version of an object is decoded once.
 Invariants.  A write is in force for every request that begins after its answer.
-Called by    ``http.authz`` for requests, ``granting`` for writes of roles, ``parts.reviews``.
+Called by    ``http.authz`` for requests, ``granting`` for writes of roles, ``subresources.reviews``.
 """
 
 from collections.abc import Iterator, Mapping

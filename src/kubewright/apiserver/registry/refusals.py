@@ -64,10 +64,10 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Mapping[
     return Forbidden(f"{subject} is forbidden: {why}", details=_about(resource, name, **more))
 
 
-def no_kubelet(resource: Resource, name: str, part: str) -> ApiError:
+def no_kubelet(resource: Resource, name: str, subresource: str) -> ApiError:
     """What only the kubelet of a pod's node knows. 501 as for other things that this server has not,
     so that a client tells it from a pod that is missing."""
-    said = f'{resource} "{name}" has no {part}: no containers run behind the pods of this server'
+    said = f'{resource} "{name}" has no {subresource}: no containers run behind the pods of this server'
     return ApiError(said, code=501, reason="NotImplemented", details=_about(resource, name))
 
 

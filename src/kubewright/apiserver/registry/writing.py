@@ -91,11 +91,11 @@ class Writing:
         edit: Edit,
         options: Options,
         *,
-        part: str = "",
+        subresource: str = "",
         doubled: Sequence[str] = (),
         patched: bool = False,
     ) -> Written:
-        """Change an object by ``edit``: wholly, or what ``part`` (status, finalize, binding) is about.
+        """Change an object by ``edit``: wholly, or what ``subresource`` (status, finalize, binding) is about.
 
         Raises:
             NotFound, Conflict, Invalid, BadRequest; and whatever ``edit`` raises.
@@ -109,14 +109,14 @@ class Writing:
         new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
         intake.placed(target, new)
         self._expect(target, new, old, patched=patched)
-        new = edits.writable(kind, metadata.carried(new, old), old, part)
+        new = edits.writable(kind, metadata.carried(new, old), old, subresource)
         new = edits.counted(kind, kind.prepare(new, old), old)
         if options.guard is not None:
             options.guard(new, old)
         if codec.same(kind, new, old):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
-        if causes := causes + _violations(kind, new, old, trusted=part == "binding"):
+        if causes := causes + _violations(kind, new, old, trusted=subresource == "binding"):
             raise refusals.invalid(kind.resource, target.name, causes)
         options.warnings += kind.warn(new, old)
         new = self._serving.established(kind, new)

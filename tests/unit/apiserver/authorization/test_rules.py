@@ -13,13 +13,13 @@ PODS = Rule(("get", "list"), ("",), ("pods",))
 def asks(
     verb: str = "get",
     resource: str = "pods",
-    part: str = "",
+    subresource: str = "",
     *,
     group: str = "",
     name: str = "",
     url: str = "",
 ) -> Attributes:
-    return Attributes(ANN, verb, group, resource, part, "n", name, url)
+    return Attributes(ANN, verb, group, resource, subresource, "n", name, url)
 
 
 @pytest.mark.parametrize(
@@ -29,20 +29,20 @@ def asks(
         pytest.param(PODS, asks("watch"), False, id="to list is not to watch"),
         pytest.param(PODS, asks(resource="secrets"), False, id="another resource"),
         pytest.param(PODS, asks(group="apps"), False, id="the same resource of another group"),
-        pytest.param(PODS, asks(part="log"), False, id="a kind is not its subresources"),
+        pytest.param(PODS, asks(subresource="log"), False, id="a kind is not its subresources"),
         pytest.param(Rule(("*",), ("",), ("pods",)), asks("watch"), True, id="all verbs"),
         pytest.param(Rule(("get",), ("*",), ("pods",)), asks(group="apps"), True, id="all groups"),
         pytest.param(
-            Rule(("get",), ("",), ("*",)), asks(part="log"), True, id="all resources have subresources"
+            Rule(("get",), ("",), ("*",)), asks(subresource="log"), True, id="all resources have subresources"
         ),
-        pytest.param(Rule(("get",), ("",), ("pods/log",)), asks(part="log"), True, id="a subresource"),
+        pytest.param(Rule(("get",), ("",), ("pods/log",)), asks(subresource="log"), True, id="a subresource"),
         pytest.param(Rule(("get",), ("",), ("pods/log",)), asks(), False, id="a subresource is not its kind"),
         pytest.param(
-            Rule(("get",), ("",), ("*/log",)), asks(part="log"), True, id="a subresource of every kind"
+            Rule(("get",), ("",), ("*/log",)), asks(subresource="log"), True, id="a subresource of every kind"
         ),
-        pytest.param(Rule(("get",), ("",), ("*/log",)), asks(part="status"), False, id="but no other"),
+        pytest.param(Rule(("get",), ("",), ("*/log",)), asks(subresource="status"), False, id="but no other"),
         pytest.param(
-            Rule(("get",), ("",), ("*/*",)), asks(part="log"), False, id="the star has no subresources"
+            Rule(("get",), ("",), ("*/*",)), asks(subresource="log"), False, id="the star has no subresources"
         ),
         pytest.param(Rule(("get",), ("",), ("pods",), ("a",)), asks(name="a"), True, id="its name"),
         pytest.param(Rule(("get",), ("",), ("pods",), ("a",)), asks(name="b"), False, id="another name"),
@@ -70,7 +70,7 @@ def test_what_a_rule_allows(rule: Rule, asked: Attributes, allowed: bool) -> Non
         pytest.param(PODS, Rule(("get",), ("",), ("pods",), ("a",)), True, id="some names of all"),
         pytest.param(Rule(("get",), ("",), ("pods",), ("a",)), PODS, False, id="all names of some"),
         pytest.param(
-            Rule(("get",), ("",), ("*/scale",)), Rule(("get",), ("",), ("d/scale",)), True, id="a part"
+            Rule(("get",), ("",), ("*/scale",)), Rule(("get",), ("",), ("d/scale",)), True, id="a subresource"
         ),
         pytest.param(
             Rule(("get",), ("",), ("pods",)), Rule(("get",), ("",), ("*",)), False, id="a star of one"

@@ -4,7 +4,7 @@ Theory.      A review is a question in the form of an object: its spec asks, its
              ``Asking`` is all that an answer depends on.
 Invariants.  Pure. A question that cannot be answered is refused with the causes that kube-apiserver
              names; nothing of a review is kept.
-Called by    ``http.parts``. What the answers mean stands in ``authorization.policy``.
+Called by    ``http.subresources``. What the answers mean stands in ``authorization.policy``.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """Subresources that are kinds of their own, and reviews: from request to answer.
 
-Called by    ``app``, before ``resources``. Continues in ``registry.parts``, where the rules are.
+Called by    ``app``, before ``resources``. Continues in ``registry.subresources``, where the rules are.
 """
 
 from typing import Any
@@ -12,9 +12,9 @@ from kubewright.apiserver.registry import codec, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object
 from kubewright.apiserver.registry.lifecycle import DeleteOptions
-from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
-from kubewright.apiserver.registry.parts.tokens import Account, Tokens
 from kubewright.apiserver.registry.policies import Policies
+from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
+from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Edit, Writing
 from kubewright.apiserver.store import Record, Store
@@ -31,7 +31,7 @@ _NOT_PRINTED = b"kubewright: no containers run behind the pods of this server, s
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
-class Parts:
+class Subresources:
     """Answers for everything that ``serves`` says yes to."""
 
     def __init__(
@@ -47,28 +47,31 @@ class Parts:
         self._store, self._writing, self._catalog = store, writing, catalog
         self._tokens, self._policies, self._clock = tokens, policies, clock
 
-    def serves(self, target: Target, part: str) -> bool:
-        if part:
-            return part in ("scale", "eviction", "binding", "token", "log") or part in target.kind.by_kubelet
+    def serves(self, target: Target, subresource: str) -> bool:
+        if subresource:
+            return (
+                subresource in ("scale", "eviction", "binding", "token", "log")
+                or subresource in target.kind.by_kubelet
+            )
         return target.kind.resource.kind in reviews.REVIEWS and not target.kind.custom
 
-    async def serve(self, request: Request, target: Target, verb: str, part: str) -> Response:
+    async def serve(self, request: Request, target: Target, verb: str, subresource: str) -> Response:
         """The answer.
 
         Raises:
             ApiError
         """
-        if part == "scale":
+        if subresource == "scale":
             return await self._scale(request, target, verb)
-        if part in target.kind.by_kubelet:
+        if subresource in target.kind.by_kubelet:
             self._there(target)
-            raise refusals.no_kubelet(target.kind.resource, target.name, part)
-        if part == "log" and verb == "get":
+            raise refusals.no_kubelet(target.kind.resource, target.name, subresource)
+        if subresource == "log" and verb == "get":
             self._there(target)
             return Response(200, _NOT_PRINTED, "text/plain; charset=utf-8")
-        if verb != "create" or (part and not target.namespace):
+        if verb != "create" or (subresource and not target.namespace):
             raise refusals.not_allowed()
-        match part:
+        match subresource:
             case "eviction":
                 return await self._evict(request, target)
             case "binding":
@@ -121,13 +124,13 @@ class Parts:
         kind = self._catalog.find(BUDGETS.group, BUDGETS.version, BUDGETS.plural)
         assert kind is not None
         place = Target(kind, target.namespace, budget["metadata"]["name"])
-        await self._writing.update(place, lambda _old: budget, options, part="status")
+        await self._writing.update(place, lambda _old: budget, options, subresource="status")
         await self._writing.delete(target, deletion, options)
 
     async def _bind(self, request: Request, target: Target) -> Response:
         options = parameters.options(request, "CreateOptions")
         edit = binding.binding(self._body(request, "Binding"), target.name, self._clock.now())
-        await self._writing.update(target, edit, options, part="binding")
+        await self._writing.update(target, edit, options, subresource="binding")
         return answers.plain(_SUCCESS, self._form(request), code=201)
 
     def _token(self, request: Request, target: Target) -> Response:

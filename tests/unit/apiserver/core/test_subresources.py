@@ -9,9 +9,9 @@ from kubewright.apiserver.authorization.policy import Binding, Policy, Subject
 from kubewright.apiserver.authorization.rules import Rule
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Object
-from kubewright.apiserver.registry.parts import binding, eviction, reviews, scale
-from kubewright.apiserver.registry.parts.eviction import Free, Spend
-from kubewright.apiserver.registry.parts.tokens import Account, Tokens
+from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
+from kubewright.apiserver.registry.subresources.eviction import Free, Spend
+from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
 from kubewright.base.clock import LoopClock
 from kubewright.wire.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooManyRequests
 from kubewright.wire.http import ADMIN, User
