@@ -1,4 +1,4 @@
-"""Wall clocks that step, by a minute or an hour: no doubt ends early, nobody fails, no drain is cut short.
+"""Wall clocks that step, by a minute or an hour: no doubt ends early, no machine fails, no drain is cut short.
 
 Each of these runs broke a rule while time-outs were counted on the wall clock.
 """
@@ -51,7 +51,7 @@ def told(story: str, seed: int, faults: str) -> Outcome:
 
 
 @pytest.mark.parametrize(("story", "seed", "faults"), RUNS)
-def test_a_step_of_the_clock_harms_nobody(story: str, seed: int, faults: str) -> None:
+def test_a_step_of_the_clock_harms_no_machine(story: str, seed: int, faults: str) -> None:
     assert told(story, seed, faults).violations == ()
 
 

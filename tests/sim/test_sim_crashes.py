@@ -63,12 +63,12 @@ def test_an_end_in_another_world_is_a_violation() -> None:
 
 
 def _told(plot: Plot, story: str = "create") -> list[str]:
-    """What fate and the lease did, in order, without names and numbers."""
+    """The faults and the changes of Leases, in order, without names and numbers."""
     outcome = simulate(BY_NAME[story], plot)
     assert outcome.violations == ()
     told = [line.partition(" ")[2] for line in outcome.lines]
-    begun = told.index("fate: the story begins")
-    return [line for line in told[begun:] if line.startswith(("fate", "lease"))][1:]
+    begun = told.index("world: the story begins")
+    return [line for line in told[begun:] if line.startswith(("world", "lease"))][1:]
 
 
 CASES = {
@@ -81,9 +81,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("faults", CASES)
-def test_what_befalls_a_manager(faults: str) -> None:
+def test_the_faults_of_a_manager(faults: str) -> None:
     told = _told(Plot(seed=1, schedule=parse(faults)))
-    assert told == [f"fate: {each}" for each in CASES[faults]]
+    assert told == [f"world: {each}" for each in CASES[faults]]
 
 
 @pytest.mark.parametrize(("word", "killed"), [("kill", True), ("freeze", False)])
@@ -91,7 +91,7 @@ def test_another_manager_takes_the_lead(word: str, killed: bool) -> None:
     told = _told(Plot(seed=1, schedule=parse(f"write:3:{word}"), elect=True))
     gone = next(line for line in told if line.endswith("is killed" if killed else "goes on"))
     leases = [line for line in told if line.startswith("lease")]
-    leader = gone.removeprefix("fate: ").partition(" ")[0]
+    leader = gone.removeprefix("world: ").partition(" ")[0]
     other = {"manager-1": "manager-2", "manager-2": "manager-1"}[leader]
     halves = (names.MACHINES_LEASE, names.SETS_LEASE)
     assert sorted(leases) == [f"lease: {half} is held by {other}" for half in halves]

@@ -34,7 +34,7 @@ print("\\n".join(digests()))
 
 
 def digests() -> list[str]:
-    """The traces of all plots, each in a word."""
+    """The hashes of the traces of all plots."""
     return [f"{how} {simulate(BY_NAME[story], plot).digest}" for how, (story, plot) in PLOTS.items()]
 
 
@@ -57,10 +57,10 @@ def test_processes_with_different_hashes_tell_the_same_stories() -> None:
     assert len(set(one)) == len(PLOTS)
 
 
-def test_faults_strike_at_every_place() -> None:
+def test_faults_are_injected_at_every_place() -> None:
     story, plot = PLOTS["everything"]
     assert {fault.place for fault in plot.schedule.faults} == set(WORDS)
-    assert sum(simulate(BY_NAME[story], plot).counts.struck.values()) == len(plot.schedule.faults)
+    assert sum(simulate(BY_NAME[story], plot).counts.faults.values()) == len(plot.schedule.faults)
 
 
 @pytest.mark.parametrize("seed", [3, 8])

@@ -1,4 +1,4 @@
-"""Many worlds on several processes: in order, the same whatever their number, and none lost unheard."""
+"""Many worlds on several processes: in order, the same whatever their number, and every lost one is reported."""
 
 import io
 import operator
@@ -18,7 +18,7 @@ import pytest
 from kubewright.testing.simulation import __main__ as command
 from kubewright.testing.simulation import farm as farming
 from kubewright.testing.simulation.campaign import LOST, Campaign, Job, Try, seed_tries
-from kubewright.testing.simulation.farm import Barren, Farm, Lost
+from kubewright.testing.simulation.farm import Farm, Lost, TooManyLost
 from kubewright.testing.simulation.progress import Progress
 from kubewright.testing.simulation.report import SEED, Effort
 from kubewright.testing.simulation.schedule import parse
@@ -57,7 +57,10 @@ def test_a_job_that_comes_to_nothing_is_lost_and_the_others_are_not() -> None:
 
 def test_a_farm_on_which_everything_dies_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(farming, "MOST_LOST", 2)
-    with Farm(1) as farm, pytest.raises(Barren, match="2 runs were lost, the last one because its process"):
+    with (
+        Farm(1) as farm,
+        pytest.raises(TooManyLost, match="2 runs were lost, the last one because its process"),
+    ):
         list(farm.run([partial(os._exit, 1)] * 5))
 
 
@@ -159,7 +162,7 @@ def test_ctrl_c_ends_everything_without_a_traceback(tmp_path: Path) -> None:
 
 @contextmanager
 def _hearing_ctrl_c() -> Iterator[None]:
-    """What is started now hears Ctrl-C, even if these tests run in the background of a shell and do not."""
+    """Processes that are started now get Ctrl-C, even if these tests run in the background of a shell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -14,10 +14,10 @@ from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected, TimedOut, TransportError
 from kubewright.testing.faults import ExecuteLate, Faulty, Script
-from kubewright.testing.simulation import fate, schedule
+from kubewright.testing.simulation import incidents, schedule
 from kubewright.testing.simulation.cloud import RemoteDriver
-from kubewright.testing.simulation.ears import listening
-from kubewright.testing.simulation.journal import HELD
+from kubewright.testing.simulation.journal import LEASE_HALVES
+from kubewright.testing.simulation.log_capture import captured_logs
 from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.network import Line
 from kubewright.testing.simulation.outages import LEASE_KEYS
@@ -45,20 +45,20 @@ class Scene:
     def now(self) -> float:
         return self.clock.monotonic()
 
-    async def strike(self, word: str, after: float = 0.0) -> None:
+    async def inject(self, word: str, after: float = 0.0) -> None:
         """Let a fault begin, and go on a little."""
-        self.world.fate.spawn(fate.WORDS[word](self.world, self.person, self.world.clock("fate")))
+        self.world.faults.spawn(incidents.WORDS[word](self.world, self.person, self.world.clock("fate")))
         await self.clock.sleep(after or 0.01)
 
     def client(self, target: bool = False) -> Client:
-        """A manager's client, on which the weather is felt."""
+        """A manager's client, with injected faults."""
         cluster = self.world.target if target else self.world.control
-        felt = partial(self.world.weather.of_request, self.manager.name)
-        line = Faulty(Line(cluster.host, self.manager), self.clock, felt, spawn=self.world.fate.spawn)
+        felt = partial(self.world.injector.of_request, self.manager.name)
+        line = Faulty(Line(cluster.host, self.manager), self.clock, felt, spawn=self.world.faults.spawn)
         return Client(line, self.clock)
 
     async def outcome(self, asked: Callable[[], Coroutine[Any, Any, Any]]) -> str:
-        """What comes of a manager's request: the name of the error, or nothing."""
+        """The outcome of a manager's request: the name of the error, or nothing."""
         return str(await self.manager.spawn(_outcome(asked)))
 
     async def until(self, asked: Callable[[], Coroutine[Any, Any, Any]], most: float) -> float:
@@ -77,7 +77,7 @@ async def _outcome(asked: Callable[[], Coroutine[Any, Any, Any]]) -> str:
 
 
 def play(act: Callable[[Scene], Coroutine[Any, Any, None]], *, apart: bool = False) -> None:
-    """Let a test happen in an empty world."""
+    """Run a test in an empty world."""
     loop = SimLoop(7)
     scene = Scene(World(loop, Plot(7, apart=apart)))
 
@@ -86,15 +86,15 @@ def play(act: Callable[[Scene], Coroutine[Any, Any, None]], *, apart: bool = Fal
         scene.world.tell()
         await act(scene)
 
-    with listening(scene.world.journal, plans=False):
+    with captured_logs(scene.world.journal, plans=False):
         try:
             loop.run_until_complete(whole())
         finally:
-            loop.bury()
+            loop.destroy()
 
 
 def test_every_word_has_a_fault_and_every_fault_a_word() -> None:
-    assert set(fate.WORDS) == set(schedule.AT)
+    assert set(incidents.WORDS) == set(schedule.AT)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_every_word_has_a_fault_and_every_fault_a_word() -> None:
 )
 def test_an_outage_refuses_for_its_time(word: str, seconds: float, target: bool) -> None:
     async def act(scene: Scene) -> None:
-        await scene.strike(word)
+        await scene.inject(word)
         gone, there = scene.client(target), scene.client(not target)
         assert await scene.outcome(lambda: gone.get(NAMESPACE, DEFAULT)) == ConnectFailed.__name__
         assert await scene.outcome(lambda: there.get(NAMESPACE, DEFAULT)) == ""
@@ -122,7 +122,7 @@ def test_an_outage_refuses_for_its_time(word: str, seconds: float, target: bool)
 
 def test_who_is_cut_off_hears_nothing_and_others_do() -> None:
     async def act(scene: Scene) -> None:
-        await scene.strike("partition")
+        await scene.inject("partition")
         request = Request("GET", "/api/v1/namespaces/default")
         line = Line(scene.world.control.host, scene.manager)
         assert await scene.outcome(lambda: line.request(request, timeout=3)) == TimedOut.__name__
@@ -134,20 +134,20 @@ def test_who_is_cut_off_hears_nothing_and_others_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "struck"),
+    ("word", "answer"),
     [
         ("storm-lose", "ConnectFailed"),
         ("storm-throttle", "429"),
         ("storm-conflict", "409"),
     ],
 )
-def test_a_storm_strikes_some_requests_and_is_over_soon(word: str, struck: str) -> None:
+def test_a_storm_hits_some_requests_and_is_over_soon(word: str, answer: str) -> None:
     async def act(scene: Scene) -> None:
         line = scene.client().transport
         request = Request("PATCH", "/api/v1/namespaces/default", (), {}, b"{}")
         well = await _status(line, request)
-        await scene.strike(word)
-        assert {await _status(line, request) for _ in range(30)} == {well, struck}
+        await scene.inject(word)
+        assert {await _status(line, request) for _ in range(30)} == {well, answer}
         await scene.clock.sleep(4)
         assert {await _status(line, request) for _ in range(30)} == {well}
 
@@ -164,7 +164,7 @@ async def _status(line: Any, request: Request) -> str:
 def test_a_late_request_is_carried_out_after_its_sender_was_killed() -> None:
     async def act(scene: Scene) -> None:
         line = Line(scene.world.control.host, scene.manager)
-        faulty = Faulty(line, scene.clock, Script().on(ExecuteLate(40.0)), spawn=scene.world.fate.spawn)
+        faulty = Faulty(line, scene.clock, Script().on(ExecuteLate(40.0)), spawn=scene.world.faults.spawn)
         late = Client(faulty, scene.clock)
         body = {"metadata": {"name": "late"}}
         assert await scene.outcome(lambda: late.create(NAMESPACE, body)) == Disconnected.__name__
@@ -179,10 +179,10 @@ def test_a_late_request_is_carried_out_after_its_sender_was_killed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "holder"), [("lease-cleared", ""), ("lease-stolen", "usurper"), ("lease-deleted", "")]
+    ("word", "holder"), [("lease-cleared", ""), ("lease-stolen", "intruder"), ("lease-deleted", "")]
 )
 def test_the_lease_is_taken_from_a_leader_that_lives(word: str, holder: str) -> None:
-    """One of the two, and only one."""
+    """One of the two Leases, and only one."""
 
     async def act(scene: Scene) -> None:
         leaders = scene.world.journal.leaders
@@ -190,11 +190,11 @@ def test_the_lease_is_taken_from_a_leader_that_lives(word: str, holder: str) -> 
             lease = {"metadata": {"name": key.name}, "spec": {"holderIdentity": "manager-1_x"}}
             await scene.world.client.create(LEASE, lease, namespace=key.namespace)
         assert [leader.holder for leader in leaders.values()] == ["manager-1_x"] * 2
-        await scene.strike(word)
+        await scene.inject(word)
         there = {
             f"{each.metadata.namespace}/{each.metadata.name}" for each in await scene.world.client.list(LEASE)
         }
-        gone = HELD.keys() - there
+        gone = LEASE_HALVES.keys() - there
         assert len(gone) == (word == "lease-deleted")
         if not gone:
             assert sorted(leader.name for leader in leaders.values()) == sorted([holder, "manager-1"])
@@ -204,7 +204,7 @@ def test_the_lease_is_taken_from_a_leader_that_lives(word: str, holder: str) -> 
 
 def test_only_renewals_of_the_leader_are_lost() -> None:
     async def act(scene: Scene) -> None:
-        await scene.strike("renewals-lost")
+        await scene.inject("renewals-lost")
         client, body = scene.client(), {"metadata": {"labels": {"a": "b"}}}
         lease = {"metadata": {"name": LEASE_KEYS[0].name}, "spec": {}}
         renew = partial(client.create, LEASE, lease, namespace=LEASE_KEYS[0].namespace)
@@ -235,9 +235,9 @@ class _Named:
 )
 def test_a_cloud_refuses_for_its_time(word: str, create: str, delete: str, seconds: float) -> None:
     async def act(scene: Scene) -> None:
-        choose = partial(scene.world.weather.of_call, "manager-1")
+        choose = partial(scene.world.injector.of_call, "manager-1")
         driver: Any = RemoteDriver(_Cloud(), Process(scene.world.loop, "cloud"), scene.clock, choose)  # type: ignore[arg-type]
-        await scene.strike(word)
+        await scene.inject(word)
         assert await scene.outcome(lambda: driver.create(_Named())) == create
         assert await scene.outcome(lambda: driver.delete(_Named())) == delete
         assert seconds <= await scene.until(lambda: driver.create(_Named()), most=100) <= seconds + 1
@@ -255,7 +255,7 @@ def test_a_slow_process_stands_still_again_and_again() -> None:
                 ticks.append(scene.now)
 
         scene.manager.spawn(tick())
-        await scene.strike("slow-process", after=40)
+        await scene.inject("slow-process", after=40)
         pauses = [after - before for before, after in pairwise(ticks) if after - before > 0.5]
         assert len(pauses) >= 4
         assert max(pauses) <= 3.2
@@ -272,11 +272,11 @@ def test_a_leap_of_the_clocks_is_undone_and_a_skew_is_not() -> None:
         await scene.clock.sleep(0.01)
         one.freeze()
         two.freeze()
-        await scene.strike("clock-leap")
+        await scene.inject("clock-leap")
         assert {managers.ahead(one), managers.ahead(two)} == {3600.0}
         await scene.clock.sleep(301)
         assert {managers.ahead(one), managers.ahead(two)} == {0.0}
-        await scene.strike("clock-skew")
+        await scene.inject("clock-skew")
         assert sorted(abs(each) for each in (managers.ahead(one), managers.ahead(two))) == [0.0, 90.0]
 
     play(act)

@@ -1,4 +1,4 @@
-"""Each story in words, as it is kept in ``goldens/``: read the diff of these files in a review.
+"""Each story as text, as it is kept in ``goldens/``: read the diff of these files in a review.
 
 A change that is meant is written down with ``UPDATE_GOLDENS=1 pytest tests/sim/test_sim_goldens.py``.
 """

@@ -1,4 +1,4 @@
-"""Invariants of machines, their VMs and nodes: steps that are fed to them, and what they say of the last."""
+"""Invariants of machines, their VMs and nodes: steps, and the rules that the last one breaks."""
 
 from operator import attrgetter
 
@@ -162,7 +162,11 @@ DRAINS = [
     ),
     Case(
         "a person may delete it",
-        told(lambda t: t.up(), lambda t: t.past.forgiven.add("nodes/m"), lambda t: t.put(NODES, "m", None)),
+        told(
+            lambda t: t.up(),
+            lambda t: t.past.deleted_by_users.add("nodes/m"),
+            lambda t: t.put(NODES, "m", None),
+        ),
     ),
 ]
 
@@ -181,7 +185,7 @@ LIVES = [
     Case(
         "a machine whose node is well has not failed",
         told(lambda t: t.up(), lambda t: t.machine(phase="Failed")),
-        "a_well_machine_is_not_given_up",
+        "a_healthy_machine_is_not_failed",
     ),
     Case(
         "one whose node is not may have",

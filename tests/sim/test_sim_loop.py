@@ -1,4 +1,4 @@
-"""The loop: time jumps, order is seeded, the dead stay dead, the frozen wait."""
+"""The loop: time jumps, order is seeded, killed processes stay dead, frozen ones wait."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from kubewright.testing.simulation.clock import SimClock
-from kubewright.testing.simulation.loop import Circle, Process, SimLoop, Standstill
+from kubewright.testing.simulation.loop import Deadlock, Livelock, Process, SimLoop
 
 
 @pytest.fixture
 def loop() -> Iterator[SimLoop]:
     made = SimLoop(seed=7)
     yield made
-    made.bury()
+    made.destroy()
 
 
 def _order(seed: int) -> list[int]:
@@ -30,7 +30,7 @@ def _order(seed: int) -> list[int]:
                 group.create_task(say(number))
 
     loop.run_until_complete(main())
-    loop.bury()
+    loop.destroy()
     return said
 
 
@@ -40,7 +40,7 @@ def test_the_seed_decides_who_goes_first() -> None:
     assert len({tuple(_order(seed)) for seed in range(5)}) == 5
 
 
-def test_a_cancelled_timer_moves_nobody() -> None:
+def test_a_cancelled_timer_changes_no_order() -> None:
     def order(*, cancelled: bool) -> list[int]:
         loop, said = SimLoop(seed=3), []
         for number in range(8):
@@ -48,7 +48,7 @@ def test_a_cancelled_timer_moves_nobody() -> None:
             if cancelled:
                 loop.call_at(1.0, said.append, -1).cancel()
         loop.run_until_complete(asyncio.sleep(2.0))
-        loop.bury()
+        loop.destroy()
         return said
 
     assert order(cancelled=True) == order(cancelled=False)
@@ -78,7 +78,7 @@ def test_a_group_cancels_its_tasks_in_an_order_that_no_address_decides() -> None
 
         with pytest.raises(ExceptionGroup):
             loop.run_until_complete(main())
-        loop.bury()
+        loop.destroy()
         return said
 
     assert order(0) == order(77) == order(4099)
@@ -114,12 +114,12 @@ def _tick(clock: SimClock, said: list[float]) -> Coroutine[Any, Any, None]:
 
 def test_what_is_killed_says_nothing_more_not_even_finally(loop: SimLoop) -> None:
     clock, said = SimClock(loop, "test"), []
-    victim = Process(loop, "victim")
-    victim.spawn(_tick(clock, said))
+    killed = Process(loop, "killed")
+    killed.spawn(_tick(clock, said))
 
     async def main() -> None:
         await clock.sleep(2.5)
-        victim.kill()
+        killed.kill()
         await clock.sleep(10)
         assert said == [1.0, 2.0]
 
@@ -128,16 +128,16 @@ def test_what_is_killed_says_nothing_more_not_even_finally(loop: SimLoop) -> Non
 
 def test_children_die_with_their_process(loop: SimLoop) -> None:
     clock, said = SimClock(loop, "test"), []
-    victim = Process(loop, "victim")
+    killed = Process(loop, "killed")
 
     async def parent() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(_tick(clock, said))
 
     async def main() -> None:
-        victim.spawn(parent())
+        killed.spawn(parent())
         await clock.sleep(1.5)
-        victim.kill()
+        killed.kill()
         await clock.sleep(5)
         assert said == [1.0]
 
@@ -162,7 +162,7 @@ def test_what_is_frozen_goes_on_later(loop: SimLoop) -> None:
 
 
 def _count_steps(loop: SimLoop, before: dict[int, Callable[[Process], None]]) -> list[str]:
-    """Two processes of which one is counted; what each of them did, and when somebody stepped in."""
+    """Two processes of which one is counted; what each of them did, and when an action came between."""
     clock, said = SimClock(loop, "test"), []
     worker, other = Process(loop, "worker"), Process(loop, "other")
     worker.counted = True
@@ -194,7 +194,7 @@ def test_the_steps_of_a_process_are_counted(loop: SimLoop) -> None:
     assert loop.steps == 7, "its beginning, three times a timer and a wake-up"
 
 
-def test_somebody_can_act_before_any_step(loop: SimLoop) -> None:
+def test_an_action_can_come_before_any_step(loop: SimLoop) -> None:
     """The second turn of the worker needs two steps: its timer is over, and it wakes up."""
     assert _count_steps(loop, {3: lambda _worker: None})[:4] == ["worker 0", "other 0", "!", "worker 1"]
 
@@ -207,7 +207,7 @@ def test_who_is_killed_before_a_step_does_not_make_it(loop: SimLoop, number: int
 
 
 def test_a_world_in_which_nothing_can_happen_is_told_of(loop: SimLoop) -> None:
-    with pytest.raises(Standstill):
+    with pytest.raises(Deadlock):
         loop.run_until_complete(asyncio.wait_for(_for_ever(), None))
 
 
@@ -222,5 +222,5 @@ def test_a_circle_is_told_of(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> 
         while True:  # noqa: ASYNC110 -- the very mistake that is to be caught
             await asyncio.sleep(0)
 
-    with pytest.raises(Circle):
+    with pytest.raises(Livelock):
         loop.run_until_complete(circle())

@@ -92,7 +92,7 @@ def _random_names(patch: Patch) -> None:
 
 
 def _expectations_removed(patch: Patch) -> None:
-    """Names are not derived from what was seen, and nobody remembers what was asked for."""
+    """Names are not derived from what was seen, and the set does not remember what it asked for."""
     _random_names(patch)
     made = Creation.one
 
@@ -115,8 +115,8 @@ def _stale_read_trusted(patch: Patch) -> None:
     patch.setattr(Cache, "wrote", lambda *_: None)
 
 
-def _unwell_is_dead(patch: Patch) -> None:
-    """The VM of a machine whose node is unwell is deleted, and the machine stays."""
+def _not_ready_is_dead(patch: Patch) -> None:
+    """The VM of a machine whose node is not ready is deleted, and the machine stays."""
 
     def short_timeouts(seen: Seen) -> Plan | None:
         gone = seen.node is not None and not seen.health.healthy and seen.phase == "Unknown"
@@ -125,15 +125,15 @@ def _unwell_is_dead(patch: Patch) -> None:
     patch.setattr(decide, "LIVING", (short_timeouts, *decide.LIVING))
 
 
-def _counts_ghosts(patch: Patch) -> None:
+def _counts_one_more(patch: Patch) -> None:
     """A set's status counts one machine more than there is."""
     true = machineset.MACHINE_SETS
 
-    def ghost(seen: Any, failure: Any) -> Any:
+    def one_more(seen: Any, failure: Any) -> Any:
         status = true.status(seen, failure)
         return with_fields(status, replicas=status.replicas + 1) if status.replicas else status
 
-    patch.setattr(machineset, "MACHINE_SETS", replace(true, status=ghost))
+    patch.setattr(machineset, "MACHINE_SETS", replace(true, status=one_more))
 
 
 def _scales_down_the_living(patch: Patch) -> None:
@@ -155,7 +155,7 @@ def _node_first(patch: Patch) -> None:
 
 
 class _Renaming:
-    """A driver whose VMs are called otherwise each time that somebody looks."""
+    """A driver whose VMs are called otherwise each time that the cloud is asked."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver, self._numbers = driver, count()
@@ -198,7 +198,7 @@ def _young_again(patch: Patch) -> None:
 
 
 def _creation_never_ends(patch: Patch) -> None:
-    """The creation time-out strikes machines that have been up for long."""
+    """The creation time-out fails machines that have been up for long."""
 
     def short_timeouts(seen: Seen) -> Plan | None:
         grown = seen.phase is Phase.RUNNING and seen.now > seen.born + timedelta(seconds=10)
@@ -239,15 +239,15 @@ def _deployment_lets_go_early(patch: Patch) -> None:
     patch.setattr(deployment_decide, "delete_sets", delete)
 
 
-def _deployment_counts_ghosts(patch: Patch) -> None:
+def _deployment_counts_one_more(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
     world = deployment_world.MACHINE_DEPLOYMENTS
 
-    def ghost(*args: Any) -> Any:
+    def one_more(*args: Any) -> Any:
         status = world.status(*args)
         return with_fields(status, updated_replicas=status.replicas)
 
-    patch.setattr(deployment_world, "MACHINE_DEPLOYMENTS", replace(world, status=ghost))
+    patch.setattr(deployment_world, "MACHINE_DEPLOYMENTS", replace(world, status=one_more))
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:
@@ -337,18 +337,18 @@ MUTATIONS = (
              near=12),
     Mutation("names come again", ("a_name_is_for_one_machine",), _names_come_again,
              stories=("class-comes-too-late",)),
-    Mutation("too much surge", ("not_too_many", "sizes_fit_the_wish"), _too_much_surge, stories=("roll",)),
+    Mutation("too much surge", ("not_too_many", "sizes_fit_the_spec"), _too_much_surge, stories=("roll",)),
     Mutation("never paused", ("no_roll_while_paused",), _never_paused, stories=("pause-and-resume",)),
     Mutation("revisions fall", ("revisions_grow",), _revisions_fall, stories=("roll",)),
-    Mutation("an unwell machine's VM is deleted", ("a_living_machine_keeps_its_vm",), _unwell_is_dead,
+    Mutation("the VM of a machine whose node is not ready is deleted", ("a_living_machine_keeps_its_vm",), _not_ready_is_dead,
              stories=("heal",)),
     Mutation("a lost node makes young again", ("no_way_back",), _young_again, stories=("heal", "vanish"),
              near=26),
-    Mutation("creation never ends", ("a_well_machine_is_not_given_up",), _creation_never_ends),
-    Mutation("status counts ghosts", ("a_true_count",), _counts_ghosts),
-    Mutation("a deployment counts ghosts", ("a_true_total",), _deployment_counts_ghosts, stories=("roll",)),
+    Mutation("creation never ends", ("a_healthy_machine_is_not_failed",), _creation_never_ends),
+    Mutation("a status counts one machine too many", ("a_true_count",), _counts_one_more),
+    Mutation("a deployment's status counts one machine too many", ("a_true_total",), _deployment_counts_one_more, stories=("roll",)),
     Mutation("one rollout for ever", ("complete_is_true",), _one_rollout_for_ever, stories=("stuck", "roll")),
-    Mutation("time is never over", ("a_rollout_is_told",), _time_is_never_over, stories=("stuck",)),
+    Mutation("time is never over", ("a_rollout_is_reported",), _time_is_never_over, stories=("stuck",)),
     Mutation("a set lets go early", ("a_set_outlives_its_machines",), _set_lets_go_early,
              stories=("delete",)),
     Mutation("a deployment lets go early", ("a_deployment_outlives_its_sets",), _deployment_lets_go_early,

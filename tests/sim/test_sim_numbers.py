@@ -1,4 +1,4 @@
-"""Invariants of numbers and of what is said about them: steps, and what they say of the last."""
+"""Invariants of numbers and of statuses: steps, and the rules that the last one breaks."""
 
 from operator import attrgetter
 
@@ -53,7 +53,7 @@ NUMBERS = [
         "not_too_many a_set_keeps_its_size",
     ),
     Case(
-        "unless nobody was told",
+        "unless no manager has received the change",
         told(
             lambda t: setattr(t, "blind", True),
             lambda t: t.pool("Running", "Running", size=3),
@@ -64,7 +64,7 @@ NUMBERS = [
         ),
     ),
     Case(
-        "an older wish stands until the sets fit the newer one",
+        "an older spec is in force until the sets fit the newer one",
         told(
             lambda t: t.pool("Running", "Running", size=3),
             lambda t: t.deployment(1),
@@ -78,9 +78,9 @@ NUMBERS = [
         "a_set_keeps_its_size",
     ),
     Case(
-        "sizes do not add up to more than the wish",
+        "sizes do not add up to more than the spec allows",
         told(lambda t: t.pool("Running", "Running"), lambda t: t.set(2, "new", "large")),
-        "sizes_fit_the_wish",
+        "sizes_fit_the_spec",
     ),
     Case("but to surge", told(lambda t: t.pool("Running", "Running"), lambda t: t.set(1, "new", "small"))),
     Case(
@@ -111,12 +111,12 @@ NUMBERS = [
         "not_too_few",
     ),
     Case(
-        "but nobody can know who has just fallen ill",
+        "but a manager cannot know which machine has just stopped running",
         told(lambda t: t.pool("Running", "Running"), lambda t: t.machine("b", "Unknown"), a_goes),
     ),
     Case(
         "what a person deletes is their own affair",
-        told(lambda t: t.pool("Running", missing=0), lambda t: t.past.forgiven.add("a"), a_goes),
+        told(lambda t: t.pool("Running", missing=0), lambda t: t.past.deleted_by_users.add("a"), a_goes),
     ),
     Case(
         "a deployment that is leaving keeps nothing",
@@ -206,7 +206,7 @@ WORDS = [
         "no_roll_while_paused",
     ),
     Case(
-        "one that was wished for before it may still come",
+        "one that was asked for before it may still come",
         told(
             lambda t: t.pool("Running"),
             lambda t: t.deployment(1, of="large"),

@@ -1,4 +1,4 @@
-"""VMs that come when everybody has given them up: collected in every world, and only they."""
+"""VMs that are created after their creation was given up: collected in every world, and only they."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -101,7 +101,7 @@ def test_a_stale_answer_is_the_one_of_some_seconds_ago() -> None:
         assert not await driver.list(ref)
 
     loop.run_until_complete(main())
-    loop.bury()
+    loop.destroy()
 
 
 def test_a_very_late_creation_has_told_its_caller_long_before() -> None:
@@ -120,4 +120,4 @@ def test_a_very_late_creation_has_told_its_caller_long_before() -> None:
         assert len(cloud.vms) == 1
 
     loop.run_until_complete(main())
-    loop.bury()
+    loop.destroy()

@@ -1,4 +1,4 @@
-"""What must not come of an outage, of blindness, or of what arrives too late."""
+"""What must not follow from an outage, from silent watches, or from late requests."""
 
 import pytest
 
@@ -20,8 +20,8 @@ from kubewright.wire.gvk import Key
         ("pause-and-resume", "at:0.3:outage", False),
     ],
 )
-def test_nobody_is_called_ill_for_what_nobody_could_see(story: str, faults: str, apart: bool) -> None:
-    """Outages longer than every time-out, and not one machine or node pays for them."""
+def test_no_machine_is_unhealthy_because_a_server_was_away(story: str, faults: str, apart: bool) -> None:
+    """Outages longer than every time-out, and no machine or node is replaced for them."""
     patients = Patients()
     outcome = simulate(BY_NAME[story], Plot(0, parse(faults), apart=apart), prepare=patients.of)
     assert outcome.violations == ()
@@ -29,7 +29,7 @@ def test_nobody_is_called_ill_for_what_nobody_could_see(story: str, faults: str,
 
 
 @pytest.mark.parametrize("number", range(11, 16))
-def test_nobody_is_called_ill_for_what_a_dead_watch_did_not_tell(number: int) -> None:
+def test_no_machine_is_unhealthy_because_a_watch_was_dead(number: int) -> None:
     """One of these watches is that of the kubelets' Leases."""
     patients, plot = Patients(), Plot(0, parse(f"watch:{number}:silence"))
     outcome = simulate(BY_NAME["create"], plot, quiet=60.0, prepare=patients.of)
@@ -38,7 +38,7 @@ def test_nobody_is_called_ill_for_what_a_dead_watch_did_not_tell(number: int) ->
 
 
 class Patients:
-    """Who was called ill in a world: machines, and nodes whose VM is there."""
+    """The machines that were called unhealthy in a world, and the nodes whose VM is there."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -62,7 +62,7 @@ class Patients:
 
 
 async def _lie(person: Person) -> None:
-    """Somebody, or a request that arrives very late, writes what is not so."""
+    """A user, or a request that arrives very late, writes a wrong status."""
     journal, client = person.world.journal, person.world.client
     for kind, resource in ((MACHINE_SET, MACHINE_SETS), (MACHINE_DEPLOYMENT, MACHINE_DEPLOYMENTS)):
         for key in tuple(journal.objects[resource]):

@@ -39,13 +39,13 @@ FOUND = {
         "keep-sets",
         Plot(kill_after=3, stale=8),
     ),
-    "a set whose creation nobody answered counts before the next one is sized": (
+    "a set whose creation was not answered counts before the next one is sized": (
         "roll-twice",
         Plot(9776, parse("at:0:slow-watches,at:0:storm-lose-answer,watch:23:refuse"), elect=True),
     ),
-    "a set does not carry out a size that was meant for another wish": (
+    "a set does not carry out a size that was meant for another spec": (
         "zero-and-back",
-        Plot(1, parse("api:1:haunt,api:3:haunt,write:1:kill")),
+        Plot(1, parse("api:1:execute-late,api:3:execute-late,write:1:kill")),
     ),
     "nor does it after a death in the middle of a roll": (
         "roll-and-scale",
@@ -63,11 +63,11 @@ FOUND = {
         "delete-while-creating",
         Plot(6039, parse("call:5:very-late,write:21:target-outage"), apart=True),
     ),
-    "who is well is not given up because nobody answers whether its VM is complete": (
+    "a healthy machine is not failed because the cloud does not say whether its VM is complete": (
         "roll-carefully",
         Plot(400272, parse("at:1.1:freeze,call:7:fail-after,write:11:outage"), elect=True, apart=True),
     ),
-    "nor while somebody is being asked": (
+    "nor while the cloud is being asked": (
         "roll-carefully",
         Plot(401028, parse("api:6:error,call:10:lost,write:36:partition")),
     ),

@@ -98,7 +98,7 @@ def parts_of(person: Person) -> list[str]:
 
 async def be_refused(person: Person) -> None:
     """Toys are forbidden, and their parts are not; then users want none any more."""
-    person.world.weather.blow("forbid", 600.0, share=1.0, aim=writes_of_toys)
+    person.world.injector.fail_requests("forbid", 600.0, share=1.0, aim=writes_of_toys)
     await person.make(TOY_SET, "box", spec=spec(2))
     await person.until(lambda: bool(parts_of(person)), "a toy is tried")
     await person.patch(TOY_SET, "box", {"spec": {"replicas": 0}})
@@ -177,7 +177,7 @@ def a_set_waits_for_those_that_go(step: Step, past: Past) -> str:
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is not None or step.new is None:
         return ""
     crew = past.crew_of(step.new)
-    if crew is None or not crew.sizes or past.ghost(step.new["metadata"]["name"]):
+    if crew is None or not crew.sizes or past.late_creation(step.new["metadata"]["name"]):
         return ""
     size = max(crew.sizes.believable(past.since()))
     return f"set {crew.key} has {crew.total} toys, and a size of {size}" if crew.total > size else ""

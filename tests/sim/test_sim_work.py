@@ -1,4 +1,4 @@
-"""What managers may believe, how much they may ask, and how many writes a story takes: bounds as tables."""
+"""How stale managers are, how many requests they may send, and how many writes a story takes: bounds as tables."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -8,7 +8,7 @@ import pytest
 from kubewright.testing.simulation.crashes import undisturbed
 from kubewright.testing.simulation.journal import MACHINES, ApiStep
 from kubewright.testing.simulation.loop import Process, SimLoop
-from kubewright.testing.simulation.news import CONTROL, SLACK_SECONDS, News
+from kubewright.testing.simulation.staleness import CONTROL, SLACK_SECONDS, Staleness
 from kubewright.testing.simulation.stories import STORIES, Story
 from kubewright.testing.simulation.work import SLACK, Work
 from kubewright.wire.http import Request, Response
@@ -43,7 +43,7 @@ EVENTS = {
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that
-comes and goes quickly, more where something lasts, as a drain or an illness."""
+comes and goes quickly, more where something lasts, as a drain or an unhealthy node."""
 
 
 @pytest.mark.parametrize("story", STORIES, ids=attrgetter("name"))
@@ -53,24 +53,24 @@ def test_an_undisturbed_story_tells_so_many_events(story: Story) -> None:
 
 
 class Desk:
-    """A manager, and what it is told."""
+    """A manager, and what it receives."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.time = 100.0
         self.manager = Process(loop, "manager-1")
-        self.news = News(
+        self.staleness = Staleness(
             lambda: self.time, lambda: [(self.manager, resource) for resource in CONTROL.values()]
         )
 
     def happens(self, version: int) -> None:
-        self.news.learn(ApiStep(MACHINES, "ns/m", None, {}, version=version))
+        self.staleness.learn(ApiStep(MACHINES, "ns/m", None, {}, version=version))
 
-    def told(self, version: int) -> None:
-        self.news.told(self.manager, MACHINES, version)
+    def received(self, version: int) -> None:
+        self.staleness.received(self.manager, MACHINES, version)
 
     @property
     def age(self) -> float:
-        return self.time - self.news.since()
+        return self.time - self.staleness.since()
 
 
 @pytest.fixture
@@ -80,27 +80,27 @@ def desk() -> Iterator[Desk]:
     loop.close()
 
 
-def test_who_was_told_everything_believes_nothing_old(desk: Desk) -> None:
-    desk.told(1)
+def test_a_manager_that_has_received_everything_is_not_stale(desk: Desk) -> None:
+    desk.received(1)
     desk.time += 50
     desk.happens(2)
     desk.time += 0.01
-    desk.told(2)
+    desk.received(2)
     assert desk.age == SLACK_SECONDS
 
 
-def test_who_was_not_told_believes_what_was_before(desk: Desk) -> None:
-    desk.told(1)
+def test_a_manager_is_stale_since_the_first_change_that_it_has_not_received(desk: Desk) -> None:
+    desk.received(1)
     desk.happens(2)
     desk.time += 50
     assert desk.age == pytest.approx(50 + SLACK_SECONDS)
 
 
-def test_passes_that_are_under_way_when_news_come_may_still_end(desk: Desk) -> None:
-    desk.told(1)
+def test_a_pass_that_is_under_way_when_a_change_arrives_may_still_end(desk: Desk) -> None:
+    desk.received(1)
     desk.happens(2)
     desk.time += 50
-    desk.told(2)
+    desk.received(2)
     desk.time += SLACK_SECONDS / 2
     assert desk.age > 50
     desk.time += SLACK_SECONDS
@@ -110,42 +110,42 @@ def test_passes_that_are_under_way_when_news_come_may_still_end(desk: Desk) -> N
 def test_a_write_is_as_old_as_the_pass_that_sent_it(desk: Desk) -> None:
     """The second write of a pass is sent the moment that the first one is answered."""
     first, second = Request("POST", "/one"), Request("POST", "/two")
-    desk.news.sends(desk.manager, first)
+    desk.staleness.sends(desk.manager, first)
     desk.time += 30
-    desk.news.has_sent(desk.manager, first)
-    desk.news.sends(desk.manager, second)
+    desk.staleness.has_sent(desk.manager, first)
+    desk.staleness.sends(desk.manager, second)
     desk.time += 0.001
-    desk.news.arrives("manager-1", second)
+    desk.staleness.arrives("manager-1", second)
     assert desk.age > 30
-    desk.news.is_done("manager-1", second, Response(200))
+    desk.staleness.is_done("manager-1", second, Response(200))
 
 
 def test_a_write_of_a_later_pass_is_young(desk: Desk) -> None:
     first, second = Request("POST", "/one"), Request("POST", "/two")
-    desk.news.sends(desk.manager, first)
+    desk.staleness.sends(desk.manager, first)
     desk.time += 30
-    desk.news.has_sent(desk.manager, first)
+    desk.staleness.has_sent(desk.manager, first)
     desk.time += 0.25
-    desk.news.sends(desk.manager, second)
-    desk.news.arrives("manager-1", second)
+    desk.staleness.sends(desk.manager, second)
+    desk.staleness.arrives("manager-1", second)
     assert desk.age == SLACK_SECONDS
 
 
 WORK: list[tuple[str, Work, float]] = [
-    ("people who wish for three machines", Work(machines=3), 12 + 36),
-    ("machines that nobody wished for are no excuse", Work(machines=500, wished=4), 12 + 48),
-    ("but those that a fault cost are", Work(machines=500, wished=4, struck={"at:freeze": 1}), 12 + 72 + 6),
+    ("users who ask for three machines", Work(machines=3), 12 + 36),
+    ("machines that no user asked for do not raise the bound", Work(machines=500, desired=4), 12 + 48),
+    ("but those that a fault cost are", Work(machines=500, desired=4, faults={"at:freeze": 1}), 12 + 72 + 6),
     ("pods that stay are asked again", Work(held=20), 12 + 10),
-    ("each wish has its price", Work(machines=3, wishes=2), 24 + 36),
+    ("each change has its price", Work(machines=3, changes=2), 24 + 36),
     ("a life more lists and watches everything", Work(near=50, lives=2), 12 + 125),
     ("in both clusters", Work(near=50, far=40, apart=True, lives=2), 12 + 205),
     ("watches end by themselves", Work(near=50, seconds=600), 12 + 100),
     ("who wants to lead asks for two Leases", Work(seconds=600, elect=True), 12 + 300),
-    ("a lost answer costs a look and another try", Work(struck={"api:lose-answer": 2}), 12 + 12),
-    ("a server without history makes all list again", Work(near=50, struck={"at:restart-server": 1}), 12 + 156),
-    ("the nodes' server only what watches nodes", Work(50, 40, True, struck={"at:restart-target": 1}), 12 + 126),
-    ("a term lost is a life", Work(near=50, elect=True, struck={"at:lease-stolen": 1}), 12 + 131),
-    ("but not where nobody is elected", Work(near=50, struck={"at:lease-stolen": 1}), 12 + 6),
+    ("a lost answer costs a look and another try", Work(faults={"api:lose-answer": 2}), 12 + 12),
+    ("a server without history makes all list again", Work(near=50, faults={"at:restart-server": 1}), 12 + 156),
+    ("the nodes' server only what watches nodes", Work(50, 40, True, faults={"at:restart-target": 1}), 12 + 126),
+    ("a term lost is a life", Work(near=50, elect=True, faults={"at:lease-stolen": 1}), 12 + 131),
+    ("but not where no leader is elected", Work(near=50, faults={"at:lease-stolen": 1}), 12 + 6),
 ]  # fmt: skip
 
 

@@ -1,12 +1,12 @@
 """``python -m kubewright.testing.simulation``: crash points, seeds, replays, from the command line.
 
 --seeds 1000             random worlds on all cores, shrunk where they fail
---crashes                every crash point of every story, in every way that there is
+--crashes                every crash point of every story, in all rounds
 --scale 20000            so many machines made, rolled and deleted on virtual time
 --story roll --seed 7    one run with its trace; with the other options as a failure's replay says
 --story roll --seeds 300  only worlds of this story; as well with --crashes
 
-Exit status: 0 when nothing was violated, 1 when something was, 2 for what cannot be asked, 130 for Ctrl-C.
+Exit status: 0 when nothing was violated, 1 when something was, 2 for wrong arguments, 130 for Ctrl-C.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.testing.simulation.campaign import Campaign, crash_tries, seed_tries
 from kubewright.testing.simulation.crashes import judged, undisturbed
-from kubewright.testing.simulation.farm import Barren, Farm, cores
+from kubewright.testing.simulation.farm import Farm, TooManyLost, cores
 from kubewright.testing.simulation.progress import Progress
 from kubewright.testing.simulation.report import Effort
 from kubewright.testing.simulation.run import simulate
@@ -64,27 +64,27 @@ def _many(asked: argparse.Namespace, stories: tuple[Story, ...]) -> int:
     try:
         with Farm(asked.jobs) as farm:
             campaign = Campaign(farm, say, progress)
-            last_words = _try_all(campaign, asked, stories)
+            ended_early = _try_all(campaign, asked, stories)
     finally:
         progress.clear()
     effort = Effort((clock.now() - began).total_seconds(), farm.jobs)
     say("\n".join(campaign.table.lines(effort)))
     if asked.json:
         asked.json.write_text(json.dumps(campaign.table.as_json(effort), indent=2) + "\n")
-    if last_words:
-        say(last_words)
-    return INTERRUPTED if last_words == INTERRUPTION else int(bool(last_words) or not campaign.table.good)
+    if ended_early:
+        say(ended_early)
+    return INTERRUPTED if ended_early == INTERRUPTION else int(bool(ended_early) or not campaign.table.good)
 
 
 def _try_all(campaign: Campaign, asked: argparse.Namespace, stories: tuple[Story, ...]) -> str:
-    """Answers why not all was tried; nothing when it was."""
+    """Returns why not all was tried; nothing when all was."""
     try:
         calms = campaign.undisturbed(asked.seed, stories) if asked.crashes else []
         crashes = list(crash_tries(calms, every=asked.every))
         seeds = range(asked.seed, asked.seed + asked.seeds)
         for _ in campaign.run(chain(crashes, seed_tries(seeds, stories)), len(crashes) + len(seeds)):
             pass
-    except Barren as error:
+    except TooManyLost as error:
         return str(error)
     except KeyboardInterrupt:
         return INTERRUPTION
@@ -132,8 +132,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--story", default="", help="its story; of many worlds, the only one")
     one.add_argument("--seed", type=int, default=0, help="its seed; of many worlds, the first one")
     one.add_argument("--faults", default="", help="what goes wrong, as a replay says")
-    one.add_argument("--quiet", type=float, default=0.0, help="after its end nobody may write for so long")
-    one.add_argument("--plans", action="store_true", help="tell what was decided, and why")
+    one.add_argument(
+        "--quiet", type=float, default=0.0, help="after its end no manager may write for so long"
+    )
+    one.add_argument("--plans", action="store_true", help="print what was decided, and why")
     for name, meaning in FLAGS.items():
         kind = {"action": "store_true"} if getattr(Plot(), name) is False else {"type": int, "default": 0}
         one.add_argument(flag(name), help=meaning, **kind)

@@ -1,7 +1,7 @@
-"""What people do in the stories, and what was before.
+"""The parts of stories: what exists before one begins, and what users do in it.
 
 Theory.      A part is an ``async`` function of a ``Person``; functions here that take a number or a name
-             answer one. How a story ends stands in ``ends``.
+             return one. How a story ends is in ``ends``.
 Called by    ``stories``, whose table puts them together.
 """
 
@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.ends import LATE, TIER, has_failed, is_held, is_refused, says
+from kubewright.testing.simulation.ends import LATE, TIER, has_failed, is_refused, says
+from kubewright.testing.simulation.invariants.facts import has_finalizer
 from kubewright.testing.simulation.journal import (
     NODES,
 )
@@ -21,13 +22,13 @@ Part = Callable[[Person], Awaitable[None]]
 
 RECREATE = {"type": "Recreate"}
 FORBIDDEN_SECONDS = 30.0
-"""How long a role is wrong: shorter than a refused write rests."""
+"""How long a role is wrong: shorter than the pause after a refused write."""
 
 CAREFUL = {
     "minReadySeconds": 5,
     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
 }
-"""Never fewer than wished for, and only a machine that has proved itself counts."""
+"""Never fewer available machines than desired, and a machine is available after five seconds."""
 
 HURRIED = {"progressDeadlineSeconds": 10}
 """A rollout that stands still for so long is stuck."""
@@ -59,7 +60,7 @@ async def with_pods(person: Person) -> None:
 
 
 async def with_guarded_pods(person: Person) -> None:
-    """A machine with a pod, and a budget that does not let it go."""
+    """A machine with a pod, and a disruption budget that never allows its eviction."""
     await pool(1)(person)
     await person.run_pod("work", person.vms[0].node_name, seconds=1)
     await person.make_budget("keep")
@@ -81,26 +82,26 @@ async def rolled(person: Person) -> None:
 
 
 async def two_pools(person: Person) -> None:
-    """Two deployments that have nothing to do with each other."""
+    """Two independent deployments."""
     await person.deploy("pool", 2)
     await person.deploy("other", 1, "large")
     await person.until(lambda: person.settled(3), "both pools")
 
 
 async def lonely_set(person: Person) -> None:
-    """A set that nobody owns."""
+    """A set without an owner."""
     await person.make_set("lonely", 2)
     await person.until(lambda: person.settled(2), "the set")
 
 
 async def stray_machine(person: Person) -> None:
-    """A machine that nobody owns."""
+    """A machine without an owner."""
     await person.make_machine("stray", "lonely")
     await person.until(lambda: person.settled(1), "the stray machine")
 
 
 async def found_vms(person: Person) -> None:
-    """VMs of machines that are lost, as after a disaster of which only a backup is left."""
+    """VMs whose machines are lost, as after a restore from a backup."""
     for name in ("kept", "dropped"):
         await person.make_vm(name)
     await person.until(lambda: len(person.world.journal.objects[NODES]) == 2, "two nodes")
@@ -135,7 +136,7 @@ async def roll_twice(person: Person) -> None:
 
 
 async def get_stuck(person: Person) -> None:
-    """Another patience, then a class that does not exist; mended when the deployment says so."""
+    """Another ``minReadySeconds``, then a class that does not exist; corrected when that is reported."""
     await person.change("pool", minReadySeconds=1)
     await person.roll("pool", NO_CLASS)
     await person.until(lambda: says(person, LATE), "the deployment says that it is stuck")
@@ -143,7 +144,7 @@ async def get_stuck(person: Person) -> None:
 
 
 async def get_stuck_while_paused(person: Person) -> None:
-    """The wish for a class that does not exist is known only when the pause ends."""
+    """A user sets a class that does not exist during a pause; the rollout begins when the pause ends."""
     await person.change("pool", paused=True)
     await person.roll("pool", NO_CLASS)
     await person.change("pool", replicas=3)
@@ -190,7 +191,7 @@ async def relabel_nodes(person: Person) -> None:
 
 
 async def choose_victim(person: Person) -> None:
-    """What cluster-autoscaler does: fewer replicas, and whom it wants to go."""
+    """What cluster-autoscaler does: fewer replicas, and a mark on the machine to delete."""
     person.victim = person.vms[-1].name
     notes = {
         names.TRIGGER_DELETION_ANNOTATION: f"{person.victim}~{person.date()}",
@@ -205,19 +206,19 @@ async def kill_vm(person: Person) -> None:
 
 
 async def keep_what_fails(person: Person) -> None:
-    """A person wants to look at a machine should it fail, and it does; after its time it is replaced."""
+    """A user asks to keep a machine if it fails, and it does; when its time is over it is replaced."""
     person.victim = person.vms[0].name
     await person.note_machine(person.victim, {names.PRESERVE_ANNOTATION: "when-failed"})
     await person.wait(3.0)
     person.world.cloud.kill(person.vms[0].id)
-    await person.until(lambda: has_failed(person) or person.hurt, "it fails")
+    await person.until(lambda: has_failed(person) or person.node_faults, "it fails")
     await person.wait(60.0)
-    if not (has_failed(person) or person.hurt or person.misdated):
+    if not (has_failed(person) or person.node_faults or person.clock_faults):
         person.broken = "a machine that was to be kept is gone before its time"
 
 
 async def keep_for_a_while(person: Person) -> None:
-    """A person asks by the node, sees enough, and takes it back."""
+    """A user asks to keep a machine, by an annotation on its node, and later takes that back."""
     node = person.vms[0].node_name
     await person.note_node(node, {names.PRESERVE_ANNOTATION: "now"})
     await person.wait(5.0)
@@ -251,7 +252,7 @@ async def delete_one(person: Person) -> None:
 
 
 async def delete_against_a_budget(person: Person) -> None:
-    """The drain can do nothing until the budget is mended, long before force begins."""
+    """The drain waits until a user deletes the budget, long before force begins."""
     person.held = 30.0
     await person.delete("pool")
     await person.wait(8.0)
@@ -259,7 +260,7 @@ async def delete_against_a_budget(person: Person) -> None:
 
 
 async def trigger_deletion(person: Person) -> None:
-    """A person who reaches nodes and no machines wants one replaced."""
+    """A user who may write nodes and not machines wants a machine replaced."""
     person.victim = person.vms[0].name
     person.deleted.add(person.victim)
     await person.note_node(person.vms[0].node_name, {names.TRIGGER_DELETION_ANNOTATION: "true"})
@@ -278,10 +279,10 @@ async def make_set(person: Person) -> None:
 
 
 async def restore(person: Person) -> None:
-    """Machines are made anew from a backup: they know their VMs, and their uids are others."""
+    """Machines are created again from a backup: their VMs are on record, their uids are new."""
     for vm in person.vms:
         await person.make_machine(vm.name, "lonely", providerID=vm.provider_id)
-    await person.until(lambda: all(map(is_held, person.machines)), "somebody looks after the machines")
+    await person.until(lambda: all(map(has_finalizer, person.machines)), "a controller manages the machines")
     await person.delete_machine("dropped")
 
 
@@ -292,7 +293,7 @@ async def class_comes_late(person: Person) -> None:
 
 
 async def class_comes_too_late(person: Person) -> None:
-    """A machine fails for want of a class, and nothing is left of it when the next one is made."""
+    """A machine fails because its class is missing; nothing of it is left when the next one is created."""
     await person.deploy("pool", 1, "late")
     await person.change("pool", template={"spec": {"creationTimeout": "2s"}})
     await person.wait(3.5)
@@ -315,7 +316,8 @@ async def secret_comes_late(person: Person) -> None:
 
 
 async def name_too_long(person: Person) -> None:
-    """The name of its node is no label value, so its VM can never be recorded: it says so, and can go."""
+    """The name of its node is no label value, so its VM can never be recorded: its status says so, and the
+    machine can be deleted."""
     name = "m" + 74 * "x"
     await person.make_machine(name, "lonely")
     await person.until(lambda: any(map(is_refused, person.machines)), "the machine says what is refused")
@@ -323,8 +325,8 @@ async def name_too_long(person: Person) -> None:
 
 
 async def delete_while_nodes_are_forbidden(person: Person) -> None:
-    """A role is wrong for a while: nodes can be read, and not written to."""
-    person.world.weather.blow("forbid", FORBIDDEN_SECONDS, share=1.0, aim=_writes_to_nodes)
+    """A role is wrong for a while: the managers may read nodes, and not write to them."""
+    person.world.injector.fail_requests("forbid", FORBIDDEN_SECONDS, share=1.0, aim=_writes_to_nodes)
     await person.delete("pool")
     await person.until(lambda: any(map(is_refused, person.machines)), "a machine says what is refused")
 

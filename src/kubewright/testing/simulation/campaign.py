@@ -1,11 +1,11 @@
-"""Very many worlds, one after the other or on all cores, and what came of them.
+"""Many worlds, one after the other or on all cores, and their outcomes.
 
-Theory.      A try is one world that is asked for: which column of the table it belongs to, its story and
-             plot, and how it should end if that is known. Undisturbed runs come first, because the crash
+Theory.      A try is one world to run: its column in the table, its story and plot, and the end that it
+             should have if that is known. Undisturbed runs come first, because the crash
              points are made of them; all else is one stream through the farm. Worlds come back in the
              order in which they were asked for, so a campaign prints the same whatever it runs on.
-             A world that fails is told at once, with the smallest schedule that still fails.
-Invariants.  What is told and shrunk is bounded: when everything is broken, ten examples are enough.
+             A world that fails is printed at once, with the smallest schedule that still fails.
+Invariants.  The number of worlds that are printed and shrunk is bounded.
 Called by    ``__main__``.
 """
 
@@ -24,20 +24,20 @@ from kubewright.testing.simulation.tally import Counts
 from kubewright.testing.simulation.world import Plot
 
 QUIET_SECONDS = 3600.0
-"""How long nobody may write after the end of an undisturbed story: an hour of virtual time."""
-TOLD = 20
-"""So many worlds that failed are told."""
+"""How long no manager may write after the end of an undisturbed story: an hour of virtual time."""
+PRINTED = 20
+"""So many worlds that failed are printed."""
 SHRUNK = 5
 """So many of them are shrunk, each in a few dozen runs."""
 LOST = "lost"
-"""The rule that is broken by a run that never came to an end."""
+"""The rule that a run breaks that never came to an end."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run, as it is sent to a worker; what comes back leaves the trace behind."""
+    """One run, as it is sent to a worker; its outcome comes back without the trace."""
 
     story: str
     plot: Plot
@@ -48,13 +48,13 @@ class Job:
         return replace(simulate(BY_NAME[self.story], self.plot, quiet=self.quiet), lines=[])
 
     def lost(self, why: str) -> Outcome:
-        """What is known of a run that never came to an end."""
+        """The outcome of a run that never came to an end."""
         return Outcome(self.story, self.plot, (f"{LOST}: {why}",), (), Counts(), 0.0, "", [])
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One world of a campaign. ``calm``: the undisturbed run that it must end like."""
+    """One world of a campaign. ``calm``: the undisturbed run whose end it must reach."""
 
     column: str
     job: Job
@@ -77,7 +77,7 @@ def seed_tries(seeds: Iterable[int], stories: tuple[Story, ...] = STORIES) -> It
 
 
 class Campaign:
-    """Runs tries and fills a table. ``say`` gets what people should read at once."""
+    """Runs tries and fills a table. ``say`` prints a line for users at once."""
 
     def __init__(self, farm: Farm, say: Say, progress: Progress) -> None:
         self.table = Table((*ROUNDS, SEED))
@@ -87,7 +87,7 @@ class Campaign:
         self._failed = 0
 
     def undisturbed(self, seed: int, stories: Sequence[Story] = STORIES) -> list[Outcome]:
-        """Each story as it goes when nothing goes wrong; then an hour in which nobody may write."""
+        """Each story without faults; then an hour in which no manager may write."""
         plot = Plot(seed=seed)
         tries = [Try(CALM, Job(story.name, plot, QUIET_SECONDS)) for story in stories]
         return list(self.run(tries, len(tries)))
@@ -117,14 +117,14 @@ class Campaign:
 
     def _complain(self, one: Try, outcome: Outcome) -> None:
         self._failed += 1
-        if self._failed > TOLD:
+        if self._failed > PRINTED:
             return
         smallest, faults = outcome, len(outcome.plot.schedule.faults)
         if faults and self._failed <= SHRUNK and not _is_lost(outcome):
             smallest = shrink(outcome, self._once)
         self._progress.clear()
         self._say("\n".join(_complaint(one, smallest, faults)))
-        if self._failed == TOLD:
+        if self._failed == PRINTED:
             self._say("More worlds fail; the table counts them.")
 
     def _once(self, story: Story, plot: Plot) -> Outcome:
@@ -136,8 +136,8 @@ class Campaign:
 
 def _complaint(one: Try, smallest: Outcome, faults: int) -> Iterator[str]:
     left = len(smallest.plot.schedule.faults)
-    spared = f", with {left} of its {faults} faults" if left < faults else ""
-    yield f"{smallest.story}, seed {smallest.plot.seed} ({one.column}){spared}:"
+    fewer = f", with {left} of its {faults} faults" if left < faults else ""
+    yield f"{smallest.story}, seed {smallest.plot.seed} ({one.column}){fewer}:"
     yield from (f"  {wrong}" for wrong in smallest.violations)
     yield f"  {replay(smallest, quiet=one.job.quiet)}"
 

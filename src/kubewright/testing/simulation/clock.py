@@ -1,8 +1,8 @@
-"""A clock for one process of a simulation: the loop's time, a seed's chance, and a wall that can jump."""
+"""A clock for one process: the loop's time, a seed's random numbers, a wall clock that can jump."""
 
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from random import Random  # noqa: TID251 -- to take chance away
+from random import Random  # noqa: TID251 -- a subclass that draws nothing
 
 from kubewright.base.clock import LoopClock
 from kubewright.testing.simulation.loop import SimLoop
@@ -12,7 +12,7 @@ BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class _Even(Random):
-    """Chance that knows no extremes."""
+    """Random numbers for an even loop: delays have their mean."""
 
     def uniform(self, a: float, b: float) -> float:
         """The middle."""
@@ -20,7 +20,7 @@ class _Even(Random):
 
 
 class SimClock(LoopClock):
-    """What one process knows about time; ``ahead`` is by how many seconds its wall clock is wrong."""
+    """The clock of one process; ``ahead`` is by how many seconds its wall clock is wrong."""
 
     def __init__(self, loop: SimLoop, seed: str) -> None:
         super().__init__(BEGIN, seed=number(seed))
@@ -37,5 +37,5 @@ class SimClock(LoopClock):
 
 
 def number(words: str) -> int:
-    """A seed from words: the same everywhere, unlike ``hash``."""
+    """A seed from a text: the same in every process, unlike ``hash``."""
     return int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), "big")

@@ -1,10 +1,10 @@
-"""The way from a manager to the simulated cloud: calls that outlive their callers, and faults on the way.
+"""The connection from a manager to the simulated cloud: calls that outlive their callers, and their faults.
 
 Theory.      As a request on a network, a driver call is carried out by the other side: a task of the
-             cloud's process. A manager that dies, or stops waiting, leaves its call behind; the cloud
-             finishes it. Faults are those of a real cloud: an error instead of the work, an error
+             cloud's process. When a manager is killed, or stops waiting, the cloud still finishes its
+             call. Faults are those of a real cloud: an error instead of the work, an error
              after the work, an answer that comes late or never, no capacity, work that is done long
-             after its caller was told that it takes too long, an answer that was true a while ago.
+             after its caller got a timeout, an answer that was true some seconds ago.
 Invariants.  The driver inside sees each call at most once, and to its end.
 Called by    ``world``, which puts it between the product's ``Fenced`` and ``providers.sim``.
 """
@@ -29,7 +29,7 @@ HANG_SECONDS = 4.0
 """How long a call hangs before it does its work: less than ``MachineSettings.confirm_absent``."""
 LATE_SECONDS = 8.0
 VERY_LATE_SECONDS = 60.0
-"""After so long a cloud does what everybody has given up: far beyond ``confirm_absent``."""
+"""After so long a cloud does work that its caller has given up: far beyond ``confirm_absent``."""
 STALE_SECONDS = 5.0
 """How old a stale answer is. With a creation that hangs it stays below ``confirm_absent``."""
 
@@ -107,7 +107,7 @@ class RemoteDriver:
     async def _before(self, word: str, answer: Answer) -> DriverError | None:
         match word:
             case "fail":
-                return DriverError.of(Code.Unavailable, "the cloud is not to be reached (injected)")
+                return DriverError.of(Code.Unavailable, "the cloud cannot be reached (injected)")
             case "quota":
                 return DriverError.of(Code.ResourceExhausted, "no capacity left (injected)")
             case "hang":
@@ -115,7 +115,7 @@ class RemoteDriver:
             case "very-late":
                 await self._clock.sleep(HANG_SECONDS)
                 if not answer.done():
-                    late = DriverError.of(Code.DeadlineExceeded, "the cloud takes its time (injected)")
+                    late = DriverError.of(Code.DeadlineExceeded, "the cloud is slow (injected)")
                     answer.set_result((None, late))
                 await self._clock.sleep(VERY_LATE_SECONDS - HANG_SECONDS)
         return None

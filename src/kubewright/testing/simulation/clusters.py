@@ -1,6 +1,6 @@
-"""One API server of a world: what it keeps, and the process that serves it, which may die and come back.
+"""One API server of a world: its data, and the process that serves it, which may be killed and started again.
 
-Called by    ``world``, once for the machines' cluster and, where nodes live apart, once for theirs.
+Called by    ``world``: once for the machines' cluster, and once for the nodes' where they have their own.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.network import Host
 
 RESTART_SECONDS = 0.7
-"""From a manager's or server's death to the next one's first breath."""
+"""From the kill of a manager or server to the start of the next one."""
 
 
 class Cluster:
@@ -41,10 +41,10 @@ class Cluster:
         self.host.up(process, server.handle)
 
     async def restart(self) -> None:
-        """The server dies, and comes back with what it had acknowledged. One that is down stays so."""
+        """Kill the server and start it again with what it had acknowledged. One that is down stays down."""
         if not self.host.is_up:
             return
-        self._journal.say("fate", f"the {self.name} server is killed")
+        self._journal.say("world", f"the {self.name} server is killed")
         self.host.down()
         await self._clock("fate").sleep(RESTART_SECONDS)
         await self.start()

@@ -1,17 +1,18 @@
-"""Crash points: each story again and again, hurt in one way, one write or one await later each time.
+"""Crash points: each story again and again, with one fault, one write or one await later each time.
 
 Theory.      The undisturbed run has W writes, to the API and to the cloud. Run k is the same up to the
-             k-th write; the moment the other side has done it, before the writer can know, the manager
-             is killed, and a new one begins with nothing. However it ends, it must be the same world.
-             That is Sieve's "intermediate state" at every point. In a ``late`` restart the watches of
-             the new manager are behind, and in a ``stale`` one its lists too, which no API server does
-             to lists like ours: Sieve's second. In a ``blind`` run nobody is told what happens next:
-             all watches fall silent, and then the history of what they held back is lost. That is
-             Sieve's third, unobserved states. The other rounds kill between two awaits; again, before
-             the dust has settled; the leader, while another waits for the lead, or freeze it until it
-             has lost the lead; take the Lease of one half away; and where nodes live apart.
-Invariants.  Rounds are pure: they make plots, and whoever calls runs them. A round that tries only some
-             of its points begins elsewhere for each story and seed, so other seeds reach the others.
+             k-th write; right after the server or the cloud has done it, before the writer has its
+             answer, the manager is killed, and a new one begins with empty memory. All runs must end in
+             the same world. These are the "intermediate states" of the paper on Sieve, at every point. In
+             a ``late`` restart the watches of the new manager are behind, and in a ``stale`` one its lists
+             too, which no API server does to lists like ours: Sieve's second kind. In a ``blind`` run all
+             watches fall silent, and then the history of the events that they held back is lost: Sieve's
+             third kind, unobserved states. The other rounds kill between two awaits; a second time,
+             soon after the first; the leader, while another manager is a candidate, or freeze it until
+             it has lost the lead; take the Lease of one half away; and kill where nodes have their own
+             cluster.
+Invariants.  Rounds are pure: they make plots, and the caller runs them. A round that tries only some
+             of its points begins at another one for each story and seed, so other seeds reach the others.
 To add one   write a function from the undisturbed run to plots, and put it into ``ROUNDS`` under the
              word that heads its column in the table.
 Called by    ``campaign`` and tests.
@@ -30,7 +31,7 @@ from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
 
 DEPTHS = (8, 1, 20, 3)
-"""By how many versions the world is older that a manager first sees: as many writes, in turn."""
+"""How many versions old the first lists of a manager are, in turn."""
 DISTANCES = (1, 2, 3)
 """How many writes after a kill the next one comes, in turn."""
 
@@ -45,7 +46,7 @@ class Round(Protocol):
 
 
 def undisturbed(story: Story, seed: int, *, quiet: float = 0.0) -> Outcome:
-    """The run that all others must end like."""
+    """The run whose end all others must reach."""
     return simulate(story, Plot(seed=seed), quiet=quiet)
 
 
@@ -68,13 +69,13 @@ def double_kills(calm: Outcome, every: int = 5) -> Iterator[Plot]:
 
 
 def late_restarts(calm: Outcome, every: int = 5) -> Iterator[Plot]:
-    """Killed after a write, and then the next manager hears of everything late."""
+    """Killed after a write, and then the next manager receives every event late."""
     for point in _writes(calm, "late", every):
         yield replace(_faulty(calm, Fault("write", point, "slow-watches")), kill_after=point)
 
 
 def stale_restarts(calm: Outcome, every: int = 5) -> Iterator[Plot]:
-    """Killed after a write, and then the next manager first sees an older world."""
+    """Killed after a write, and then the next manager first sees older objects."""
     for point, depth in zip(_writes(calm, "stale", every), cycle(DEPTHS), strict=False):
         yield replace(calm.plot, kill_after=point, stale=depth)
 
@@ -104,7 +105,7 @@ def lost_halves(calm: Outcome, every: int = 7) -> Iterator[Plot]:
 
 
 def with_nodes_apart(calm: Outcome, every: int = 5) -> Iterator[Plot]:
-    """Killed after a write, where nodes live in a cluster of their own."""
+    """Killed after a write, where nodes have a cluster of their own."""
     for point in _writes(calm, "apart", every):
         yield replace(calm.plot, kill_after=point, apart=True)
 
@@ -121,17 +122,17 @@ ROUNDS: Mapping[str, Round] = {
     "half": lost_halves,
     "apart": with_nodes_apart,
 }
-"""All ways to disturb a story at its points, by the word for a table."""
+"""All ways to disturb a story at its points, by their names in the table."""
 
 
 def judged(outcome: Outcome, wanted: Picture) -> Outcome:
-    """The same run; that it ended in another world than it should is a violation too."""
+    """The same run, with a violation for each difference of its end from the picture that it should have."""
     wrong = tuple(f"{ANOTHER_END}: {line}" for line in difference(wanted, outcome.picture))
     return replace(outcome, violations=(*outcome.violations, *wrong)) if wrong else outcome
 
 
 def difference(wanted: Picture, found: Picture) -> tuple[str, ...]:
-    """How two pictures differ, in words."""
+    """How two pictures differ, as text."""
     missing, left = list(wanted), []
     for line in found:
         if line in missing:
@@ -146,7 +147,7 @@ def _writes(calm: Outcome, round_: str, every: int) -> range:
 
 
 def _points(calm: Outcome, round_: str, last: int, every: int) -> range:
-    """From 1 to ``last``, or each ``every``-th of them from a beginning of their own."""
+    """From 1 to ``last``, or each ``every``-th of them, from a first one that depends on story and seed."""
     first = 1 + number(f"{calm.plot.seed}/{calm.story}/{round_}") % min(every, max(1, last))
     return range(first, last + 1, every)
 

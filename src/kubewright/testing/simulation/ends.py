@@ -1,8 +1,7 @@
 """How the world must look at the end of a story.
 
-Theory.      An end is a question that a ``Person`` can answer; functions here that take a number or a name
-             answer one.
-Called by    ``stories``, whose table names them, and ``acts``, where people wait for something.
+Theory.      An end is a predicate of a ``Person``; functions here that take a number or a name return one.
+Called by    ``stories``, whose table names them, and ``acts``, which waits for some of them.
 """
 
 from collections.abc import Callable
@@ -25,29 +24,24 @@ TIER = "example.com/tier"
 COMPLETE, LATE = "NewMachineSetAvailable", "ProgressDeadlineExceeded"
 
 
-def is_held(machine: Object) -> bool:
-    """Whether it will not go before its VM has."""
-    return names.FINALIZER in machine["metadata"].get("finalizers", ())
-
-
 def settled(count: int, machine_class: str = "") -> End:
     """So many machines run, and nothing else."""
     return lambda person: person.settled(count, machine_class)
 
 
 def says(person: Person, reason: str) -> bool:
-    """Whether that is what the deployment ``pool`` says about its rollout."""
+    """Whether the deployment ``pool`` reports this reason about its rollout."""
     found = person.world.journal.objects[MACHINE_DEPLOYMENTS].get(f"{NAMESPACE_NAME}/pool")
     return found is not None and progress_of(found)[1] == reason
 
 
-def told(count: int, machine_class: str = "") -> End:
-    """So many machines run, and their deployment says that all is done."""
+def reported(count: int, machine_class: str = "") -> End:
+    """So many machines run, and their deployment reports a complete rollout."""
     return lambda person: person.settled(count, machine_class) and says(person, COMPLETE)
 
 
 def healed(count: int) -> End:
-    """So many machines run, the victim is not among them, and nothing went wrong on the way."""
+    """So many machines run, the victim is not among them, and the person saw nothing wrong."""
 
     def end(person: Person) -> bool:
         gone = person.victim not in {vm.name for vm in person.vms}
@@ -57,13 +51,13 @@ def healed(count: int) -> End:
 
 
 def has_failed(person: Person) -> bool:
-    """Whether the victim is there, and Failed."""
+    """Whether the victim exists, and is Failed."""
     found = (m for m in person.machines if m["metadata"]["name"] == person.victim and not going(m))
     return any(phase(machine) == "Failed" for machine in found)
 
 
 def as_before(count: int) -> End:
-    """So many machines run, and no node carries a trace of a preservation."""
+    """So many machines run, and no node has a mark of a preservation."""
 
     def end(person: Person) -> bool:
         nodes = person.world.journal.objects[NODES].values()
@@ -90,25 +84,25 @@ def kept_by_its_set(person: Person) -> bool:
     return person.settled(2) and person.empty(MACHINE_DEPLOYMENTS) and owners == [None]
 
 
-def kept_by_nobody(person: Person) -> bool:
+def machines_without_a_set(person: Person) -> bool:
     owners = [machine["metadata"].get("ownerReferences") for machine in person.machines]
     return _on_their_own(person, 2) and person.empty(MACHINE_SETS) and owners == [None, None]
 
 
 def adopted(person: Person) -> bool:
     owned = [m for m in person.machines if m["metadata"].get("ownerReferences")]
-    named = person.hurt or any(m["metadata"]["name"] == "stray" for m in owned)
+    named = person.node_faults or any(m["metadata"]["name"] == "stray" for m in owned)
     return person.settled(2) and len(owned) == 2 and named
 
 
 def restored(person: Person) -> bool:
-    return _on_their_own(person, 1) and (person.hurt or [vm.serial for vm in person.vms] == [1])
+    return _on_their_own(person, 1) and (person.node_faults or [vm.serial for vm in person.vms] == [1])
 
 
 def _on_their_own(person: Person, count: int) -> bool:
-    """Machines that no set would replace: they run, or a fault harmed one and it has failed for good."""
+    """Machines without a set, which are not replaced: they run, or one has Failed because of a fault."""
     phases = [phase(machine) for machine in person.machines if not going(machine)]
-    failed = person.hurt and len(phases) == count and set(phases) <= {"Running", "Failed"}
+    failed = person.node_faults and len(phases) == count and set(phases) <= {"Running", "Failed"}
     return person.settled(count) or failed
 
 
@@ -118,7 +112,7 @@ def relabelled(person: Person) -> bool:
 
 def nodes_relabelled(person: Person) -> bool:
     nodes = person.world.journal.objects[NODES].values()
-    same = person.hurt or person.victim in {vm.name for vm in person.vms}
+    same = person.node_faults or person.victim in {vm.name for vm in person.vms}
     return person.settled(2) and same and all(TIER in node["metadata"]["labels"] for node in nodes)
 
 
@@ -128,7 +122,7 @@ def both_pools(person: Person) -> bool:
 
 
 def is_refused(machine: Object) -> bool:
-    """Whether it says that a write is refused."""
+    """Whether its status says that a write is refused."""
     return "The API server refused to " in machine.get("status", {}).get("lastOperation", {}).get(
         "description", ""
     )

@@ -1,8 +1,8 @@
-"""Many calls on all cores: in order, each under a deadline, and none that can be lost unheard.
+"""Many calls on all cores: in order, each under a deadline, and every lost one is reported.
 
 Theory.      A job is any call that can be pickled. Each worker is a process of its own that has one job
-             at a time, so the work balances by itself, and when a worker dies everybody knows over what.
-             Answers come in the order of the jobs, whoever was quicker, so what is printed does not
+             at a time, so the work balances by itself, and the job of a worker that dies is known.
+             Answers come in the order of the jobs, not of their ends, so what is printed does not
              depend on the number of workers. ``run`` may be called while another ``run`` is under way:
              what comes back for the other one waits for it.
 Why ours.    ``concurrent.futures`` was tried, and needs as many lines. A pool breaks as a whole when one of
@@ -11,8 +11,8 @@ Why ours.    ``concurrent.futures`` was tried, and needs as many lines. A pool b
              nothing looks at it. A process that hangs cannot be ended (before Python 3.14), and workers
              stay when their parent is killed. A job costs the parent four times the CPU.
 Invariants.  Every job has an answer: what it returned, or ``Lost`` and why. A run that goes on for
-             longer than the deadline ends with its worker. Workers hear no Ctrl-C (they would all
-             speak of it); they end with the farm, and at the latest when their parent is gone.
+             longer than the deadline ends with its worker. Workers ignore Ctrl-C (each would print
+             a traceback); they end with the farm, and at the latest when their parent is gone.
 Called by    ``campaign``.
 """
 
@@ -33,9 +33,9 @@ from typing import Any, TypeVar
 from kubewright.base.errors import KubewrightError
 
 RUN_SECONDS = 120.0
-"""How long one job may take, in real time. A world takes a tenth of a second, a terrible one ten."""
+"""How long one job may take, in real time. A world takes a tenth of a second, the slowest ten seconds."""
 GRACE_SECONDS = 60.0
-"""When nothing has come from anybody for so much longer, not even their own deadlines wake them."""
+"""When no worker has answered for so much longer, not even their own deadlines end their jobs."""
 AHEAD = 256
 """So many answers may wait for an earlier one."""
 MOST_LOST = 20
@@ -46,13 +46,13 @@ JOIN_SECONDS = 5.0
 T = TypeVar("T")
 
 
-class Barren(KubewrightError):
-    """One worker after the other dies: there is no sense in going on."""
+class TooManyLost(KubewrightError):
+    """So many jobs were lost that there is no sense in going on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A job that came to nothing, and why."""
+    """A job without an answer, and why."""
 
     why: str
 
@@ -89,13 +89,13 @@ class Farm:
 
     def __exit__(self, *_error: object) -> None:
         for worker in tuple(self._workers):
-            self._dismiss(worker)
+            self._stop_worker(worker)
 
     def run(self, jobs: Iterable[Callable[[], T]]) -> Iterator[T | Lost]:
-        """What comes of each job, in their order.
+        """The answer of each job, in their order.
 
         Raises:
-            Barren: ``MOST_LOST`` jobs were lost.
+            TooManyLost: ``MOST_LOST`` jobs were lost.
         """
         source, waiting = iter(jobs), deque[int]()
         while True:
@@ -113,17 +113,17 @@ class Farm:
         return len(self._workers) < self.jobs or any(not worker.ticket for worker in self._workers)
 
     def _give(self, job: Callable[[], object]) -> int:
-        """Hand a job to somebody with nothing to do. Answers its ticket."""
+        """Give a job to an idle worker. Returns its ticket."""
         worker = next((worker for worker in self._workers if not worker.ticket), None)
         if worker is None:
-            worker = _hire(self._seconds)
+            worker = _start_worker(self._seconds)
             self._workers.append(worker)
         self._tickets += 1
         worker.ticket = self._tickets
         try:
             worker.line.send(job)
         except OSError:
-            self._lose(worker, self._obituary(worker))
+            self._lose(worker, self._exit_text(worker))
         return self._tickets
 
     def _listen(self) -> None:
@@ -140,28 +140,28 @@ class Farm:
         try:
             answer = worker.line.recv()
         except (EOFError, OSError):
-            answer = Lost(self._obituary(worker))
+            answer = Lost(self._exit_text(worker))
         if isinstance(answer, Lost):
             self._lose(worker, answer.why)
         else:
             self._done[worker.ticket], worker.ticket = answer, 0
 
     def _lose(self, worker: _Worker, why: str) -> None:
-        """The job came to nothing; its worker goes too, whatever state it is in."""
+        """Report the job of a worker as lost, and end the worker."""
         self._done[worker.ticket] = Lost(why)
-        self._dismiss(worker)
+        self._stop_worker(worker)
         self._lost += 1
         if self._lost >= MOST_LOST:
-            raise Barren(f"{self._lost} runs were lost, the last one because {why}")
+            raise TooManyLost(f"{self._lost} runs were lost, the last one because {why}")
 
-    def _dismiss(self, worker: _Worker) -> None:
+    def _stop_worker(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         worker.process.kill()
         worker.process.join(JOIN_SECONDS)
         worker.line.close()
 
     @staticmethod
-    def _obituary(worker: _Worker) -> str:
+    def _exit_text(worker: _Worker) -> str:
         worker.process.join(JOIN_SECONDS)
         return f"its process died: {_end(worker.process.exitcode)}"
 
@@ -172,19 +172,19 @@ def _end(status: int | None) -> str:
     return f"signal {signal.Signals(-status).name}"
 
 
-def _hire(seconds: float) -> _Worker:
+def _start_worker(seconds: float) -> _Worker:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, seconds), daemon=True)
-    with _deaf():
+    with _without_sigint():
         process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """A process that is started now never hears Ctrl-C."""
+def _without_sigint() -> Iterator[None]:
+    """A process that is started now ignores Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -196,7 +196,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _work(line: "Connection[Any, Any]", seconds: float) -> None:
-    """Do what comes, until nobody is there any more."""
+    """Do jobs until the parent is gone."""
 
     def late(_signal: int, frame: FrameType | None) -> None:
         assert frame is not None, "Python is running"
@@ -217,7 +217,7 @@ def _work(line: "Connection[Any, Any]", seconds: float) -> None:
 def _tried(job: Callable[[], object]) -> object:
     try:
         return job()
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the parent hears of it
+    except Exception as error:  # noqa: BLE001 -- every exception is reported to the parent
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Lost(
             f"it raised {type(error).__name__}: {error}, {_place(last.filename, last.lineno, last.name)}"
@@ -225,5 +225,5 @@ def _tried(job: Callable[[], object]) -> object:
 
 
 def _place(file: str, line: int | None, function: str) -> str:
-    """Where a program is, as a person would say it."""
+    """Where a program is, as text."""
     return f"at {'/'.join(Path(file).parts[-2:])}:{line} in {function}"

@@ -1,23 +1,23 @@
-"""A story in words: who decided what and why, what the cloud did, what people did.
+"""A story as text: what each controller decided and why, what the cloud did, what users did.
 
 Theory.      The trace of one undisturbed run, without times, versions and reads. Machines and sets are
              called by the order in which they appear, and a VM by its machine. It is kept as a file and
              read in the diff of a change: a decision that is new, gone or gives another reason shows
-             there. A reason to wait is told once, until the same one waits for another. The world is
-             an even one, so that what one part does differently shifts little in the others.
+             there. A reason to wait is printed once, until the same controller waits for another. The
+             loop is an even one (``loop.SimLoop``), so that a change in one part shifts little in the others.
 Called by    tests/sim/test_sim_goldens.py, which also writes the files anew.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
-from kubewright.testing.simulation.ears import WAITS
 from kubewright.testing.simulation.journal import (
     MACHINE_CLASSES,
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
     MACHINES,
 )
+from kubewright.testing.simulation.log_capture import WAITS
 from kubewright.testing.simulation.run import simulate
 from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
@@ -39,7 +39,7 @@ _KINDS = {
     MACHINE_CLASSES: "class",
 }
 _CHANGED = re.compile(rf"({'|'.join(map(re.escape, _KINDS))}) (\S+) (made|gone)")
-_TOLD = ("plan", "cloud", "judge", "person", "fate")
+_TOLD = ("plan", "cloud", "judge", "person", "world")
 
 
 def in_words(story: Story, plot: Plot | None = None) -> str:
@@ -71,7 +71,7 @@ def _worth_telling(lines: list[str]) -> Iterator[str]:
 
 
 def _once(lines: Iterable[str]) -> Iterator[str]:
-    """Without what everybody has just heard: a line twice in a row, the same reason to wait."""
+    """Without repetitions: a line twice in a row, the same reason to wait."""
     before, waits = "", dict[str, str]()
     for line in lines:
         key, _, why = line.partition(": ")

@@ -1,13 +1,12 @@
 """What happens in a world, the moment it happens: the server's commits, the cloud's changes, the trace.
 
 Theory.      The API server writes to a ``Log`` and the simulated cloud to a ``Store``; both are seams
-             of the product. Here they are memories that survive the processes in front of them, and
-             every change that enters one of them is a ``Step`` that listeners hear at once. So the
+             of the product. Here they are kept in memory and survive the processes that use them, and
+             every change of one of them is a ``Step`` that listeners get at once. So the
              invariants see each state that ever was, in order, and cannot disturb it.
-Invariants.  A step is told after it is in the picture, before anybody else can act on it. Listeners
-             do not raise. The trace is text, one line for one event, and has nothing in it that is
-             not decided by the seed.
-Called by    ``world``; heard by ``judge`` and ``world`` (who kills after the n-th write).
+Invariants.  Listeners get a step when ``objects`` and ``vms`` have it, before any process can act on it.
+             They do not raise. The trace is text, one line for one event, and is a function of the seed.
+Called by    ``world``; read by ``invariants``, ``tally`` and ``staleness``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
@@ -30,17 +29,17 @@ MACHINE_SETS = "machinesets.machine.sapcloud.io"
 MACHINE_DEPLOYMENTS = "machinedeployments.machine.sapcloud.io"
 MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
 NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
-HELD = {f"default/{half.value}": half for half in Half}
-"""The Leases that managers elect their leaders by, and what each is about."""
+LEASE_HALVES = {f"default/{half.value}": half for half in Half}
+"""The Leases by which managers elect their leaders, and the half that each is for."""
 WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, MACHINE_CLASSES, NODES, PODS))
-"""What the picture holds decoded; of everything else only the bytes are kept."""
+"""What ``Journal.objects`` holds decoded; of everything else only the bytes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiStep:
     """One committed write. ``old`` None: made; ``new`` None: gone (``old`` is then the last state).
 
-    ``version`` is the write's own, which a watch tells of it, even of what is gone.
+    ``version`` is that of the write, which a watch reports also for a deletion.
     """
 
     resource: str
@@ -53,20 +52,20 @@ class ApiStep:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who holds a Lease, and since when; empty for nobody."""
+    """The holder of a Lease, and since when; empty without one."""
 
     holder: str = ""
     since: float = 0.0
 
     @property
     def name(self) -> str:
-        """The process that calls itself so."""
+        """The name of its process."""
         return self.holder.partition("_")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class VmStep:
-    """A VM came (``old`` None), changed, or is gone without a trace (``new`` None)."""
+    """A VM was made (``old`` None), changed, or does not exist any more (``new`` None)."""
 
     old: Vm | None
     new: Vm | None
@@ -77,22 +76,22 @@ Listener = Callable[[Step], None]
 
 
 class Journal:
-    """The memory of one world. ``lines`` is its trace; whoever has no use for it puts a bounded one."""
+    """The state of one world. ``lines`` is its trace; a caller that does not need it sets a bounded one."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.lines: MutableSequence[str] = []
         self._digest = blake2b(digest_size=16)
         self.objects: dict[str, dict[str, Object]] = {resource: {} for resource in sorted(WATCHED)}
         self.vms: dict[str, Vm] = {}
-        self.guises: dict[str, tuple[str, Callable[[Object], Object]]] = {}
-        """Other resources that are shown as ones of ``WATCHED``: as which, and how."""
+        self.shown_as: dict[str, tuple[str, Callable[[Object], Object]]] = {}
+        """Other resources that are converted to ones of ``WATCHED``: to which, and how."""
         self.leaders = {half: Leader() for half in Half}
-        """Who works on what."""
+        """The leader of each half."""
         self._now = now
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
-        """Tell ``listener`` of every step from now on."""
+        """Call ``listener`` with every step from now on."""
         self._listeners.append(listener)
 
     def say(self, who: str, what: str) -> None:
@@ -102,7 +101,7 @@ class Journal:
         self._digest.update(line.encode() + b"\n")
 
     def digest(self) -> str:
-        """The trace in a word, to compare runs by."""
+        """A hash of the trace, to compare runs."""
         return self._digest.hexdigest()
 
     def committed(self, cluster: str, changes: Sequence[Change]) -> None:
@@ -112,20 +111,20 @@ class Journal:
             verb = "gone" if change.gone else "made" if change.old is None else "is"
             seal = blake2b(new.data, digest_size=6).hexdigest()
             self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version} {seal}")
-            if new.resource in WATCHED or new.resource in self.guises:
+            if new.resource in WATCHED or new.resource in self.shown_as:
                 self._enter(cluster, change)
-            elif new.resource == LEASES and (half := HELD.get(new.key)) is not None:
+            elif new.resource == LEASES and (half := LEASE_HALVES.get(new.key)) is not None:
                 self._lead(half, orjson.loads(new.data)["spec"].get("holderIdentity") or "")
 
     def _lead(self, half: Half, holder: str) -> None:
         leader = Leader(holder, self._now())
         if holder != self.leaders[half].holder:
             self.leaders[half] = leader
-            self.say("lease", f"{half.value} is held by {leader.name or 'nobody'}")
+            self.say("lease", f"{half.value} is held by {leader.name or 'no manager'}")
 
     def _enter(self, cluster: str, change: Change) -> None:
         new = change.new
-        resource, shown = self.guises.get(new.resource, (new.resource, _as_it_is))
+        resource, shown = self.shown_as.get(new.resource, (new.resource, _as_it_is))
         known, after = self.objects[resource], shown(orjson.loads(new.data))
         before = known.get(new.key)
         if change.gone:
@@ -139,11 +138,11 @@ class Journal:
         """The cloud has made or changed a VM."""
         before = self.vms.get(vm.id)
         self.vms[vm.id] = vm
-        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {_news_of(before, vm)}")
+        self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} {_change_of(before, vm)}")
         self._tell(VmStep(before, vm))
 
     def vm_gone(self, vm: Vm) -> None:
-        """Nothing of a VM is left."""
+        """A VM does not exist any more."""
         self.vms.pop(vm.id, None)
         self.say("cloud", f"{vm.id} of {vm.namespace}/{vm.name} is gone")
         self._tell(VmStep(vm, None))
@@ -157,18 +156,18 @@ def _as_it_is(found: Object) -> Object:
     return found
 
 
-def _news_of(before: Vm | None, vm: Vm) -> str:
+def _change_of(before: Vm | None, vm: Vm) -> str:
     if before is None:
         return "is made"
     if vm.gone_at is not None:
         return "is leaving"
     if before.powered != vm.powered:
         return "has power" if vm.powered else "has lost its power"
-    return "is initialized" if before.initialized != vm.initialized else "is told what to suffer"
+    return "is initialized" if before.initialized != vm.initialized else "gets other faults"
 
 
 class MemoryLog:
-    """The API server's disk: outlives the server, and tells the journal of every commit."""
+    """The API server's disk: outlives the server, and reports every commit to the journal."""
 
     def __init__(self, journal: Journal, cluster: str) -> None:
         self._journal = journal
@@ -200,7 +199,7 @@ class MemoryLog:
 
 
 class VmStore(Store):
-    """The simulated cloud's disk: keeps nothing, since the cloud does not die, but tells the journal."""
+    """The simulated cloud's disk: keeps nothing, since the cloud is not killed; reports to the journal."""
 
     def __init__(self, journal: Journal) -> None:
         super().__init__(None)
@@ -213,7 +212,7 @@ class VmStore(Store):
         self._journal.vm_gone(vm)
 
     def save_volume(self, volume: Volume) -> None:
-        """Disks are not watched."""
+        """Volumes are not in the journal."""
 
     def drop_volume(self, volume: Volume) -> None:
-        """Disks are not watched."""
+        """Volumes are not in the journal."""

@@ -1,17 +1,17 @@
 """An event loop in which time is a number, chance is a seed, and a process can be killed.
 
-Theory.      Nothing here waits for anything real: no sockets, no threads, no clock. When nobody can
+Theory.      Nothing here waits for anything real: no sockets, no threads, no clock. When no task can
              run, time jumps to the next timer; when several can, the seed says in which order. So
              a run is a function of its seed, on every machine and under every PYTHONHASHSEED.
-             Which *process* a task belongs to is a context variable that its children inherit. To
-             kill a process is to never run anything of it again: what it was about to do is thrown
-             away, and no ``finally`` gets a word in, as with ``kill -9``.
+             Which *process* a task belongs to is a context variable that its children inherit. A killed
+             process never runs again: its pending callbacks are dropped, and no ``except`` or ``finally``
+             of it runs, as with ``kill -9``.
              A *step* is what a process does between two awaits. Those of processes that are
              ``counted`` have numbers, and ``before_step`` acts between any two of them.
-Invariants.  Callbacks of one turn run in a seeded order; no turn begins before the last one is over. What was
-             cancelled, and where in memory a task lies, changes no order.
+Invariants.  Callbacks of one turn run in a seeded order; no turn begins before the last one is over.
+             Cancelled callbacks and memory addresses change no order.
              Nothing of a dead process runs, ever. Its coroutines are kept, so that the garbage
-             collector cannot wake their ``finally`` blocks either, until ``bury``.
+             collector cannot wake their ``finally`` blocks either, until ``destroy``.
 Called by    ``world``. Like every loop, it is used from one thread.
 """
 
@@ -29,21 +29,21 @@ from weakref import WeakSet
 from kubewright.base.clock import LoopClock
 
 TURNS_WITHOUT_TIME = 200_000
-"""Turns of the loop at one moment after which somebody must be running in a circle."""
+"""Turns of the loop at one moment after which a task must be in a loop without a wait."""
 
 _PROCESS: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
 
 
-class Standstill(Exception):
-    """Nobody can run, and no timer is set: nothing will ever happen again."""
+class Deadlock(Exception):
+    """No task can run, and no timer is set: nothing will ever happen again."""
 
 
-class Circle(Exception):
-    """Somebody is always ready and time never passes: a loop without a wait."""
+class Livelock(Exception):
+    """A task is always ready and time never passes: a loop without a wait."""
 
 
 class Process:
-    """Tasks that live and die together. Not an operating system's process: only its failures."""
+    """Tasks that are killed together: it fails as an operating system's process does."""
 
     def __init__(self, loop: "SimLoop", name: str) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Process:
         self.counted = False
         """Whether its steps have numbers."""
         self.parked: list[Any] = []
-        """What it would have done while it was frozen."""
+        """Callbacks that became ready while it was frozen."""
         self._loop = loop
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._context = contextvars.Context()
@@ -63,28 +63,28 @@ class Process:
         return f"<{self.name}{'' if self.alive else ', dead'}>"
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
-        """Begin a task of this process, whoever calls. A dead process begins nothing."""
+        """Begin a task of this process, also when another process calls. A dead process begins nothing."""
         if not self.alive:
             work.close()
             return self._loop.create_task(_nothing(), name=name)
         return self._loop.create_task(work, name=name or None, context=self._context.copy())
 
     def kill(self) -> None:
-        """The end, between two awaits of whatever runs. Must not be called by its own tasks."""
+        """End it, between two awaits of its tasks. Must not be called by its own tasks."""
         assert _PROCESS.get() is not self, "a process is killed from outside"
         if self.alive:
             self.alive = False
             self._loop.forget(self, list(self._tasks))
 
     def freeze(self) -> None:
-        """Stop running, as with ``kill -STOP``: timers expire, answers come, and nobody looks at them.
+        """Stop running, as with ``kill -STOP``: timers expire and answers arrive, and their callbacks wait.
 
-        What it was to do in this turn of the loop it still does.
+        Callbacks of this turn of the loop still run.
         """
         self.frozen = True
 
     def thaw(self) -> None:
-        """Go on, with everything that has come meanwhile, and no idea how long it was."""
+        """Go on with every callback that became ready meanwhile; it cannot know how long that was."""
         self.frozen = False
         self._loop.resume(self)
 
@@ -94,12 +94,12 @@ class Process:
         return any(not task.done() for task in self._tasks)
 
     def owns(self, task: asyncio.Task[Any]) -> None:
-        """The loop says: this task is yours."""
+        """The loop reports that this task belongs to the process."""
         self._tasks.add(task)
 
 
 async def _nothing() -> None:
-    """What a dead process does."""
+    """The task that a dead process gets."""
 
 
 class _Task(asyncio.Task[Any]):
@@ -132,8 +132,8 @@ class _Timer(asyncio.TimerHandle):
 class SimLoop(asyncio.BaseEventLoop):
     """See the module. ``seed`` decides every order that is not decided otherwise.
 
-    In an ``even`` loop whoever was ready first goes first, and everything takes as long as it usually does
-    (``clock``): what one part does shifts nothing in another.
+    In an ``even`` loop the callback that was ready first runs first, and every delay has its mean length
+    (``clock``): a change in one part does not change the order in another.
     """
 
     def __init__(self, seed: int, *, even: bool = False) -> None:
@@ -155,7 +155,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._stopping: bool
         self._timer_cancelled_count: int
         self.trouble: list[str] = []
-        """What nobody caught: exceptions of tasks that nobody awaited."""
+        """Exceptions of tasks that no code awaited."""
 
     # ------------------------------------------------------------ what a loop must have
 
@@ -164,11 +164,11 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def select(self, _timeout: float | None) -> list[Any]:
-        """As a selector: nothing comes from outside."""
+        """As a selector: there are no events from outside."""
         return []
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Remember what nobody caught; the judge of the run decides what it means."""
+        """Keep an uncaught exception; the run reports it."""
         error = context.get("exception")
         self.trouble.append(f"{context.get('message')}: {type(error).__name__}: {error}")
 
@@ -207,7 +207,7 @@ class SimLoop(asyncio.BaseEventLoop):
         super()._run_once()  # type: ignore[misc]
 
     def _prepare(self) -> None:
-        """Jump if nobody can run; then put everybody who can into the seed's order."""
+        """Jump in time if no callback is ready; then put the ready ones into the seed's order."""
         ready, timers = self._ready, self._scheduled
         self._drop_cancelled()
         if not ready and timers and not self._stopping:
@@ -225,7 +225,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._guard()
 
     def _numbered(self, handles: list[Any]) -> list[Any]:
-        """The handles of a turn, with what is to happen between them."""
+        """The handles of a turn, with the callbacks of ``before_step`` between them."""
         last = self.steps + sum(map(_counts, handles))
         if not self._before or self._before[0][0] > last:
             self.steps = last
@@ -251,38 +251,40 @@ class SimLoop(asyncio.BaseEventLoop):
             return
         self._turns += 1
         if self._turns > TURNS_WITHOUT_TIME:
-            raise Circle(f"{self._turns} turns at {self._now:.6f} s: {self._ready[0] if self._ready else ''}")
+            raise Livelock(
+                f"{self._turns} turns at {self._now:.6f} s: {self._ready[0] if self._ready else ''}"
+            )
         if not self._ready and not self._scheduled:
-            raise Standstill("nothing will ever happen again")
+            raise Deadlock("nothing will ever happen again")
 
     # ------------------------------------------------------------ death
 
     def before_step(self, number: int, act: Callable[[], object]) -> None:
-        """Call ``act`` before the ``number``-th step, between two steps of whoever makes it.
+        """Call ``act`` before the ``number``-th step, between two steps of the process that makes it.
 
-        One that is past is called before the next step.
+        If that step is over, ``act`` is called before the next one.
         """
         heapq.heappush(self._before, (number, next(self._serial), act))
 
     def resume(self, process: Process) -> None:
-        """Let a thawed process do what it could not do."""
+        """Queue the callbacks that a thawed process has parked."""
         self._ready.extend(process.parked)
         process.parked.clear()
 
     def forget(self, process: Process, tasks: list[asyncio.Task[Any]]) -> None:
-        """Keep a dead process' tasks, and take what they were about to do out of this turn."""
+        """Keep a dead process' tasks, and cancel their callbacks of this turn."""
         self._dead += tasks
         for handle in self._ready:
             if not handle._cancelled and handle._context.get(_PROCESS) is process:
                 handle.cancel()
 
-    def bury(self) -> None:
-        """After the last turn: everybody dies, then the dead go. What they say now is not heard."""
+    def destroy(self) -> None:
+        """After the last turn: kill all processes, then close their coroutines, without any effect."""
         for process in self.processes:
             process.kill()
         self.close()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that never had their turn
+            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that never ran
             for task in self._dead:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with suppress(BaseException):
@@ -292,7 +294,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def _runs(handle: Any) -> bool:
-    """Whether it may run now; what a frozen process would do is put aside."""
+    """Whether it may run now; the callback of a frozen process is parked."""
     process = handle._context.get(_PROCESS)
     if process is None:
         return True

@@ -1,9 +1,9 @@
-"""The managers of a world: processes that know nothing when they begin, and can die at any await.
+"""The managers of a world: processes that begin with empty memory, and can be killed at any await.
 
 Theory.      What runs in such a process is the product as ``compose`` puts it together, and the loops
-             of kube-controller-manager beside it, on lines on which the plot may do anything. One that
-             is killed is followed by another ``RESTART_SECONDS`` later, as a Deployment's pod would be.
-Called by    ``world``; killed by ``fate`` and by ``Plot.kill_after``.
+             of kube-controller-manager beside it, on connections into which the plot may inject faults. A
+             killed manager is replaced ``RESTART_SECONDS`` later, as a Deployment's pod would be.
+Called by    ``world``; killed by ``incidents`` and by ``Plot.kill_after``.
 """
 
 import asyncio
@@ -33,35 +33,35 @@ from kubewright.testing.simulation.clusters import RESTART_SECONDS, Cluster
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, NODES
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.network import Line
-from kubewright.testing.simulation.news import CONTROL, TARGET, Told
+from kubewright.testing.simulation.stale_lists import StaleLists
+from kubewright.testing.simulation.staleness import CONTROL, TARGET, Received
 from kubewright.testing.simulation.tally import MANAGER
-from kubewright.testing.simulation.yesterday import Yesterday
 
 if TYPE_CHECKING:
     from kubewright.kube.transport import Transport
     from kubewright.testing.simulation.world import World
 
 
-HEEDED = {
+READ_BY = {
     Half.SETS: (MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS),
     Half.MACHINES: (MACHINES, MACHINE_SETS, NODES),
 }
-"""What each half decides by."""
+"""The resources on which each half bases its decisions."""
 
 
 class Managers:
-    """Those that live, and how to begin and end one."""
+    """The managers that live, and how to start and kill one."""
 
     def __init__(self, world: "World", cloud: Process) -> None:
         self.living: list[Process] = []
         self.beside: list[ApiWorld] = []
-        """Further worlds that every manager looks after."""
+        """Further worlds that every manager runs."""
         self.heard: dict[str, str] = {}
-        """What of them decides something, as ``news.CONTROL``."""
+        """The resources of them on which decisions are based, as ``staleness.CONTROL``."""
         self._world = world
         self._cloud = cloud
         self._ahead = 0.0
-        self._born = 0
+        self._started = 0
         self.unseen = (0, 0)
         """The control cluster's versions that the last manager's lists do not show, under ``Plot.stale``."""
         self._walls: dict[Process, SimClock] = {}
@@ -75,32 +75,32 @@ class Managers:
         return next((each for each in self.living if each.name == name), None)
 
     def one_that_works(self) -> Process | None:
-        """A manager that works now, if any does; where one has each half, either."""
+        """A manager that leads a half now, if any does; where two lead one half each, either."""
         found = dict.fromkeys(each for half in Half if (each := self.leader(half)) is not None)
         return self._chance.choice(list(found)) if len(found) > 1 else next(iter(found), None)
 
     @property
     def led_since(self) -> float | None:
-        """Since when each half has had the manager that works on it; None while one has none."""
+        """Since when each half has had its present leader; None while one has none."""
         if any(self.leader(half) is None for half in Half):
             return None
         return max(leader.since for leader in self._world.journal.leaders.values())
 
     def duties(self) -> Iterator[tuple[Process, str]]:
-        """Who may act now upon what it has heard of which resource: without a leader, each that lives."""
+        """Which manager may act now on which resource: without a leader, each that lives."""
         for half in Half:
             leader = self.leader(half)
             for process in self.living if leader is None else (leader,):
-                for resource in HEEDED[half]:
+                for resource in READ_BY[half]:
                     yield process, resource
 
     def start(self) -> Process:
         """One more manager, with nothing in its memory."""
-        self._born += 1
-        process = Process(self._world.loop, f"{MANAGER}-{self._born}")
+        self._started += 1
+        process = Process(self._world.loop, f"{MANAGER}-{self._started}")
         process.counted = True
         self.living.append(process)
-        self._world.journal.say("fate", f"{process.name} starts")
+        self._world.journal.say("world", f"{process.name} starts")
         if self._world.plot.stale and self._world.counts.kills:
             self.unseen = (self._world.control.version - self._world.plot.stale, self._world.control.version)
         process.spawn(self._manage(process), name="manager")
@@ -115,16 +115,16 @@ class Managers:
         for cluster in self._world.clusters:
             cluster.host.leave(process)
         self._world.counts.kills += 1
-        self._world.journal.say("fate", f"{process.name} is killed")
-        self._world.fate.spawn(self._again())
+        self._world.journal.say("world", f"{process.name} is killed")
+        self._world.faults.spawn(self._again())
 
     def kill_leader(self) -> None:
-        """The same for one that works, if any does."""
+        """The same for one that leads, if any does."""
         if (process := self.one_that_works()) is not None:
             self.kill(process)
 
     def before_step(self, number: int, act: Callable[[], object]) -> None:
-        """Call ``act`` before the managers' so manieth step from now."""
+        """Call ``act`` before the managers' ``number``-th step from now."""
         self._world.loop.before_step(self._world.loop.steps + number, act)
 
     def kill_all(self) -> None:
@@ -157,7 +157,7 @@ class Managers:
         self._walls[process] = clock
         control = self._client(world.control, process, clock)
         target = self._client(world.target, process, clock) if world.plot.apart else control
-        choose = partial(world.weather.of_call, process.name)
+        choose = partial(world.injector.of_call, process.name)
         driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose)
         options = replace(world.plot.options, controllers=("*",))
         kit = Kit(
@@ -178,24 +178,24 @@ class Managers:
             raise
 
     def _client(self, cluster: Cluster, process: Process, clock: SimClock) -> Client:
-        """On a line on which everything may go wrong."""
+        """On a connection with faults."""
         world = self._world
         line: Transport = Line(cluster.host, process)
         if world.plot.stale and world.counts.kills:
-            world.counts.strike("at:older-world")
-            line = Yesterday(line, clock, cluster.version - world.plot.stale)
+            world.counts.note_fault("at:older-world")
+            line = StaleLists(line, clock, cluster.version - world.plot.stale)
         faulty = Faulty(
             line,
             clock,
-            lambda request: world.weather.of_request(process.name, request),
+            lambda request: world.injector.of_request(process.name, request),
             asked=deque(maxlen=0),
-            spawn=world.fate.spawn,
+            spawn=world.faults.spawn,
         )
         heard = {
             **({**CONTROL, **self.heard} if cluster is world.control else {}),
             **(TARGET if cluster is world.target else {}),
         }
-        return Client(Told(faulty, world.news, process, heard), clock, name=cluster.name)
+        return Client(Received(faulty, world.staleness, process, heard), clock, name=cluster.name)
 
 
 def _loops(grace: float) -> ApiWorld:

@@ -1,14 +1,14 @@
-"""Between processes: requests and watches that take their time, and ends that die without a word.
+"""The network between processes: requests and watches take time, and either end may be killed.
 
 Theory.      A server runs in a process of its own. A request is a task of the server's process, and
-             the client waits for its answer; so a client that is killed, cancelled or out of time
-             leaves behind a request that is carried out all the same, as on a real network. A watch
+             the client waits for its answer; so a request is carried out also when its client is killed,
+             cancelled or out of time, as on a real network. A watch
              is a connection: chunks travel one after the other, and it breaks when either end dies.
              Every leg takes a moment that the seed draws, so that no order can be relied upon.
 Invariants.  A server that is down refuses. A request in flight when it dies gets no answer, only a
-             broken connection; whether it was carried out is not known to its sender. One who is cut
-             off hears nothing at all: its requests go nowhere, and its watches are late.
-Called by    ``world``. Faults are wrapped around a ``Line`` by ``testing.faults.Faulty``.
+             broken connection; whether it was carried out is not known to its sender. A client
+             that is cut off receives nothing: its requests are lost, and its watches are late.
+Called by    ``world``. A ``Line`` gets its faults from ``testing.faults.Faulty``.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Host:
         self.slow: Lateness = lambda _client: 0.0
         """By how many seconds a watch's next chunk is late."""
         self.away: Lateness = lambda _client: 0.0
-        """For how many seconds a client is still cut off: what is sent meanwhile is swallowed."""
+        """For how many seconds a client is still cut off: requests that it sends meanwhile are lost."""
         self.on_asked: list[Asked] = []
         self.on_answered: list[Answered] = []
         self._handle: Handler | None = None
@@ -71,16 +71,16 @@ class Host:
         self.cut()
 
     def refuse(self) -> None:
-        """The server is there, and nobody can reach it."""
+        """The server runs, and no client can reach it."""
         self._refusals += 1
         self.cut()
 
     def admit(self) -> None:
-        """One reason less why nobody can."""
+        """End one ``refuse``."""
         self._refusals -= 1
 
     def cut(self) -> None:
-        """Break all connections; what was asked is still carried out."""
+        """Break all connections; requests in flight are still carried out."""
         waiting, self._waiting = self._waiting, {}
         for answer in waiting:
             if not answer.done():
@@ -89,7 +89,7 @@ class Host:
             watch.close(Disconnected(f"{self.name}: connection reset"))
 
     def expire(self, clients: Collection[Process]) -> None:
-        """Tell the watches of ``clients`` that history is lost, and end them with what they still held."""
+        """Tell the watches of ``clients`` that history is lost, and end them with what they hold back."""
         for watch in tuple(self._watches):
             if watch.client in clients:
                 watch.say(GONE_IN_STREAM.line)
@@ -102,10 +102,10 @@ class Host:
                 watch.close(None)
 
     def take(self, client: Process, request: Request) -> asyncio.Future[Answer]:
-        """Begin a request; the future has what comes back, if anything does.
+        """Begin a request; the future has the answer, if one comes back.
 
         Raises:
-            ConnectFailed: nobody is there.
+            ConnectFailed: no server answers.
         """
         process, handle = self.process, self._handle
         if self._refusals or process is None or handle is None:
@@ -146,7 +146,7 @@ class Host:
         answer.set_result(self._dated(response))
 
     def _dated(self, response: Response) -> Response:
-        """As every HTTP server answers: with its own time."""
+        """The answer with the server's own time, as every HTTP server sends it."""
         date = format_datetime(self.clock.now(), usegmt=True)
         return replace(response, headers={**response.headers, "date": date})
 
@@ -165,7 +165,7 @@ class _Watch:
         self._chunks: list[bytes] = []
         self._end: Disconnected | None = None
         self._ended = False
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def carry(self, chunks: AsyncGenerator[bytes, None], leg: Callable[[], float]) -> None:
         """The server's side."""
@@ -174,15 +174,15 @@ class _Watch:
                 async for chunk in chunks:
                     await self._clock.sleep(leg())
                     self._chunks.append(chunk)
-                    self._news.set()
+                    self._arrived.set()
         finally:
             self._over(None)
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """The client's side."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._arrived.wait()
+            self._arrived.clear()
             chunks, self._chunks = self._chunks, []
             for chunk in chunks:
                 yield chunk
@@ -192,9 +192,9 @@ class _Watch:
                 return
 
     def say(self, chunk: bytes) -> None:
-        """Bring a chunk now."""
+        """Deliver a chunk now."""
         self._chunks.append(chunk)
-        self._news.set()
+        self._arrived.set()
 
     def close(self, error: Disconnected | None) -> None:
         """The connection is gone, at both ends."""
@@ -206,7 +206,7 @@ class _Watch:
         if not self._ended:
             self._ended, self._end = True, error
             self.on_close()
-            self._news.set()
+            self._arrived.set()
 
 
 class Line:

@@ -1,9 +1,9 @@
-"""What befalls servers, networks and the Lease: outages, partitions, storms, a deposed leader.
+"""Faults of servers, networks and the Leases: outages, partitions, storms, a deposed leader.
 
-Theory.      As ``fate``: each function returns when its harm is over, with what may come of it late. The
-             long outages last longer than the time-outs of the product (``world.OPTIONS``), and leave
-             it time afterwards to draw a wrong conclusion from what it could not see.
-Called by    ``fate``.
+Theory.      As in ``incidents``: each function returns when its harm and its late consequences are
+             over. The long outages last longer than the product's time-outs (``world.OPTIONS``), and leave it
+             time afterwards to act wrongly on what it could not see.
+Called by    ``incidents``.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,15 +14,15 @@ from kubewright.api.core import LEASE
 from kubewright.kube.errors import TransportError
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.clusters import Cluster
-from kubewright.testing.simulation.journal import HELD
+from kubewright.testing.simulation.journal import LEASE_HALVES
 from kubewright.testing.simulation.person import Person
-from kubewright.testing.simulation.tally import USURPER
+from kubewright.testing.simulation.tally import INTRUDER
 from kubewright.testing.simulation.world import World
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
-Blow = Callable[[World, Person, SimClock], Coroutine[Any, Any, None]]
+Incident = Callable[[World, Person, SimClock], Coroutine[Any, Any, None]]
 
 UNREACHABLE_SECONDS = 20.0
 OUTAGE_SECONDS = 150.0
@@ -30,16 +30,16 @@ OUTAGE_SECONDS = 150.0
 TARGET_OUTAGE_SECONDS = 400.0
 """Longer than the creation time-out."""
 AFTERMATH_SECONDS = 130.0
-"""From the end of an outage until everything that its silence could have set off would have happened."""
+"""From the end of an outage until everything that it could have triggered would have happened."""
 PARTITION_SECONDS = 40.0
 """Longer than a Lease lasts."""
 RENEWALS_LOST_SECONDS = 45.0
 SLOW_SECONDS = 20.0
 BLIND_SECONDS = 12.0
-"""Longer than anything that people do in a story takes."""
+"""Longer than any action of a user in a story takes."""
 STORM_SECONDS = 4.0
 
-LEASE_KEYS = tuple(Key(*lease.split("/")) for lease in HELD)
+LEASE_KEYS = tuple(Key(*lease.split("/")) for lease in LEASE_HALVES)
 
 
 async def _restart_server(world: World, _person: Person, _clock: SimClock) -> None:
@@ -60,7 +60,7 @@ async def _unreachable(world: World, _person: Person, clock: SimClock) -> None:
 
 
 async def _target_unreachable(world: World, _person: Person, clock: SimClock) -> None:
-    """Where nodes live apart, their cluster is gone for a while, and the machines' is there."""
+    """Where nodes have a cluster of their own, it is away for a while, and the machines' cluster is not."""
     await _vanish(world.target, clock, UNREACHABLE_SECONDS)
 
 
@@ -82,53 +82,53 @@ async def _vanish(cluster: Cluster, clock: SimClock, seconds: float) -> None:
 
 
 async def _partition(world: World, _person: Person, clock: SimClock) -> None:
-    """The manager that works reaches no API server, and is not told so; the cloud it reaches."""
+    """The manager that works reaches no API server and gets no error; it still reaches the cloud."""
     if (process := world.managers.one_that_works()) is not None:
-        world.weather.cut_off(process.name, PARTITION_SECONDS)
+        world.injector.cut_off(process.name, PARTITION_SECONDS)
         await clock.sleep(PARTITION_SECONDS)
 
 
 async def _blind(world: World, _person: Person, clock: SimClock) -> None:
-    """Watches are silent, and then the history of what they did not tell is lost."""
-    world.weather.blind(BLIND_SECONDS)
+    """Watches are silent, and then the server loses the history of the events that they did not send."""
+    world.injector.blind(BLIND_SECONDS)
     await clock.sleep(BLIND_SECONDS)
     for cluster in world.clusters:
         cluster.host.expire(world.managers.living)
 
 
 async def _slow_watches(world: World, _person: Person, clock: SimClock) -> None:
-    world.weather.slow(SLOW_SECONDS)
+    world.injector.slow(SLOW_SECONDS)
     await clock.sleep(SLOW_SECONDS)
 
 
-def _storm(word: str) -> Blow:
-    async def blow(world: World, _person: Person, clock: SimClock) -> None:
-        world.weather.blow(word, STORM_SECONDS)
+def _storm(word: str) -> Incident:
+    async def storm(world: World, _person: Person, clock: SimClock) -> None:
+        world.injector.fail_requests(word, STORM_SECONDS)
         await clock.sleep(STORM_SECONDS)
 
-    return blow
+    return storm
 
 
 async def _storm_conflict(world: World, _person: Person, clock: SimClock) -> None:
-    """Every other write is told that somebody was faster."""
-    world.weather.blow("conflict", STORM_SECONDS, aim=lambda _client, asked: asked.method != "GET")
+    """Every other write meets a conflict."""
+    world.injector.fail_requests("conflict", STORM_SECONDS, aim=lambda _client, asked: asked.method != "GET")
     await clock.sleep(STORM_SECONDS)
 
 
 async def _lease_deleted(world: World, _person: Person, clock: SimClock) -> None:
-    """That of one half, as all that follows: the other half must not feel it."""
+    """The Lease of one half, as in all that follow: the other half must go on."""
     with suppress(ApiError, TransportError):
         await world.client.delete(LEASE, clock.random.choice(LEASE_KEYS))
 
 
 async def _lease_cleared(world: World, _person: Person, clock: SimClock) -> None:
-    """Somebody asks the leader to step down; others must not be faster than it can hear of it."""
+    """A user asks the leader to step down; another must not lead before the leader can know."""
     await _rewrite(world, clock, None)
 
 
 async def _lease_stolen(world: World, _person: Person, clock: SimClock) -> None:
-    """Somebody who is not there takes the Lease from a leader that lives and is connected."""
-    await _rewrite(world, clock, f"{USURPER}_by-hand")
+    """A holder that does not exist takes the Lease from a leader that lives and is connected."""
+    await _rewrite(world, clock, f"{INTRUDER}_by-hand")
 
 
 async def _rewrite(world: World, clock: SimClock, holder: str | None) -> None:
@@ -138,19 +138,19 @@ async def _rewrite(world: World, clock: SimClock, holder: str | None) -> None:
 
 
 async def _renewals_lost(world: World, _person: Person, clock: SimClock) -> None:
-    """A leader reaches everything, but cannot renew one Lease: another takes it in the end."""
-    lease, half = clock.random.choice(tuple(HELD.items()))
+    """A leader reaches everything, but cannot renew one Lease: another manager takes it in the end."""
+    lease, half = clock.random.choice(tuple(LEASE_HALVES.items()))
     process = world.managers.leader(half)
     name, place = process.name if process is not None else "", f"/leases/{Key(*lease.split('/')).name}"
 
     def renews(client: str, asked: Request) -> bool:
         return client == name and asked.method != "GET" and asked.path.endswith(("/leases", place))
 
-    world.weather.blow("lose", RENEWALS_LOST_SECONDS, share=1.0, aim=renews)
+    world.injector.fail_requests("lose", RENEWALS_LOST_SECONDS, share=1.0, aim=renews)
     await clock.sleep(RENEWALS_LOST_SECONDS)
 
 
-OUTAGES: Mapping[str, Blow] = {
+OUTAGES: Mapping[str, Incident] = {
     "restart-server": _restart_server,
     "restart-target": _restart_target,
     "cut-all": _cut_all,

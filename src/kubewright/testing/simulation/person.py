@@ -1,7 +1,7 @@
-"""What people do in a story, and how they look at the world.
+"""What a user does in a story, and what a user can see of the world.
 
-Theory.      A person has a good line to the server and patience: whatever is refused for a reason that
-             passes is tried again. A person sees the journal's picture, not a cache.
+Theory.      The requests of a ``Person``, a simulated user, get no injected faults, and are tried again when
+             the server is away or refuses them. A person reads the journal, not a cache.
 Called by    ``stories``.
 """
 
@@ -31,37 +31,37 @@ CLASSES = ("small", "large", "huge")
 PACE = 0.1
 """How slow the simulated cloud is: creation 0.05 s, boot 0.15 s, deletion 0.05 s."""
 
-PATIENCE = 600
-"""How often a person tries again, every half second: an outage of minutes is waited for."""
+ATTEMPTS = 600
+"""How often a person tries again, every half second: long enough for an outage of minutes."""
 
 Met = Callable[[], bool]
 
 
 class Late(Exception):
-    """What a story waited for did not come."""
+    """The condition that a story waited for was not met."""
 
 
 class Person:
-    """Words for stories. All of them return when the server has said yes, ``until`` when it is so."""
+    """The actions of stories. Each returns when the server has accepted it."""
 
     def __init__(self, world: World, stop: Callable[[], bool] = lambda: False) -> None:
         self.world = world
         self.victim = ""
         """Name of the machine that the story is about."""
         self.deleted: set[str] = set()
-        """Names of machines, and of nodes after ``nodes/``, that the person deleted: none need be kept."""
+        """Names of machines, and of nodes after ``nodes/``, that the person deleted."""
         self.broken = ""
-        """What a person saw on the way that must not be: then the story does not end well."""
+        """What a person saw on the way that must not be: the story fails then."""
         self.held = 0.0
-        """For how many seconds the story keeps pods on their nodes, of all nodes together: it has a price."""
-        self.hurt = world.plot.schedule.has(NODE_FAULTS)
-        """Somebody harms VMs or nodes; which of them are left cannot be told beforehand."""
-        self.misdated = world.plot.schedule.has(CLOCK_FAULTS)
-        """Clocks are set; what has a date may end before its time."""
+        """For how many seconds the story keeps pods on their nodes, of all nodes together (``work.HELD``)."""
+        self.node_faults = world.plot.schedule.has(NODE_FAULTS)
+        """The schedule has faults of VMs or nodes; which of them are left cannot be predicted."""
+        self.clock_faults = world.plot.schedule.has(CLOCK_FAULTS)
+        """The schedule sets clocks; what has a date may end before its time."""
         self._clock = world.clock("patience")
         self._stop = stop
 
-    # ------------------------------------------------------------ doing
+    # ------------------------------------------------------------ actions
 
     async def furnish(self) -> None:
         """CRDs, a namespace, and ``CLASSES`` in it."""
@@ -80,21 +80,23 @@ class Person:
         """Create a MachineClass of the simulated cloud."""
         body = manifests.machine_class(name, NAMESPACE_NAME, pace=PACE)
         body["secretRef"]["name"] = secret
-        await self._patiently(f"makes class {name}", lambda: self.world.client.create(MACHINE_CLASS, body))
+        await self._with_retries(f"makes class {name}", lambda: self.world.client.create(MACHINE_CLASS, body))
 
     async def delete_class(self, name: str) -> None:
         """Delete a MachineClass."""
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(f"deletes class {name}", lambda: self.world.client.delete(MACHINE_CLASS, key))
+        await self._with_retries(
+            f"deletes class {name}", lambda: self.world.client.delete(MACHINE_CLASS, key)
+        )
 
     async def make_secret(self, name: str) -> None:
         """Create a Secret such as classes need."""
         secret = manifests.secret(NAMESPACE_NAME)
         secret["metadata"]["name"] = name
-        await self._patiently(f"makes secret {name}", lambda: self.world.client.create(SECRET, secret))
+        await self._with_retries(f"makes secret {name}", lambda: self.world.client.create(SECRET, secret))
 
     async def make_vm(self, name: str) -> None:
-        """Let there be a VM of class ``small`` for a machine that does not exist."""
+        """Make a VM of class ``small`` for a machine that does not exist."""
         spec = parse_spec(manifests.machine_class("small", NAMESPACE_NAME, pace=PACE)["providerSpec"])
         await self.world.cloud.create(Ask(name, NAMESPACE_NAME, f"lost {name}", "small", spec))
 
@@ -111,10 +113,10 @@ class Person:
             },
         }
         told = f"makes deployment {name} with {replicas} replicas of class {machine_class}"
-        await self._patiently(told, lambda: self.world.client.create(MACHINE_DEPLOYMENT, body))
+        await self._with_retries(told, lambda: self.world.client.create(MACHINE_DEPLOYMENT, body))
 
     async def make_set(self, name: str, replicas: int) -> None:
-        """Create a MachineSet that nobody owns."""
+        """Create a MachineSet without an owner."""
         body = {
             "metadata": {"name": name, "namespace": NAMESPACE_NAME},
             "spec": {
@@ -124,14 +126,14 @@ class Person:
             },
         }
         told = f"makes set {name} with {replicas} replicas"
-        await self._patiently(told, lambda: self.world.client.create(MACHINE_SET, body))
+        await self._with_retries(told, lambda: self.world.client.create(MACHINE_SET, body))
 
     async def make_machine(self, name: str, pool: str, **spec: Any) -> None:
-        """Create a Machine that nobody owns; ``spec`` adds to its spec's fields."""
+        """Create a Machine without an owner; ``spec`` adds to its spec's fields."""
         template = self._template(pool, "small")
         meta = {**template["metadata"], "name": name, "namespace": NAMESPACE_NAME}
         body = {"metadata": meta, "spec": {**template["spec"], **spec}}
-        await self._patiently(f"makes machine {name}", lambda: self.world.client.create(MACHINE, body))
+        await self._with_retries(f"makes machine {name}", lambda: self.world.client.create(MACHINE, body))
 
     async def change(self, name: str, **spec: Any) -> None:
         """Patch a MachineDeployment's spec."""
@@ -141,16 +143,16 @@ class Person:
         """Patch anything of a MachineDeployment."""
         key = Key(NAMESPACE_NAME, name)
         told = f"changes deployment {name}: {orjson.dumps(patch).decode()}"
-        await self._patiently(told, lambda: self.world.client.patch(MACHINE_DEPLOYMENT, key, patch))
+        await self._with_retries(told, lambda: self.world.client.patch(MACHINE_DEPLOYMENT, key, patch))
 
     async def roll(self, name: str, machine_class: str) -> None:
-        """Let a deployment go to another class."""
+        """Change a deployment to another class."""
         await self.change(name, template={"spec": {"class": {"name": machine_class}}})
 
     async def delete(self, name: str, propagation: str = "") -> None:
         """Delete a deployment; with ``propagation`` ``Orphan`` its sets are kept."""
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(
+        await self._with_retries(
             f"deletes deployment {name}" + (f" ({propagation})" if propagation else ""),
             lambda: self.world.client.delete(MACHINE_DEPLOYMENT, key, propagation=propagation),
         )
@@ -158,7 +160,7 @@ class Person:
     async def delete_set(self, name: str, propagation: str = "") -> None:
         """Delete a set; with ``propagation`` ``Orphan`` its machines are kept."""
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(
+        await self._with_retries(
             f"deletes set {name}" + (f" ({propagation})" if propagation else ""),
             lambda: self.world.client.delete(MACHINE_SET, key, propagation=propagation),
         )
@@ -167,38 +169,38 @@ class Person:
         """Delete a machine by hand."""
         self.deleted.add(name)
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(f"deletes machine {name}", lambda: self.world.client.delete(MACHINE, key))
+        await self._with_retries(f"deletes machine {name}", lambda: self.world.client.delete(MACHINE, key))
 
     async def delete_node(self, name: str) -> None:
         """Delete a Node object by hand; its kubelet will register again."""
         self.deleted.add(f"{NODES}/{name}")
-        await self._patiently(f"deletes node {name}", lambda: self.world.nodes.delete(NODE, Key("", name)))
+        await self._with_retries(f"deletes node {name}", lambda: self.world.nodes.delete(NODE, Key("", name)))
 
     async def note_node(self, name: str, annotations: Mapping[str, str | None]) -> None:
         """Annotate a node; None takes an annotation off."""
         body = {"metadata": {"annotations": dict(annotations)}}
         told = f"annotates node {name}: {orjson.dumps(annotations).decode()}"
-        await self._patiently(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
+        await self._with_retries(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
 
     async def note_machine(self, name: str, annotations: Mapping[str, str | None]) -> None:
         """Annotate a machine; None takes an annotation off."""
         body, key = {"metadata": {"annotations": dict(annotations)}}, Key(NAMESPACE_NAME, name)
         told = f"annotates machine {name}: {orjson.dumps(annotations).decode()}"
-        await self._patiently(told, lambda: self.world.client.patch(MACHINE, key, body))
+        await self._with_retries(told, lambda: self.world.client.patch(MACHINE, key, body))
 
     async def make_budget(self, name: str) -> None:
-        """A disruption budget that never lets one of the pods go that ``run_pod`` makes."""
+        """A disruption budget that never allows an eviction of the pods that ``run_pod`` makes."""
         spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"made-by": "person"}}}
         body = {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, "spec": spec}
-        await self._patiently(f"makes budget {name}", lambda: self.world.nodes.create(PDB, body))
+        await self._with_retries(f"makes budget {name}", lambda: self.world.nodes.create(PDB, body))
 
     async def delete_budget(self, name: str) -> None:
         """Delete a disruption budget."""
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(f"deletes budget {name}", lambda: self.world.nodes.delete(PDB, key))
+        await self._with_retries(f"deletes budget {name}", lambda: self.world.nodes.delete(PDB, key))
 
     async def run_pod(self, name: str, node: str, *, seconds: int) -> None:
-        """A pod on a node, that takes so long to end when it is asked to."""
+        """A pod on a node that takes so many seconds to end."""
         body = {
             "metadata": {"name": name, "namespace": NAMESPACE_NAME, "labels": {"made-by": "person"}},
             "spec": {
@@ -208,13 +210,13 @@ class Person:
             },
         }
         told = f"makes pod {name} on {node}"
-        await self._patiently(told, lambda: self.world.nodes.create(POD, body))
+        await self._with_retries(told, lambda: self.world.nodes.create(POD, body))
 
     async def make(self, kind: Kind[Any], name: str, **body: Any) -> None:
         """Create an object of any kind."""
         made = {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, **body}
         told = f"makes {kind.resource.kind} {name}: {orjson.dumps(body).decode()}"
-        await self._patiently(told, lambda: self.world.client.create(kind, made))
+        await self._with_retries(told, lambda: self.world.client.create(kind, made))
 
     async def patch(
         self, kind: Kind[Any], name: str, patch: Mapping[str, Any], subresource: str = ""
@@ -224,14 +226,14 @@ class Person:
             Key(NAMESPACE_NAME, name),
             f"changes {kind.resource.kind} {name}: {orjson.dumps(patch).decode()}",
         )
-        await self._patiently(
+        await self._with_retries(
             told, lambda: self.world.client.patch(kind, key, patch, subresource=subresource)
         )
 
     async def remove(self, kind: Kind[Any], name: str) -> None:
         """Delete an object of any kind."""
         key = Key(NAMESPACE_NAME, name)
-        await self._patiently(
+        await self._with_retries(
             f"deletes {kind.resource.kind} {name}", lambda: self.world.client.delete(kind, key)
         )
 
@@ -244,10 +246,10 @@ class Person:
         return rfc3339(self._clock.now())
 
     async def until(self, met: Met, what: str, *, seconds: float = 3600.0) -> None:
-        """Wait until something is so.
+        """Wait until a condition is met.
 
         Raises:
-            Late: it was not, within ``seconds`` of virtual time.
+            Late: it was not met within ``seconds`` of virtual time.
         """
         deadline = self._clock.monotonic() + seconds
         while not met():
@@ -255,7 +257,7 @@ class Person:
                 raise Late(f"not within {seconds:g} s: {what}; there are {self.picture()}")
             await self._clock.sleep(0.05)
 
-    # ------------------------------------------------------------ seeing
+    # ------------------------------------------------------------ what exists
 
     @property
     def machines(self) -> list[Object]:
@@ -265,7 +267,7 @@ class Person:
 
     @property
     def vms(self) -> list[Vm]:
-        """All VMs that nobody is deleting, oldest first."""
+        """All VMs that are not being deleted, oldest first."""
         return [vm for vm in self.world.journal.vms.values() if vm.gone_at is None]
 
     def settled(self, count: int, machine_class: str = "") -> bool:
@@ -282,7 +284,7 @@ class Person:
         return not self.world.journal.objects[resource]
 
     def picture(self) -> str:
-        """What there is, in a line."""
+        """The machines, nodes and VMs that exist, in a line."""
         told = [f"{m['metadata']['name']} {phase(m) or '-'}{going(m)}" for m in self.machines]
         vms = [vm.name for vm in self.world.journal.vms.values()]
         return f"machines {told}, nodes {sorted(self.world.journal.objects[NODES])}, vms {vms}"
@@ -294,9 +296,9 @@ class Person:
             "spec": {"class": {"kind": "MachineClass", "name": machine_class}},
         }
 
-    async def _patiently(self, told: str, act: Callable[[], Awaitable[Any]]) -> None:
+    async def _with_retries(self, told: str, act: Callable[[], Awaitable[Any]]) -> None:
         self.world.journal.say("person", told)
-        for _ in range(PATIENCE):
+        for _ in range(ATTEMPTS):
             try:
                 await act()
             except (AlreadyExists, NotFound):
@@ -305,7 +307,7 @@ class Person:
                 await self._clock.sleep(0.5)
             else:
                 return
-        raise Late("the server refuses a person for five minutes")
+        raise Late("the server refuses a user's request for five minutes")
 
 
 def phase(machine: Object) -> str:

@@ -1,4 +1,4 @@
-"""What matters of a world, without names, ids and times: to compare how two runs ended.
+"""The state of a world without names, ids and times: to compare how two runs ended.
 
 Called by    ``run``; compared by ``crashes``.
 """

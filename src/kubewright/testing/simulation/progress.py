@@ -36,7 +36,7 @@ class Progress:
         self._bar.start()
 
     def clear(self) -> None:
-        """Leave the line empty, for others to write on; the next step shows it again."""
+        """Clear the line, so that other output can be written; the next step shows it again."""
         if self._shown:
             self._bar.stop()
 

@@ -1,8 +1,8 @@
-"""The summary of many runs: what was tried, what struck, and what came of it.
+"""The summary of many runs: what was tried, which faults were injected, and what failed.
 
 Theory.      Columns are data: each run belongs to one, and the table counts runs by story and column.
              Everything but ``Effort`` is a function of the plots, so two campaigns that tried the same
-             print the same. ``digest`` stands for all traces: when it is the same on two machines, every
+             print the same. One digest stands for all traces: when it is the same on two machines, every
              world went the same way, write by write.
 Called by    ``campaign`` (adds), ``__main__`` (prints).
 """
@@ -25,7 +25,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What it took, in real time."""
+    """What the campaign took, in real time."""
 
     seconds: float
     jobs: int
@@ -48,7 +48,7 @@ class Table:
         name = outcome.story
         self.runs[name, column] += 1
         self.failed[name] += not outcome.good
-        self.faults.update(outcome.counts.struck)
+        self.faults.update(outcome.counts.faults)
         self.seconds += outcome.seconds
         self._traces.update(outcome.digest.encode())
         if column == CALM:
@@ -68,7 +68,7 @@ class Table:
         """The table, for a terminal of a hundred columns."""
         if self.worlds:
             yield from self._stories()
-            yield from self._struck()
+            yield from self._injected()
             yield self._summary(effort)
 
     def _stories(self) -> Iterator[str]:
@@ -81,10 +81,10 @@ class Table:
         foot = ("all", sum(self.writes.values()), *self._tried().values(), self.failed.total())
         yield from _aligned([head, *body, foot])
 
-    def _struck(self) -> Iterator[str]:
+    def _injected(self) -> Iterator[str]:
         if not self.faults:
             return
-        yield f"\n{self.faults.total()} faults struck"
+        yield f"\n{self.faults.total()} faults injected"
         told = [f"{name:21}{count:>5}" for name, count in sorted(self.faults.items())]
         rows = -(-len(told) // FAULTS_IN_A_ROW)
         for row in range(rows):

@@ -1,7 +1,7 @@
-"""One run: a story, a plot, and what came of it.
+"""One run: a story, a plot, and their outcome.
 
-Theory.      ``simulate`` makes a loop and a world, lets the story happen while the plot does its worst,
-             waits until the end is as the story says and nobody writes any more, and takes a picture.
+Theory.      ``simulate`` makes a loop and a world, runs the story while the plot injects its faults,
+             waits until the end is as the story says and no manager writes any more, and takes a picture.
              Names, ids and times differ between runs, so the picture has the machines as a multiset
              of what matters about them: two runs ended in the same world when their pictures are equal.
 Invariants.  The same story, plot and code give the same trace, byte for byte.
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 
-from kubewright.testing.simulation import fate
-from kubewright.testing.simulation.ears import listening
+from kubewright.testing.simulation import incidents
 from kubewright.testing.simulation.invariants import INVARIANTS, NEED_TRUE_LISTS, Invariant, Past, judge
 from kubewright.testing.simulation.journal import Step
-from kubewright.testing.simulation.loop import Circle, SimLoop, Standstill
+from kubewright.testing.simulation.log_capture import captured_logs
+from kubewright.testing.simulation.loop import Deadlock, Livelock, SimLoop
 from kubewright.testing.simulation.person import Late, Person
 from kubewright.testing.simulation.picture import Picture, picture
 from kubewright.testing.simulation.schedule import LATE_CALLS, LONG_FAULTS
@@ -31,9 +31,9 @@ REST_SECONDS = 15.0
 """Without a write for so long, a world is at rest."""
 UNREST_SECONDS = 1500.0
 """A world that reached its end and still writes after this never comes to rest. A call that failed for an
-unknown reason is tried again after ten minutes (``driver.errors.LONG``), and may be struck once more."""
+unknown reason is tried again after ten minutes (``driver.errors.LONG``), and may get a second fault."""
 LONG_SECONDS = 600.0
-"""What an outage of minutes adds to that, with what comes of it."""
+"""What an outage of minutes and its consequences add to that."""
 MANAGERS = 2
 """How many there are when they elect a leader."""
 QUIET_REQUESTS = 12
@@ -46,7 +46,7 @@ Hook = Callable[[World], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run. ``violations`` is empty when all was well."""
+    """The outcome of a run. ``violations`` is empty when no rule was broken."""
 
     story: str
     plot: Plot
@@ -77,22 +77,22 @@ def simulate(
     """Run a story under a plot.
 
     Args:
-        story: what people do.
+        story: what users do.
         plot: seed and faults.
         quiet: after the end, let so many seconds pass in which no manager may write.
         prepare: called with the world before anything runs in it.
         invariants: what must be true at every step.
-        plans: write into the trace what the controllers decided, and why.
-        even: nothing is left to chance that can be done without (``loop.SimLoop``).
+        plans: write each decision of the controllers and its reason into the trace.
+        even: fixed order and mean delays instead of drawn ones (``loop.SimLoop``).
         collect: let the garbage collector run when it likes; for large worlds that need the memory.
     """
     loop = SimLoop(plot.seed, even=even)
     run = _Run(loop, story, plot, invariants)
-    with _stillness(collect), listening(run.world.journal, plans=plans) as errors:
+    with _stillness(collect), captured_logs(run.world.journal, plans=plans) as errors:
         try:
             return loop.run_until_complete(run.whole(quiet, prepare, errors))
         finally:
-            loop.bury()
+            loop.destroy()
 
 
 class _Run:
@@ -109,10 +109,10 @@ class _Run:
         self._past = Past(
             self.world.journal,
             loop.time,
-            self.world.news.since,
+            self.world.staleness.since,
             settings=plot.options.machine,
-            forgiven=self.person.deleted,
-            ghost=self.world.is_ghost,
+            deleted_by_users=self.person.deleted,
+            late_creation=self.world.is_late_creation,
             late=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
             unseen=lambda: self.world.managers.unseen,
         )
@@ -123,13 +123,13 @@ class _Run:
         try:
             await self._tell()
             await self._rest()
-        except (Late, Standstill, Circle) as error:
-            if not self._over():  # else it was given up, and not late
+        except (Late, Deadlock, Livelock) as error:
+            if not self._over():  # else the run was given up
                 self.violations.append(f"{type(error).__name__}: {error}")
         self._count()
         if quiet and not self.violations:
             await self._be_quiet(quiet)
-        self._blame(errors)
+        self._add_errors(errors)
         world = self.world
         return Outcome(
             self._story.name,
@@ -152,12 +152,12 @@ class _Run:
         await person.wait(REST_SECONDS)
         world.tell()
         self._steps = self._loop.steps
-        fate.begin(world, person)
+        incidents.begin(world, person)
         await story.act(person)
         await person.until(lambda: story.end(person), story.name)
 
     async def _rest(self) -> None:
-        """Wait until nobody writes any more, and the end is still as it should be."""
+        """Wait until no manager writes any more, and the end is still as it should be."""
         world, person, counts = self.world, self.person, self.world.counts
         last = max((at for at, _ in self._plot.schedule.moments()), default=0.0) + world.began + 5.0
 
@@ -172,7 +172,7 @@ class _Run:
         )
 
     async def _be_quiet(self, seconds: float) -> None:
-        """Nothing happens, so no manager may write, and none asks more than the design allows."""
+        """Nothing happens, so no manager may write, and none may ask more than the design allows."""
         counts = self.world.counts
         writes, requests = counts.writes, counts.requests
         await self.person.wait(seconds)
@@ -182,7 +182,7 @@ class _Run:
             self.violations.append(told)
 
     def _count(self) -> None:
-        """However it went, the work of the managers is bounded by what there was to do."""
+        """Check that the managers sent no more requests than there was work."""
         counts = self.world.counts
         counts.steps = self._loop.steps - self._steps
         bound = self._work().bound()
@@ -197,12 +197,12 @@ class _Run:
             apart=self._plot.apart,
             lives=1 + counts.kills,
             machines=past.machines,
-            wished=sum(wish.most for fleet in past.fleets.values() for wish in fleet.wishes),
-            wishes=sum(len(fleet.wishes) for fleet in past.fleets.values()),
+            desired=sum(each.most for fleet in past.fleets.values() for each in fleet.desired),
+            changes=sum(len(fleet.desired) for fleet in past.fleets.values()),
             seconds=self._loop.time() - self.world.began,
             held=self.person.held,
             elect=self._plot.elect,
-            struck=counts.struck,
+            faults=counts.faults,
         )
 
     def _over(self) -> bool:
@@ -216,14 +216,14 @@ class _Run:
                 self.world.journal.say("judge", wrong)
             self.violations += found
 
-    def _blame(self, errors: list[str]) -> None:
+    def _add_errors(self, errors: list[str]) -> None:
         self.violations += self.world.tally.deposed[:VIOLATIONS]
         surprises = dict.fromkeys((*errors, *self._loop.trouble))
         self.violations += [f"no_surprises: {error}" for error in [*surprises][:VIOLATIONS]]
 
 
 def _longest(plot: Plot) -> float:
-    """How long the longest of its faults goes on, roughly."""
+    """About how long the longest of its faults lasts."""
     return LONG_SECONDS if plot.schedule.has(LONG_FAULTS) else 0.0
 
 
@@ -231,15 +231,15 @@ def _longest(plot: Plot) -> float:
 def _freeze() -> None:
     """Once: what was there before the first world need not be looked through after each.
 
-    It stays frozen. Thawed after each run it would take the world that has just ended along, and worlds would
-    pile up, a megabyte each.
+    It stays frozen: to thaw it after each run would freeze the world of that run with it the next time, a
+    megabyte each.
     """
     gc.freeze()
 
 
 @contextmanager
 def _stillness(collect: bool) -> Iterator[None]:
-    """No garbage collection at moments of its own choice."""
+    """No automatic garbage collection."""
     collecting = gc.isenabled()
     _freeze()
     if not collect:

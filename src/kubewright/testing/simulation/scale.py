@@ -1,6 +1,6 @@
-"""Very many machines on virtual time: made, rolled, deleted; what it took, per machine.
+"""Many machines on virtual time: created, rolled, deleted; and the cost per machine.
 
-Theory.      The same world and the same invariants as everywhere, told one long story. What is counted
+Theory.      The same world and the same invariants as everywhere, with one long story. What is counted
              (writes, requests, virtual seconds) is the same on every computer; what is measured (wall
              and processor seconds, memory) is this computer's. Per machine all of it should stay
              equal while the number of machines grows: where it does not, something looks at all
@@ -38,7 +38,7 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Where the counters stand: seconds (virtual, wall, processor), then numbers of the managers."""
+    """The counters at one moment: seconds (virtual, wall, processor), then numbers of the managers."""
 
     virtual: float
     wall: float
@@ -48,7 +48,7 @@ class Marks:
     requests: int
 
     def row(self, name: str, before: "Marks", machines: int) -> str:
-        """A line of the table: what there is more than ``before``, and the most memory so far."""
+        """A line of the table: the difference from ``before``, and the most memory so far."""
         cpu = 1000 * (self.cpu - before.cpu) / machines
         vms = (self.vms - before.vms) / machines
         writes = (self.writes - before.writes) / machines - vms
@@ -60,7 +60,7 @@ class Marks:
 
 
 def run_scale(machines: int, seed: int, told: Told) -> tuple[str, ...]:
-    """Make so many machines, roll all of them, delete all of them; answers what went wrong."""
+    """Create so many machines, roll all of them, delete all of them; returns the violations."""
 
     async def act(person: Person) -> None:
         await _Acts(person, machines, told).play()
@@ -98,7 +98,7 @@ class _Acts:
         self._told(self._before.row("all", self._began, self._machines))
 
     async def _until(self, name: str, wanted: int, machine_class: str = "") -> None:
-        """Wait for an act's end, and tell what it took."""
+        """Wait for an act's end, and print its cost."""
         person = self._person
         await person.until(lambda: person.settled(wanted, machine_class), name, seconds=SECONDS)
         now = self._marks()

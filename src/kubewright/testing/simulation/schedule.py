@@ -1,16 +1,16 @@
-"""What goes wrong in a run, as a value: it can be drawn from a seed, printed, read back and shrunk.
+"""The faults of a run, as a value: it can be drawn from a seed, printed, read back and shrunk.
 
-Theory.      A fault has a place, a number and a word. The place says where it strikes: ``api``, the
+Theory.      A fault has a place, a number and a word. The place says where it is injected: ``api``, the
              n-th request of the managers; ``watch``, their n-th watch; ``call``, the n-th call of the
              driver; ``at``, a moment in seconds; ``write``, after their n-th write, before the
-             writer can know; ``await``, before their n-th step between two awaits. Numbers count
+             writer has its answer; ``await``, before their n-th step between two awaits. Numbers count
              from the beginning of the story; those of watches from the beginning of the world, since
-             most begin then. So ``call:4:fail-after`` means that the fourth driver call does its work
+             most watches begin then. So ``call:4:fail-after`` means that the fourth driver call does its work
              and answers with an error. A schedule without one of its faults is a schedule too, which
              is all that shrinking needs.
-Invariants.  ``parse(str(schedule)) == schedule``. A fault strikes at most once. No drawn fault lasts
-             for ever, so every world can come to rest.
-Called by    ``world`` (strikes), ``search`` (draws and shrinks), the command line.
+Invariants.  ``parse(str(schedule)) == schedule``. A fault is injected at most once. No drawn fault
+             lasts for ever, so every world can come to rest.
+Called by    ``injector``, ``incidents``, ``search`` (draws and shrinks), the command line.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,16 +43,16 @@ API: Mapping[str, faults.Fault] = {
     "lose-answer": LoseAnswer(),
     "delay": Delay(2.0),
     "too-late": Delay(40.0),
-    "haunt": ExecuteLate(40.0),
+    "execute-late": ExecuteLate(40.0),
     "conflict": _refusal(409, "Conflict"),
     "throttle": _refusal(429, "TooManyRequests", 1),
     "error": _refusal(500, "InternalError"),
     "unavailable": _refusal(503, "ServiceUnavailable"),
 }
-"""What may befall a request of a manager."""
+"""Faults of a request of a manager."""
 
 STEADY: Mapping[str, faults.Fault] = {"forbid": _refusal(403, "Forbidden")}
-"""What a story may let befall requests of one kind. No seed draws it: trying again mends nothing."""
+"""Faults that a story may inject into requests of one kind. No seed draws them: no retry succeeds."""
 
 WATCH: Mapping[str, faults.Fault] = {
     "cut": Cut(3),
@@ -64,15 +64,15 @@ WATCH: Mapping[str, faults.Fault] = {
     "expire": faults.GONE_IN_STREAM,
     "refuse": Lose(),
 }
-"""What may befall a watch of a manager."""
+"""Faults of a watch of a manager."""
 
 CALL = ("fail", "fail-after", "hang", "late", "lost", "quota", "very-late", "stale")
-"""What may befall a driver call: an error before or after it did its work, an answer that comes late, or
-never, a refusal for want of capacity, work that is done a minute after its caller was told that it takes
-too long, or the answer of some seconds ago."""
+"""Faults of a driver call: an error before or after it did its work, an answer that comes late, or
+never, a refusal because no capacity is left, work that is done a minute after its caller got a timeout, or
+the answer of some seconds ago."""
 
 LATE_CALLS = frozenset(("very-late",))
-"""Faults by which a VM may appear when its machine is long gone: an orphan."""
+"""Faults by which a VM may appear when its machine does not exist any more: an orphan."""
 
 AT = (
     "kill", "freeze", "slow-process", "clock-ahead", "clock-behind", "clock-leap", "clock-skew",
@@ -82,7 +82,7 @@ AT = (
     "lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost",
     "vm-dies", "kubelet-stops", "vm-vanishes", "node-deleted", "no-capacity", "cloud-down", "lagging-cloud",
 )  # fmt: skip
-"""What may happen to the world as a whole."""
+"""Faults of the world as a whole."""
 
 WORDS: Mapping[str, tuple[str, ...]] = {
     "api": tuple(API),
@@ -100,7 +100,7 @@ CLOCK_FAULTS = frozenset(("clock-ahead", "clock-leap", "clock-skew"))
 """Faults after which a date may have passed before its time."""
 
 TARGET_FAULTS = frozenset(("target-unreachable", "restart-target", "target-outage"))
-"""Faults of a world whose nodes live in a cluster of their own."""
+"""Faults of a world whose nodes have a cluster of their own."""
 
 LEASE_FAULTS = frozenset(
     ("freeze", "clock-skew", "lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost")
@@ -108,7 +108,7 @@ LEASE_FAULTS = frozenset(
 """Faults of a world in which managers elect a leader."""
 
 LONG_FAULTS = frozenset(("outage", "target-outage", "clock-leap"))
-"""Faults that take minutes, with what comes of them."""
+"""Faults that take minutes, with their consequences."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -180,36 +180,36 @@ def _nothing(_chance: Random) -> tuple[Fault, ...]:
 
 
 def _death_under_a_call(chance: Random) -> tuple[Fault, ...]:
-    """The cloud takes its time, and who asked is dead before it answers."""
+    """The cloud is slow, and the manager that asked is dead before it answers."""
     call = Fault("call", float(chance.randint(1, 12)), chance.choice(("hang", "late")))
     return call, Fault("at", round(chance.uniform(0.02, 2.0), 2), "kill")
 
 
 def _blind_writer(chance: Random) -> tuple[Fault, ...]:
-    """Answers are lost while news are late: what was written cannot be known."""
+    """Answers are lost while watches are late: the manager cannot know what it wrote."""
     moment = chance.choice((0.0, round(chance.uniform(0.0, 0.4), 2)))
     return Fault("at", moment, "slow-watches"), Fault("at", moment, "storm-lose-answer")
 
 
 def _two_deaths(chance: Random) -> tuple[Fault, ...]:
-    """The second one dies before it has understood what the first one left."""
+    """The second manager dies before it has dealt with what the first one left."""
     first = round(chance.uniform(0.0, 2.0), 2)
     return Fault("at", first, "kill"), Fault("at", round(first + chance.uniform(0.7, 1.2), 2), "kill")
 
 
 def _sleeping_leader(chance: Random) -> tuple[Fault, ...]:
-    """It wakes up in the middle of its work, and another has done it."""
+    """The leader goes on in the middle of its work, after another has done the work."""
     return (Fault("at", round(chance.uniform(0.0, 6.0), 2), "freeze"),)
 
 
-def _ghost(chance: Random) -> tuple[Fault, ...]:
-    """Who sent it is dead when it arrives, and so is what he knew of it."""
-    sent = Fault("api", float(chance.randint(1, 40)), "haunt")
+def _late_request(chance: Random) -> tuple[Fault, ...]:
+    """A request is carried out after its sender was killed; no manager remembers it."""
+    sent = Fault("api", float(chance.randint(1, 40)), "execute-late")
     return sent, Fault("at", round(chance.uniform(0.02, 3.0), 2), "kill")
 
 
 def _deposed(chance: Random) -> tuple[Fault, ...]:
-    """The Lease goes to another in the middle of the work, and more goes wrong."""
+    """The Lease goes to another holder in the middle of the work, with a second fault."""
     moment = round(chance.uniform(0.0, 6.0), 2)
     taken = Fault(
         "at", moment, chance.choice(("lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost"))
@@ -217,7 +217,15 @@ def _deposed(chance: Random) -> tuple[Fault, ...]:
     return taken, Fault("at", moment, chance.choice(("slow-process", "slow-watches", "storm-lose-answer")))
 
 
-RECIPES = (_nothing, _death_under_a_call, _blind_writer, _two_deaths, _sleeping_leader, _ghost, _deposed)
+RECIPES = (
+    _nothing,
+    _death_under_a_call,
+    _blind_writer,
+    _two_deaths,
+    _sleeping_leader,
+    _late_request,
+    _deposed,
+)
 """Faults that are worse together; most schedules begin with one of these."""
 
 

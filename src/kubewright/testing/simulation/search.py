@@ -1,4 +1,4 @@
-"""Random worlds: a seed chooses the story, the order of everything, and what goes wrong; then shrinking.
+"""Random worlds: a seed chooses the story, the order of everything, and the faults; then shrinking.
 
 Theory.      ``plot_of(seed)`` is a function, so a seed is a complete description of a run. When a run
              fails, faults are left out one after the other (greedily, in rounds, each run a fresh
@@ -21,15 +21,15 @@ ELECTIONS = 0.3
 """In how many worlds two managers elect a leader."""
 
 APART = 0.25
-"""In how many worlds the nodes live in a cluster of their own."""
+"""In how many worlds the nodes have a cluster of their own."""
 
 FLAGS: Mapping[str, str] = {
     "elect": "two managers that elect a leader",
     "apart": "nodes in a cluster of their own",
     "kill_after": "kill the manager after this write",
-    "stale": "then first see the world so many versions ago",
+    "stale": "then first see the objects of so many versions ago",
 }
-"""A plot's fields beside seed and schedule, as a replay names them, and what they say."""
+"""A plot's fields beside seed and schedule, as a replay names them, and their help texts."""
 
 _PLAIN = Plot()
 
@@ -47,7 +47,7 @@ def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plo
 
 
 def shrink(outcome: Outcome, run: Simulate = simulate) -> Outcome:
-    """The failing run with the fewest faults that we can find. The seed stays: it is the order."""
+    """The failing run with the fewest faults that we can find. The seed, which gives the order, stays."""
     story = BY_NAME[outcome.story]
     smallest, tried = outcome, True
     while tried:

@@ -1,8 +1,8 @@
-"""The table of stories: what people do, and how the world must look in the end.
+"""The table of stories: what users do, and how the world must look in the end.
 
-Theory.      A story has three parts. ``before`` makes a world to begin with, undisturbed. ``act`` is
-             what people do; from its first word on writes count and faults strike. ``end`` is what
-             must be true, and stay true. To add a story is to add a row to ``STORIES``; every crash
+Theory.      A story has three parts. ``before`` makes the world that it begins with, without faults. ``act``
+             is what users do; from then on writes are counted and faults injected. ``end`` is what
+             must become true, and stay true. To add a story is to add a row to ``STORIES``; every crash
              point of it is then tried, and every seed may draw it.
 Called by    ``run``; every new controller adds its rows here, and their parts to ``acts``.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kubewright.testing.simulation import acts, ends
 from kubewright.testing.simulation.acts import Part, pool
-from kubewright.testing.simulation.ends import End, settled, told
+from kubewright.testing.simulation.ends import End, reported, settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,18 @@ STORIES: tuple[Story, ...] = (
     Story("roll-and-scale", acts.roll_and_scale, settled(3, "large"), before=pool(2)),
     Story("roll-back", acts.roll_back, settled(2, "small"), before=acts.rolled),
     Story("recreate", acts.roll, settled(3, "large"), before=pool(3, strategy=acts.RECREATE)),
-    Story("stuck", acts.get_stuck, told(2, "large"), before=pool(2, **acts.HURRIED)),
+    Story("stuck", acts.get_stuck, reported(2, "large"), before=pool(2, **acts.HURRIED)),
     Story(
         "stuck-recreate",
         acts.get_stuck,
-        told(2, "large"),
+        reported(2, "large"),
         before=pool(2, **acts.HURRIED, strategy=acts.RECREATE),
     ),
     Story(
-        "stuck-while-paused", acts.get_stuck_while_paused, told(3, "small"), before=pool(2, **acts.HURRIED)
+        "stuck-while-paused",
+        acts.get_stuck_while_paused,
+        reported(3, "small"),
+        before=pool(2, **acts.HURRIED),
     ),
     Story("pause-and-resume", acts.pause_and_resume, settled(4, "large"), before=pool(3)),
     Story("relabel", acts.relabel, ends.relabelled, before=pool(2)),
@@ -69,7 +72,7 @@ STORIES: tuple[Story, ...] = (
     Story(
         "keep-machines",
         acts.delete_set_but_keep_machines,
-        ends.kept_by_nobody,
+        ends.machines_without_a_set,
         before=acts.lonely_set,
     ),
     Story("adopt", acts.make_set, ends.adopted, before=acts.stray_machine),

@@ -1,8 +1,8 @@
-"""What the managers do, counted; and whether each of them had the right to.
+"""Counts what the managers do, and checks that only a leader writes.
 
 Theory.      Everything is counted where it takes effect: a request when the server gets it, a write
-             when the server has said yes, a VM when the cloud has made or ended it. So the n-th write
-             of a run is a moment that another run of the same seed can be killed at.
+             when the server has accepted it, a VM when the cloud has made it or begun to delete it. So
+             another run of the same seed can kill a manager right after the n-th write of this one.
 Called by    ``world``; read by ``run``, ``crashes`` and ``report``.
 """
 
@@ -19,52 +19,52 @@ MANAGER = "manager"
 """How the names of managers' processes begin."""
 EVENTS = "/events"
 UNCOUNTED = ("/leases", EVENTS)
-"""Writes that say nothing about machines: who leads, and what people are told."""
+"""Writes that are not about machines: Leases and Events."""
 FENCE_SECONDS = 1.0
-"""How long after another has the lease a request may still arrive that was sent before."""
-USURPER = "usurper"
-"""Who takes the lease by force: its holder can only know when it looks, which it does to renew it."""
-USURPED_SECONDS = Timings().renew_deadline + FENCE_SECONDS
-"""How long one who was deposed by force may go on: until it hears of it, and where it cannot hear, until the
-term is over that it began when it last renewed."""
+"""How long after another manager got the Lease a request may still arrive that was sent before."""
+INTRUDER = "intruder"
+"""The holder that takes a Lease by force: the leader learns of it when it renews the Lease."""
+DEPOSED_SECONDS = Timings().renew_deadline + FENCE_SECONDS
+"""How long a leader that was deposed by force may go on: until it learns of it or, where it reaches no
+server, until its own term is over, counted from its last renewal."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What the managers did since the story began, and what was done to them."""
+    """What the managers did since the story began, and the faults that were injected."""
 
     writes: int = 0
     requests: int = 0
-    """Of whatever kind, but for what people are told."""
+    """All but Events."""
     events: int = 0
-    """What people are told: Events written."""
+    """Events written."""
     calls: int = 0
     steps: int = 0
-    """How often a manager ran from one await to the next; known when the run is over."""
+    """Steps of managers, from one await to the next; known when the run is over."""
     kills: int = 0
-    struck: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
     last_write: float = 0.0
 
-    def strike(self, word: str) -> None:
-        """Fate has struck."""
-        self.struck[word] = self.struck.get(word, 0) + 1
+    def note_fault(self, word: str) -> None:
+        """A fault was injected."""
+        self.faults[word] = self.faults.get(word, 0) + 1
 
 
 class Tally:
-    """Counts for one world. ``on_write`` is called after each write, before its writer can know."""
+    """Counts for one world. ``on_write`` is called after each write, before the writer has its answer."""
 
     def __init__(self, journal: Journal, now: Callable[[], float]) -> None:
         self.counts = Counts()
         self.deposed: list[str] = []
-        """What managers did that had lost the lease long before."""
+        """Writes and calls of managers that had lost their Lease long before."""
         self.on_write: list[Callable[[], None]] = []
         self._journal = journal
         self._now = now
         journal.listen(self._step)
 
     def begin(self) -> None:
-        """The story begins: count anew. What struck before it stays known."""
-        self.counts = Counts(last_write=self._now(), struck=self.counts.struck)
+        """The story begins: count from zero; faults of watches that were injected before it are kept."""
+        self.counts = Counts(last_write=self._now(), faults=self.counts.faults)
 
     def asked(self, client: str, request: Request) -> None:
         """A server got a request."""
@@ -76,7 +76,7 @@ class Tally:
             self.counts.requests += 1
 
     def answered(self, client: str, request: Request, response: Response) -> None:
-        """A server has done what it was asked, or not."""
+        """A server has answered a request."""
         if request.method in READS or not client.startswith(MANAGER) or response.status >= 400:
             return
         self._journal.say(client, f"{request.method} {request.path}")
@@ -84,15 +84,15 @@ class Tally:
             self._wrote()
 
     def sends(self, client: str, request: Request) -> None:
-        """A manager begins a request: it should lead if this is a write, as far as it can know."""
+        """A manager begins a request: for a write it must be the leader, as far as it can know."""
         half = request.headers.get("user-agent", "").partition("/")[2]
         if half and request.method not in READS and _counts(request):
             self.acts(client, Half(half), f"writes {request.path}")
 
     def acts(self, client: str, half: Half, what: str) -> None:
-        """A manager begins what only the leader of this half may."""
+        """A manager begins an action that only the leader of this half may take."""
         leader = self._journal.leaders[half]
-        fence = USURPED_SECONDS if leader.name == USURPER else FENCE_SECONDS
+        fence = DEPOSED_SECONDS if leader.name == INTRUDER else FENCE_SECONDS
         late = self._now() - leader.since > fence
         if leader.name not in ("", client) and late:
             self.deposed.append(f"fencing: {client} {what}, and {leader.name} has led for long")
@@ -112,7 +112,7 @@ class Tally:
 
 
 def tells(request: Request) -> bool:
-    """Whether a request only tells people what has happened: it is no work, and no one waits."""
+    """Whether a request only writes an Event: it is not counted as work, and no controller waits for it."""
     return request.method not in READS and EVENTS in request.path
 
 

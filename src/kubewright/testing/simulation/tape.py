@@ -1,7 +1,7 @@
-"""A world that is told step by step, for tables of invariants: no server, no cloud, no managers.
+"""Steps that a test writes by hand, for tables of invariants: no server, no cloud, no managers.
 
-Theory.      Each word makes one step and lets all rules judge it. What a case is not about has a default
-             that breaks no rule: machine ``m`` of set ``s`` of deployment ``pool``, with VM 1.
+Theory.      Each method of a ``Tape`` makes one step and lets all rules judge it. What a case is not about
+             has a default that breaks no rule: machine ``m`` of set ``s`` of deployment ``pool``, with VM 1.
 Called by    tests/sim; authors of further invariants.
 """
 
@@ -27,13 +27,13 @@ from kubewright.testing.simulation.journal import (
     VmStep,
 )
 
-OLD_NEWS = 60.0
-"""How old the news are of a manager that is blind, in these tables."""
+STALE_SECONDS = 60.0
+"""How stale a manager is that is blind, in these tables."""
 
 
 @dataclass
 class Tape:
-    """A world that is told step by step. ``wrong`` has the rules that the last step broke."""
+    """A world that a test changes step by step. ``wrong`` has the rules that the last step broke."""
 
     time: float = 100.0
     blind: bool = False
@@ -45,7 +45,7 @@ class Tape:
         self.wait(10)
 
     def _since(self) -> float:
-        return self.time - (OLD_NEWS if self.blind else 1.0)
+        return self.time - (STALE_SECONDS if self.blind else 1.0)
 
     def wait(self, seconds: float) -> None:
         self.time += seconds
@@ -105,7 +105,7 @@ class Tape:
         self._play(VmStep(before, vm))
 
     def ends(self, name: str = "m", serial: int = 1) -> None:
-        """Somebody asks the cloud to delete a VM."""
+        """The cloud is asked to delete a VM."""
         self.vm(name, serial, gone_at=self.time, powered=False)
 
     def vanishes(self, serial: int = 1) -> None:

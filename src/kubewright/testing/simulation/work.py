@@ -1,12 +1,11 @@
 """How many requests the managers of a run may make, derived from what there was to do.
 
 Theory.      Work has causes, and each has a price. A machine costs at most what the budgets of the design
-             allow (DESIGN §8: 6 requests to create, 5 to delete). A wish of people costs
-             what deployment, sets and their statuses cost beside. A manager's life begins with a list
-             and a watch of every kind. Time costs watches that are begun anew, and renewals of a Lease.
-             A fault costs what its word says in ``PRICES``. The sum is the bound: there is nothing else
-             for which a request would be right, so a loop that never rests is found, and so is a
-             controller that writes where nothing has changed.
+             allow (DESIGN §8: 6 requests to create, 5 to delete). A user's change costs the writes
+             of deployment, sets and their statuses. A manager begins with a list and a watch of every
+             kind. Time costs new watches and renewals of a Lease. A fault costs what ``PRICES`` says. The
+             sum is the bound: no other request is needed, so the bound finds a loop that never rests,
+             and a controller that writes where nothing has changed.
 Measured     Of 250 hostile seeds the one that came nearest to its bound made three quarters of it; of
              undisturbed stories each makes between a quarter and three quarters.
 Called by    ``run``.
@@ -27,8 +26,8 @@ MACHINE = 12
 REPLACED = 2
 """Machines that one fault may cost: the one that it harms, and one that was being made."""
 
-WISH = 12
-"""A change that people make: set and finalizer, sizes, revision, two statuses a few times each, events."""
+CHANGE = 12
+"""A user's change: set and finalizer, sizes, revision, two statuses a few times each, events."""
 
 LIFE = 25
 """The beginning of a manager beside its lists and watches: looks for kinds, its Lease, an event or two; and
@@ -42,8 +41,8 @@ RENEWALS = 0.5
 
 
 HELD = 0.5
-"""Requests a second for a node whose pods a budget keeps: they are listed every second at first and every ten
-at last, and asked again every twenty."""
+"""Requests a second for a node whose pods a disruption budget keeps: they are listed every second at first,
+later every ten, and their eviction is asked for every twenty."""
 
 SLACK = 1.2
 """For what comes of several causes together: a conflict over a retry, a look that finds nothing."""
@@ -56,7 +55,7 @@ class Price:
     ``requests``  of whatever kind
     ``near``      for each kind that is watched in the machines' cluster
     ``far``       for each that is watched in the nodes' cluster
-    ``terms``     managers that begin anew because they cannot lead any more, where they elect a leader
+    ``terms``     terms of leaders that end and begin anew, where managers elect a leader
     """
 
     requests: int = 0
@@ -66,10 +65,10 @@ class Price:
 
 
 PLACES: Mapping[str, Price] = {"api": Price(6), "watch": Price(6), "call": Price(8), "at": Price(6)}
-"""One request that fails is made again, after a look and with what it kept from being done; a watch is
-begun again, if need be after a list, and what was decided without it meets conflicts. A driver call that
-fails is told of in a status and an event, and made again; so is the one after it. What a blow does to
-requests one by one (storms) is counted one by one."""
+"""A request that fails is made again, after a look, with the requests that waited for it; a watch is begun
+again, if need be after a list, and what was decided without it meets conflicts. A driver call that fails is
+reported in a status and an event, and made again; so is the one after it. The requests that a storm hits are
+counted one by one."""
 
 AGAIN, ANEW = 1, 3
 """Requests for a kind whose watch broke: another watch; or one that is refused, a list, and another."""
@@ -98,10 +97,10 @@ PRICES: Mapping[str, Price] = {
     "no-capacity": Price(40),
     "cloud-down": Price(40),
 }
-"""Blows that cost more than ``PLACES`` says. Who cannot renew its Lease begins anew; who loses its
-connections begins all watches again, after a list where the history is lost. A node that is harmed is
-marked, looked after, and drained at last; without a cloud each machine tells so, and tries again. Who begins
-in an older world (``Plot.stale``) does again what it does not see, and meets conflicts."""
+"""Faults that cost more than ``PLACES`` says. A leader that cannot renew its Lease begins anew; a manager
+that loses its connections begins all watches again, after a list where the history is lost. A node with a
+fault is marked and drained; without a cloud each machine reports that, and tries again. A manager whose first
+lists are stale (``Plot.stale``) does again what it does not see, and meets conflicts."""
 
 
 @dataclass(slots=True)
@@ -109,8 +108,10 @@ class Work:
     """What there was to do in one run.
 
     ``near``, ``far``  how much a manager watches in each cluster
-    ``machines``       how many there ever were, and ``wished`` how many people ever asked for, wish by wish
-    ``held``           for how many seconds people keep pods from leaving, of all nodes together
+    ``machines``       how many there ever were
+    ``desired``        the sum of what users asked for, change by change
+    ``changes``        how many changes users made
+    ``held``           for how many seconds users keep pods from leaving, of all nodes together
     """
 
     near: int = 0
@@ -118,35 +119,35 @@ class Work:
     apart: bool = False
     lives: int = 1
     machines: int = 0
-    wished: int = 0
-    wishes: int = 0
+    desired: int = 0
+    changes: int = 0
     seconds: float = 0.0
     held: float = 0.0
     elect: bool = False
-    struck: Mapping[str, int] = field(default_factory=dict)
+    faults: Mapping[str, int] = field(default_factory=dict)
 
     def bound(self) -> int:
-        """How many requests are right at most."""
+        """The most requests that the managers may make."""
         kinds = self.near + self.far * self.apart
         pace = kinds / WATCH_SECONDS + RENEWALS * self.elect
-        harm = sum(self._harm(word) * count for word, count in self.struck.items())
+        harm = sum(self._price(word) * count for word, count in self.faults.items())
         lives = (self.lives - 1) * self._life
-        work = MACHINE * self._right + WISH * max(1, self.wishes)
+        work = MACHINE * self._right + CHANGE * max(1, self.changes)
         return round(SLACK * (work + lives + harm + pace * self.seconds + HELD * self.held))
 
     @property
     def _right(self) -> int:
-        """Machines that there was a reason for: a controller that replaces for ever earns nothing by it."""
-        replaced = REPLACED * sum(self.struck.values())
-        return min(self.machines, self.wished + replaced) if self.wished else self.machines
+        """Machines with a reason: replacements for ever do not raise the bound."""
+        replaced = REPLACED * sum(self.faults.values())
+        return min(self.machines, self.desired + replaced) if self.desired else self.machines
 
     @property
     def _life(self) -> int:
-        """A list and a watch of everything, and what goes with a beginning."""
+        """A list and a watch of everything, and the other requests of a start."""
         return 2 * (self.near + self.far * self.apart) + LIFE
 
-    def _harm(self, struck: str) -> int:
-        place, _, word = struck.rpartition(":")
+    def _price(self, fault: str) -> int:
+        place, _, word = fault.rpartition(":")
         price = PRICES.get(word) or PLACES.get(place, PLACES["at"])
         far = self.far if self.apart else self.near
         terms = price.terms * self.elect * self._life
@@ -163,7 +164,7 @@ class Kinds:
             cluster.host.on_asked.append(partial(self._asked, cluster.name))
 
     def of(self, cluster: str) -> int:
-        """Of the manager that lists most there."""
+        """How many the manager lists that lists most there."""
         counts = (len(listed) for (where, _), listed in self._listed.items() if where == cluster)
         return max(counts, default=0)
 

@@ -1,12 +1,12 @@
 """A whole world in one event loop: API servers, cloud, kubelets, and managers that can be killed.
 
 Theory.      Every part is a process of its own (``loop.Process``) with a clock of its own, and talks
-             to the others over ``network`` and ``cloud``, where faults strike (``weather``). Nodes and
-             pods are in the cluster of the machines, or apart in one of their own (``Plot.apart``).
-             What servers and cloud have survives everything; a manager survives nothing.
-Invariants.  A run is a function of seed, schedule and story. Faults come from outside only: no part
-             of the product knows that it is being tried.
-Called by    ``run``. Words for stories are in ``person``; the managers in ``managers``.
+             to the others over ``network`` and ``cloud``, where faults are injected (``injector``). Nodes and
+             pods are in the cluster of the machines, or in a cluster of their own (``Plot.apart``).
+             The data of servers and cloud survive every kill; a manager keeps nothing.
+Invariants.  A run is a function of seed, schedule and story. Faults come from outside only: the product
+             has no code for the simulation.
+Called by    ``run``. What users do is in ``person``; the managers are in ``managers``.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.clusters import Cluster
+from kubewright.testing.simulation.injector import Injector
 from kubewright.testing.simulation.journal import Journal, VmStore
 from kubewright.testing.simulation.loop import Process, SimLoop
 from kubewright.testing.simulation.managers import Managers
 from kubewright.testing.simulation.network import Line
-from kubewright.testing.simulation.news import News
 from kubewright.testing.simulation.schedule import CALM, Schedule
+from kubewright.testing.simulation.staleness import Staleness
 from kubewright.testing.simulation.tally import Counts, Tally
-from kubewright.testing.simulation.weather import Weather
 
 OPTIONS = Options(
     machine=MachineSettings(
@@ -45,17 +45,17 @@ OPTIONS = Options(
     ),
     grace=40.0,
 )
-"""Time-outs short enough that no story takes an hour, and long enough that none strikes by accident."""
+"""Time-outs short enough that no story takes an hour, and long enough that none expires without a fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What is to happen besides the story.
+    """Faults and settings of a run, beside its story.
 
     ``kill_after``  kill the manager after so many writes of the story (0: never)
     ``elect``       managers elect a leader
     ``apart``       nodes and pods are in a cluster of their own
-    ``stale``       a manager that is started again first sees the world so many versions ago
+    ``stale``       a manager that is started again first sees the objects as they were so many versions ago
     """
 
     seed: int = 0
@@ -75,11 +75,11 @@ class World:
         self.plot = plot
         self.began = 0.0
         self.journal = Journal(loop.time)
-        self.news = News(loop.time, lambda: self.managers.duties())  # noqa: PLW0108 -- not there yet
-        self.journal.listen(self.news.learn)
+        self.staleness = Staleness(loop.time, lambda: self.managers.duties())  # noqa: PLW0108 -- not there yet
+        self.journal.listen(self.staleness.learn)
         self.tally = Tally(self.journal, loop.time)
-        self.weather = Weather(plot.schedule, self.tally, self.journal, self.clock("weather"))
-        self.fate = Process(loop, "fate")
+        self.injector = Injector(plot.schedule, self.tally, self.journal, self.clock("weather"))
+        self.faults = Process(loop, "faults")
         self._hand = Process(loop, "person")
         self._kubelets = Process(loop, "kubelets")
         self._cloud = Process(loop, "cloud")
@@ -88,9 +88,9 @@ class World:
         self.clusters = (self.control, self.target) if plot.apart else (self.control,)
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
         self.driver: Driver = SimDriver(self.cloud)
-        patience = self.clock("person")
-        self.client = self._connect(self.control, self._hand, patience)
-        self.nodes = self._connect(self.target, self._hand, patience) if plot.apart else self.client
+        steady = self.clock("person")
+        self.client = self._connect(self.control, self._hand, steady)
+        self.nodes = self._connect(self.target, self._hand, steady) if plot.apart else self.client
         self.managers = Managers(self, self._cloud)
         self.tally.on_write.append(self._kill_after)
 
@@ -101,42 +101,45 @@ class World:
 
     @property
     def busy(self) -> bool:
-        """Whether fate has something under way, or the cloud: it may still do what all have given up."""
-        return self.fate.busy or self._cloud.busy
+        """Whether a fault is still active, or a cloud call under way: it may still change something."""
+        return self.faults.busy or self._cloud.busy
 
-    def is_ghost(self, name: str) -> bool:
-        """Whether an object is made by a late request of a manager that knows nothing of it any more."""
-        sender = self.weather.ghosts.get(name)
+    def is_late_creation(self, name: str) -> bool:
+        """Whether an object is created by a late request of a killed manager: no living one knows of it."""
+        sender = self.injector.late_creations.get(name)
         living = [] if self.plot.elect else [process.name for process in self.managers.living]
         return sender is not None and sender not in living
 
     def clock(self, name: str) -> SimClock:
-        """A clock for one part, with draws of its own."""
+        """A clock for one part, with random draws of its own.
+
+        The name is part of the seed: with another name every seed means another run.
+        """
         return SimClock(self.loop, f"{self.plot.seed}/{name}")
 
     async def begin(self) -> None:
-        """Servers and kubelets; the managers come later, when there are CRDs."""
+        """Start servers and kubelets; the managers are started when the CRDs exist."""
         for cluster in self.clusters:
             await cluster.start()
         self._kubelets.spawn(self._be_kubelets(), name="kubelets")
 
     def tell(self) -> None:
-        """The story begins: from here on writes count and faults strike."""
+        """The story begins: from here on writes are counted and faults injected."""
         self.began = self.loop.time()
         self.tally.begin()
-        self.weather.begin()
-        self.journal.say("fate", "the story begins")
+        self.injector.begin()
+        self.journal.say("world", "the story begins")
 
     def _cluster(self, name: str) -> Cluster:
         cluster = Cluster(self.loop, self.journal, name, self.clock)
-        cluster.host.slow, cluster.host.away = self.weather.lateness, self.weather.away
-        cluster.host.on_asked += [self.tally.asked, self.news.arrives]
-        cluster.host.on_answered += [self.tally.answered, self.news.is_done]
+        cluster.host.slow, cluster.host.away = self.injector.lateness, self.injector.away
+        cluster.host.on_asked += [self.tally.asked, self.staleness.arrives]
+        cluster.host.on_answered += [self.tally.answered, self.staleness.is_done]
         return cluster
 
     @staticmethod
     def _connect(cluster: Cluster, process: Process, clock: SimClock) -> Client:
-        """A client on a good line."""
+        """A client whose requests get no faults."""
         return Client(Line(cluster.host, process), clock, name=cluster.name)
 
     async def _be_kubelets(self) -> None:

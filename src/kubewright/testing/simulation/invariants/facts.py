@@ -1,4 +1,4 @@
-"""What invariants read out of one object as the server keeps it.
+"""What invariants read from one object as the server keeps it.
 
 Called by    ``past`` and the rules.
 """
@@ -12,7 +12,7 @@ from kubewright.base.clock import parse_rfc3339
 from kubewright.testing.simulation.clock import BEGIN
 from kubewright.testing.simulation.journal import ApiStep, Object, VmStep
 
-NOBODY: Mapping[str, Any] = {"uid": "", "name": ""}
+NO_OWNER: Mapping[str, Any] = {"uid": "", "name": ""}
 
 
 def deleting(found: Object) -> bool:
@@ -20,20 +20,20 @@ def deleting(found: Object) -> bool:
     return "deletionTimestamp" in found["metadata"]
 
 
-def held(found: Object | None) -> bool:
+def has_finalizer(found: Object | None) -> bool:
     """Whether it is there and has our finalizer."""
     return found is not None and names.FINALIZER in found["metadata"].get("finalizers", ())
 
 
 def lets_go(step: ApiStep) -> bool:
     """Whether our finalizer leaves with this step."""
-    return held(step.old) and not held(step.new)
+    return has_finalizer(step.old) and not has_finalizer(step.new)
 
 
 def controller_of(found: Object) -> Mapping[str, Any]:
     """The owner that controls it."""
     refs: list[Mapping[str, Any]] = found["metadata"].get("ownerReferences") or []
-    return next((ref for ref in refs if ref.get("controller")), NOBODY)
+    return next((ref for ref in refs if ref.get("controller")), NO_OWNER)
 
 
 def phase(machine: Object) -> str:
@@ -56,8 +56,8 @@ def node_name(machine: Object) -> str:
     return str(machine["metadata"].get("labels", {}).get(names.NODE_LABEL, ""))
 
 
-def claims_of(machine: Object | None) -> Iterator[str]:
-    """What a machine has on record, as words that nobody else may say."""
+def recorded_by(machine: Object | None) -> Iterator[str]:
+    """The VM and the node that a machine has on record; no other machine may have the same."""
     if machine is not None and (vm := provider_id(machine)):
         yield vm
     if machine is not None and (node := node_name(machine)):
@@ -90,7 +90,7 @@ def revision(found: Object | None) -> int:
 
 
 def template_of(found: Object) -> str:
-    """What a deployment or set makes its machines of, as far as a rollout is concerned."""
+    """The template of a deployment or set, as far as a rollout is concerned."""
     template = found["spec"]["template"]
     labels: Mapping[str, str] = template.get("metadata", {}).get("labels", {})
     told = sorted(f"{key}={labels[key]}" for key in labels if key != names.TEMPLATE_HASH_LABEL)
@@ -105,6 +105,6 @@ def progress_of(deployment: Object) -> tuple[str, str]:
 
 
 def is_ended(step: VmStep) -> bool:
-    """Whether somebody asked for the VM's end just now."""
+    """Whether the cloud was asked to delete the VM in this step."""
     old, new = step.old, step.new
     return old is not None and new is not None and old.gone_at is None and new.gone_at is not None

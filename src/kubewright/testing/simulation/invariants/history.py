@@ -1,6 +1,6 @@
-"""Numbers and wishes with a history: what somebody may still believe who was not told of the last change.
+"""Numbers and specs with a history: what a manager may still act upon that has not received the last change.
 
-Called by    ``past``, which writes them; read by ``replicas`` and ``lives``.
+Called by    ``past``, which writes them; read by ``replicas`` and ``rollouts``.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from kubewright.testing.simulation.journal import Object
 T = TypeVar("T")
 
 LONG = 64
-"""A history of so many entries is looked through for those that nobody believes any more."""
+"""When a history has so many entries, those on which no manager can act any more are dropped."""
 
 
 class History(Generic[T]):
@@ -25,7 +25,7 @@ class History(Generic[T]):
         self._entries: deque[tuple[float, T]] = deque()
 
     def put(self, value: T, now: float) -> bool:
-        """The fact is this from now on. Answers whether that is new."""
+        """The fact is this from now on. Answers whether it changed."""
         if self._entries and self._entries[-1][1] == value:
             return False
         self._entries.append((now, value))
@@ -53,7 +53,7 @@ class History(Generic[T]):
 
 
 def mixed(numbers: History[int], since: float) -> int:
-    """The most that somebody may count: his own changes he knows at once, those of others late or never."""
+    """The most that a manager may count: it sees its own changes at once, those of others late or never."""
     values = [*numbers.believable(since)]
     falls = (max(0, before - after) for after, before in pairwise(values))
     return values[0] + sum(falls) if values else 0
@@ -61,7 +61,7 @@ def mixed(numbers: History[int], since: float) -> int:
 
 @dataclass(slots=True)
 class Crew:
-    """The machines of one set: how many there are, how many are not leaving, how many of those run."""
+    """The machines of one set: how many there are, how many are not being deleted, how many of those run."""
 
     uid: str
     key: str = ""
@@ -73,21 +73,21 @@ class Crew:
     size: int = 0
     sizes: History[int] = field(default_factory=History)
     told: float = 0.0
-    """When its size was last said: the moment before which nobody believed in anything any more."""
+    """``Past.since`` at the moment when its size last changed."""
     total: int = 0
     alive: int = 0
     running: int = 0
     totals: History[int] = field(default_factory=History)
     runnings: History[int] = field(default_factory=History)
-    fallen: deque[float] = field(default_factory=lambda: deque(maxlen=LONG))
-    """When machines stopped running that nobody had deleted."""
-    turned: deque[int] = field(default_factory=lambda: deque(maxlen=LONG))
-    """The resourceVersions at which machines began to run, or running ones to leave."""
-    patience: float = 0.0
+    stopped_at: deque[float] = field(default_factory=lambda: deque(maxlen=LONG))
+    """When machines stopped running that were not being deleted."""
+    changed_at: deque[int] = field(default_factory=lambda: deque(maxlen=LONG))
+    """The resourceVersions at which machines began to run, or running ones to be deleted."""
+    min_ready_seconds: float = 0.0
     """For how long a machine must have been ready to be available, in seconds."""
     names: set[str] = field(default_factory=set)
     """The names of all machines that were ever made for it."""
-    young: dict[str, float] = field(default_factory=dict)
+    not_yet_available: dict[str, float] = field(default_factory=dict)
     """Machines that run, and until when they are not available yet, by uid."""
 
     def count(self, alive: bool, running: bool, by: int) -> None:
@@ -101,30 +101,30 @@ class Crew:
         self.totals.put(self.total, now)
         self.runnings.put(self.running, now)
 
-    def grew(self, uid: str, ready: float) -> None:
-        """A machine runs from now on; its node has been ready since then, it says."""
-        if self.patience:
-            self.young[uid] = ready + self.patience
+    def started_running(self, uid: str, ready: float) -> None:
+        """A machine runs from now on; by its node's own date the node is ready since ``ready``."""
+        if self.min_ready_seconds:
+            self.not_yet_available[uid] = ready + self.min_ready_seconds
 
     def unavailable(self, now: float) -> int:
         """How many run, and have not been ready for long enough."""
-        grown = [uid for uid, until in self.young.items() if until <= now]
-        for uid in grown:
-            del self.young[uid]
-        return len(self.young)
+        over = [uid for uid, until in self.not_yet_available.items() if until <= now]
+        for uid in over:
+            del self.not_yet_available[uid]
+        return len(self.not_yet_available)
 
-    def fell_since(self, moment: float) -> int:
+    def stopped_since(self, moment: float) -> int:
         """How many machines stopped running since then."""
-        return sum(at >= moment for at in self.fallen)
+        return sum(at >= moment for at in self.stopped_at)
 
-    def turned_between(self, after: int, until: int) -> int:
-        """How many machines began to run or to leave in versions later than ``after``, up to ``until``."""
-        return sum(after < version <= until for version in self.turned)
+    def changed_between(self, after: int, until: int) -> int:
+        """How many machines began to run or to be deleted in versions above ``after``, up to ``until``."""
+        return sum(after < version <= until for version in self.changed_at)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What people want of a deployment: machines at most, available ones at least, and of which class.
+class Desired:
+    """What a deployment's spec allows: machines at most, available ones at least, of which class.
 
     ``deadline`` is how long a rollout of it may stand still, in seconds; None: for ever.
     """
@@ -144,24 +144,24 @@ Marks = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Roll:
-    """A deployment's rollout: which template it was last at, wholly, and since when it stands still."""
+    """A deployment's rollout: the last template that all its machines had, and when it last progressed."""
 
     template: str = ""
     arrived: History[str] = field(default_factory=History)
-    """The template of which all its machines were; empty while it is on its way."""
+    """The template that all its machines have; empty during a rollout."""
     began: float = 0.0
     moved: float = 0.0
     best: Marks = (0, 0, 0)
 
-    def want(self, wish: Wish, now: float) -> None:
-        """People want something else; what was reached is not reached any more if the template changed."""
-        if wish.template != self.template:
-            self.template, self.began = wish.template, now
+    def want(self, desired: Desired, now: float) -> None:
+        """A user changes the spec; with another template the rollout begins anew."""
+        if desired.template != self.template:
+            self.template, self.began = desired.template, now
             self.arrived.put("", now)
         self.moved, self.best = now, (0, -(2**31), 0)
 
     def move(self, marks: Marks, now: float) -> None:
-        """So far it is now; what was lost and made again is no progress."""
+        """The rollout is at ``marks`` now; a machine that is lost and made again is no progress."""
         if any(after > before for before, after in zip(self.best, marks, strict=True)):
             self.moved = now
             (a, b, c), (x, y, z) = self.best, marks
@@ -169,56 +169,56 @@ class Roll:
 
     @property
     def over(self) -> bool:
-        """Whether it is where it should be."""
+        """Whether the last template is reached."""
         return self.arrived.last == self.template
 
 
 @dataclass(slots=True)
 class Fleet:
-    """The sets of one deployment. A wish stands until the sets' sizes fit the one that came after it."""
+    """The sets of one deployment. An older spec stays in force until the sets' sizes fit the newer one."""
 
     key: str
     there: bool = False
     leaving: bool = False
     crews: dict[str, Crew] = field(default_factory=dict)
-    wishes: list[Wish] = field(default_factory=list)
+    desired: list[Desired] = field(default_factory=list)
     lost: deque[tuple[float, Crew]] = field(default_factory=lambda: deque(maxlen=LONG))
     """Sets that are no longer its own, and since when."""
     roll: Roll = field(default_factory=Roll)
     ended: list[float | None] = field(default_factory=list)
-    """When each wish but the last was out of force; None: it is not yet."""
+    """When each spec but the last ceased to be in force; None: it still is."""
 
-    def want(self, wish: Wish, now: float) -> None:
-        """People want this from now on."""
-        if not self.wishes or self.wishes[-1] != wish:
-            self.roll.want(wish, now)
-            self.ended += [None] * bool(self.wishes)
-            self.wishes.append(wish)
+    def want(self, desired: Desired, now: float) -> None:
+        """A user wants this from now on."""
+        if not self.desired or self.desired[-1] != desired:
+            self.roll.want(desired, now)
+            self.ended += [None] * bool(self.desired)
+            self.desired.append(desired)
 
     def settle(self, now: float) -> None:
-        """End the wishes before the last one, when the sets fit it."""
-        fits = bool(self.ended) and self.wishes[-1].least <= self.size <= self.wishes[-1].most
+        """End the specs before the last one, when the sets fit the last one."""
+        fits = bool(self.ended) and self.desired[-1].least <= self.size <= self.desired[-1].most
         if fits and self.ended[-1] is None:
             self.ended = [now if end is None else end for end in self.ended]
 
-    def believable(self, since: float) -> list[Wish]:
-        """The wishes that somebody may still act upon, the last one included."""
+    def believable(self, since: float) -> list[Desired]:
+        """The specs that a manager may still act upon, the last one included."""
         past = [
-            wish for wish, end in zip(self.wishes, self.ended, strict=False) if end is None or end >= since
+            each for each, end in zip(self.desired, self.ended, strict=False) if end is None or end >= since
         ]
-        return [*past, *self.wishes[-1:]]
+        return [*past, *self.desired[-1:]]
 
-    def turn(self, now: float, since: float) -> None:
-        """See how far the rollout is: for the last wish, or one in which a controller may still believe."""
-        if self.roll.over or not self.wishes:
+    def advance(self, now: float, since: float) -> None:
+        """Note how far the rollout is: for the last spec, or one on which a manager may still act."""
+        if self.roll.over or not self.desired:
             return
-        wish = self.wishes[-1]
-        new = [crew for crew in self.crews.values() if crew.template == wish.template]
+        desired = self.desired[-1]
+        new = [crew for crew in self.crews.values() if crew.template == desired.template]
         made, run = sum(crew.total for crew in new), sum(crew.running for crew in new)
-        self.roll.move((min(made, wish.replicas), made - self.total, run), now)
+        self.roll.move((min(made, desired.replicas), made - self.total, run), now)
         for each in self.believable(since):
-            if each.template == wish.template and made == run == self.total == each.replicas:
-                self.roll.arrived.put(wish.template, now)
+            if each.template == desired.template and made == run == self.total == each.replicas:
+                self.roll.arrived.put(desired.template, now)
 
     @property
     def total(self) -> int:
@@ -226,17 +226,17 @@ class Fleet:
         return sum(crew.total for crew in self.crews.values())
 
     def crews_since(self, since: float) -> list[Crew]:
-        """The sets that somebody may still take for its own."""
+        """The sets that a manager may still take for the deployment's."""
         return [*self.crews.values(), *(crew for at, crew in self.lost if at >= since)]
 
     @property
     def size(self) -> int:
-        """What the sets' sizes add up to."""
+        """The sum of the sets' sizes."""
         return sum(crew.size for crew in self.crews.values())
 
     @property
     def alive(self) -> int:
-        """Machines that are not leaving."""
+        """Machines that are not being deleted."""
         return sum(crew.alive for crew in self.crews.values())
 
     @property
@@ -249,7 +249,7 @@ class Fleet:
         return self.running - sum(crew.unavailable(now) for crew in self.crews.values())
 
 
-def wish_of(deployment: Object) -> Wish:
+def desired_by(deployment: Object) -> Desired:
     """What a deployment's spec asks for."""
     spec = deployment["spec"]
     strategy: dict[str, Any] = spec.get("strategy", {})
@@ -259,7 +259,7 @@ def wish_of(deployment: Object) -> Wish:
     surge = 0 if recreate else share(rolling.get("maxSurge", 0), replicas, up=True)
     missing = replicas if recreate else share(rolling.get("maxUnavailable", 0), replicas, up=False)
     machine_class = str(spec["template"]["spec"]["class"]["name"])
-    return Wish(
+    return Desired(
         replicas + surge,
         replicas - missing,
         machine_class,

@@ -1,13 +1,13 @@
-"""What invariants know beside the step that they judge: who owns what, how many there are, who was harmed.
+"""What invariants know beside the step that they judge: owners, counts, and which VMs and nodes had a fault.
 
 Theory.      Everything is kept up to date step by step (``learn``), so that a step of a world with twenty
-             thousand machines costs as much as one of a world with three: a machine's step moves the
-             counts of its set, a pod's those of its node, and nothing is ever counted anew.
-             Numbers and wishes have a history, because a manager acts on what it was told.
-             Excuses are per victim: a VM without power, a Node that a person deleted, a kubelet that
-             is silent; nothing is excused because something happened to somebody else.
-Invariants.  ``learn`` is called once for each step, before anybody judges it. Nothing here judges.
-Called by    ``run``; read by ``vms``, ``replicas``, ``nodes`` and ``lives``.
+             thousand machines costs as much as one of a world with three: a machine's step changes the
+             counts of its set, a pod's those of its node, and nothing is ever counted from zero.
+             Numbers and specs have a history, because a manager acts on what it has received.
+             Exceptions are for one VM or node: a VM without power, a Node that a user deleted, a
+             silent kubelet; a fault of one excuses nothing that happens to another.
+Invariants.  ``learn`` is called once for each step, before any rule judges it. Nothing here judges.
+Called by    ``run``; read by ``vms``, ``replicas`` and ``rollouts``.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.testing.simulation.invariants.facts import (
-    claims_of,
     controller_of,
     deleting,
     ended,
     node_name,
     ready_date,
+    recorded_by,
     running,
     template_of,
     well,
 )
-from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, wish_of
+from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, desired_by
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
@@ -40,33 +40,33 @@ from kubewright.testing.simulation.journal import (
 )
 
 NODE_DELETED = "nodes/"
-"""Before the name of a Node that a person deleted, among those that are ``forgiven``."""
+"""Prefix of a Node's name in ``deleted_by_users``."""
 
 Index = dict[str, dict[str, None]]
-"""Sets that keep their order, by a word."""
+"""Sets that keep their order, by a name."""
 
 
 @dataclass(slots=True)
 class Past:
     """For one world.
 
-    ``since``     the moment before which nothing is believed in any more (``news.News.since``)
+    ``since``     the moment before which no manager acts on any state (``Staleness.since``)
     ``settings``  the time-outs that the managers run with
-    ``forgiven``  what people deleted themselves: names of machines, and of nodes after ``nodes/``
-    ``ghost``     whether an object of this name was asked for by one who has died since, and is made late:
-                  nobody who lives could know of it
-    ``late``      the cloud makes VMs that everybody has given up
+    ``deleted_by_users``  names of machines, and of nodes after ``nodes/``
+    ``late_creation``  whether an object of this name is created by a late request of a killed manager: no
+                  living manager can know of it
+    ``late``      the cloud makes VMs whose creation was given up
     """
 
     journal: Journal
     now: Callable[[], float]
     since: Callable[[], float]
     settings: MachineSettings = field(default_factory=MachineSettings)
-    forgiven: set[str] = field(default_factory=set)
-    ghost: Callable[[str], bool] = lambda _name: False
+    deleted_by_users: set[str] = field(default_factory=set)
+    late_creation: Callable[[str], bool] = lambda _name: False
     late: bool = False
     unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    """The versions that the list of the last manager did not show: later than the first, up to the second."""
+    """The versions that the lists of the last manager did not show: above the first, up to the second."""
     machines: int = 0
     """How many there ever were."""
     again: bool = False
@@ -77,21 +77,21 @@ class Past:
     """Since when machines are being deleted, by uid."""
     vms: Index = field(default_factory=dict)
     """Ids of VMs by the uid of their machine."""
-    lonely: dict[str, float] = field(default_factory=dict)
-    """VMs of nobody, and since when; the first was alone first."""
-    stillborn: set[str] = field(default_factory=set)
+    unowned: dict[str, float] = field(default_factory=dict)
+    """VMs without a machine, and since when; the longest first."""
+    made_unowned: set[str] = field(default_factory=set)
     """Ids of VMs whose machine was gone when they were made."""
     dead: set[str] = field(default_factory=set)
-    """Names of nodes on which nothing runs any more: their VM has no power, or was gone without a trace."""
+    """Names of nodes on which nothing runs any more: their VM has no power, or has vanished."""
     lost: set[str] = field(default_factory=set)
-    """Names of nodes whose Node a person deleted: nobody could see what ran there."""
-    unwell: dict[str, float] = field(default_factory=dict)
+    """Names of nodes whose Node a user deleted: the managers could not see what ran there."""
+    not_ready: dict[str, float] = field(default_factory=dict)
     """Since when nodes are not Ready, by name."""
     ready: dict[str, float] = field(default_factory=dict)
     """Since when nodes are Ready, by name."""
     pods: Index = field(default_factory=dict)
     """Keys of pods that have not ended, by the name of their node."""
-    claims: Index = field(default_factory=dict)
+    recorded: Index = field(default_factory=dict)
     """Keys of machines by the VM and by the node that they have on record."""
     crews: dict[str, Crew] = field(default_factory=dict)
     """The machines of each set, by the set's uid."""
@@ -101,7 +101,7 @@ class Past:
     """How each machine is counted: its set, whether it is alive, whether it runs."""
 
     def learn(self, step: Step) -> None:
-        """Take a step in, before anybody judges it."""
+        """Take a step in, before any rule judges it."""
         if isinstance(step, VmStep):
             self._vm(step)
         elif (learn := _LEARNED.get(step.resource)) is not None:
@@ -110,7 +110,7 @@ class Past:
     # ------------------------------------------------------------ questions
 
     def living_vms(self, owner_uid: str) -> list[str]:
-        """The VMs of a machine that nobody is deleting."""
+        """The VMs of a machine that are not being deleted."""
         return [vm_id for vm_id in self.vms.get(owner_uid, ()) if self.journal.vms[vm_id].gone_at is None]
 
     def crew_of(self, machine: Object) -> Crew | None:
@@ -140,7 +140,7 @@ class Past:
             self.leaving.setdefault(uid, self.now())
 
     def _name(self, machine: Object) -> None:
-        """A machine was made for a set, or without one: was there one of that name?"""
+        """Note whether the set of a new machine had one of that name before."""
         crew, name = self.crew_of(machine), str(machine["metadata"]["name"])
         self.again = crew is not None and name in crew.names
         if crew is not None:
@@ -149,19 +149,19 @@ class Past:
     def _gone(self, uid: str) -> None:
         self.uids.pop(uid, None)
         self.leaving.pop(uid, None)
-        self.lonely.update((vm_id, self.now()) for vm_id in self.living_vms(uid))
+        self.unowned.update((vm_id, self.now()) for vm_id in self.living_vms(uid))
 
     def _claim(self, step: ApiStep) -> None:
-        for word in claims_of(step.old):
-            self.claims.get(word, {}).pop(step.key, None)
-        for word in claims_of(step.new):
-            self.claims.setdefault(word, {})[step.key] = None
-        for word in claims_of(step.old):
-            if not self.claims.get(word):
-                self.claims.pop(word, None)
+        for word in recorded_by(step.old):
+            self.recorded.get(word, {}).pop(step.key, None)
+        for word in recorded_by(step.new):
+            self.recorded.setdefault(word, {})[step.key] = None
+        for word in recorded_by(step.old):
+            if not self.recorded.get(word):
+                self.recorded.pop(word, None)
 
     def _count(self, uid: str, machine: Object | None) -> None:
-        """Move a machine from where it was counted to where it counts now."""
+        """Count a machine where it belongs now, and no longer where it was counted."""
         before, after = self._places.get(uid), _place(machine) if machine is not None else None
         if before == after:
             return
@@ -169,30 +169,30 @@ class Past:
             if place is not None:
                 self._crew(place[0]).count(place[1], place[2], by)
         if machine is not None and after and after[2] != bool(before and before[2]):
-            self._turned(machine, after)
+            self._changed(machine, after)
         for place in (before, after):
             if place is not None:
                 self._note(self._crew(place[0]))
-                self._turn(self._crew(place[0]))
+                self._advance(self._crew(place[0]))
         if before and before[2]:
-            self._crew(before[0]).young.pop(uid, None)
+            self._crew(before[0]).not_yet_available.pop(uid, None)
         if machine is not None and after and after[2]:
-            self._crew(after[0]).grew(uid, self._ready_since(node_name(machine)))
+            self._crew(after[0]).started_running(uid, self._ready_since(node_name(machine)))
         if after is None:
             self._places.pop(uid, None)
         else:
             self._places[uid] = after
 
-    def _turned(self, machine: Object, after: tuple[str, bool, bool]) -> None:
-        """A machine began to run, or to leave, or fell ill."""
+    def _changed(self, machine: Object, after: tuple[str, bool, bool]) -> None:
+        """Note that a machine began to run, to be deleted, or stopped running."""
         crew, (_, alive, runs) = self._crew(after[0]), after
         if alive and not runs:
-            crew.fallen.append(self.now())
+            crew.stopped_at.append(self.now())
         else:
-            crew.turned.append(int(machine["metadata"].get("resourceVersion", 0)))
+            crew.changed_at.append(int(machine["metadata"].get("resourceVersion", 0)))
 
     def _ready_since(self, name: str) -> float:
-        """Since when a node is Ready in its own words: its kubelet may have been unable to say so at once."""
+        """Since when a node is Ready by its own date: its kubelet may have reported it late."""
         shown, node = self.ready.get(name, self.now()), self.journal.objects[NODES].get(name)
         return min(shown, ready_date(node)) if node is not None else shown
 
@@ -219,7 +219,7 @@ class Past:
         crew.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         crew.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
         crew.template = template_of(found)
-        crew.patience = float(found["spec"].get("minReadySeconds", 0))
+        crew.min_ready_seconds = float(found["spec"].get("minReadySeconds", 0))
         crew.size = int(found["spec"].get("replicas", 0)) if crew.there else 0
         if crew.sizes.put(crew.size, self.now()):
             crew.told = self.since()
@@ -230,15 +230,15 @@ class Past:
             before.lost.append((self.now(), crew))
         if crew.deployment:
             self._fleet(crew.deployment).settle(self.now())
-            self._turn(crew)
+            self._advance(crew)
         if not crew.there and not crew.total:
             del self.crews[crew.uid]
 
-    def _turn(self, crew: Crew) -> None:
-        """A set or its machines moved: its deployment's rollout may have."""
+    def _advance(self, crew: Crew) -> None:
+        """A set or its machines changed: so may its deployment's rollout."""
         fleet = self.fleet_of(crew)
         if fleet is not None and not fleet.roll.over:
-            fleet.turn(self.now(), self.since())
+            fleet.advance(self.now(), self.since())
 
     def _fleet(self, key: str) -> Fleet:
         return self.fleets.setdefault(key, Fleet(key))
@@ -248,30 +248,30 @@ class Past:
         fleet.there = step.new is not None
         fleet.leaving = step.new is None or deleting(step.new)
         if step.new is not None:
-            fleet.want(wish_of(step.new), self.now())
+            fleet.want(desired_by(step.new), self.now())
             fleet.settle(self.now())
-            fleet.turn(self.now(), self.since())
+            fleet.advance(self.now(), self.since())
 
     # ------------------------------------------------------------ VMs, nodes, pods
 
     def _vm(self, step: VmStep) -> None:
-        """VMs are never handed from one machine to another."""
+        """A VM never changes its machine."""
         vm = step.new or step.old
         assert vm is not None
         if step.new is None:
             self.vms.get(vm.owner_uid, {}).pop(vm.id, None)
-            self.lonely.pop(vm.id, None)
+            self.unowned.pop(vm.id, None)
             if vm.gone_at is None:
                 self.dead.add(vm.node_name)
             return
         self.vms.setdefault(vm.owner_uid, {})[vm.id] = None
         if vm.gone_at is not None:
-            self.lonely.pop(vm.id, None)
+            self.unowned.pop(vm.id, None)
             return
         if vm.owner_uid not in self.uids:
-            self.lonely.setdefault(vm.id, self.now())
+            self.unowned.setdefault(vm.id, self.now())
             if step.old is None:
-                self.stillborn.add(vm.id)
+                self.made_unowned.add(vm.id)
         if vm.powered:
             self.dead.discard(vm.node_name)
         else:
@@ -279,16 +279,16 @@ class Past:
 
     def _node(self, step: ApiStep) -> None:
         if step.new is None:
-            self.unwell.pop(step.key, None)
+            self.not_ready.pop(step.key, None)
             self.ready.pop(step.key, None)
-            if NODE_DELETED + step.key in self.forgiven:
+            if NODE_DELETED + step.key in self.deleted_by_users:
                 self.lost.add(step.key)
         elif well(step.new):
-            self.unwell.pop(step.key, None)
+            self.not_ready.pop(step.key, None)
             self.ready.setdefault(step.key, self.now())
         else:
             self.ready.pop(step.key, None)
-            self.unwell.setdefault(step.key, self.now())
+            self.not_ready.setdefault(step.key, self.now())
 
     def _pod(self, step: ApiStep) -> None:
         for pod, there in ((step.old, False), (step.new, True)):

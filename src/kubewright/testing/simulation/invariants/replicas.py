@@ -1,8 +1,8 @@
-"""What must be true of numbers: neither too many nor too few, and no word about what does not exist.
+"""What must be true of numbers: neither too many nor too few, and no status that counts what does not exist.
 
-Theory.      A manager is held to what it was told: the wish and the numbers of the world that it last
-             heard of, or any later one (``Past.since``). A deployment's older wish stands until its
-             sets' sizes fit the newer one, because until then the sets still do what they were told.
+Theory.      A manager must do what is right in the state that it last received, or in any later one
+             (``Past.since``). A deployment's older spec stays in force until its sets' sizes fit the
+             newer one, because until then the sets still carry out the older one.
 Called by    ``invariants``, whose table these rules stand in.
 """
 
@@ -29,7 +29,7 @@ def not_too_many(step: Step, past: Past) -> str:
     fleet = past.fleet_of(past.crew_of(made)) if made is not None else None
     if fleet is None:
         return ""
-    most = max((wish.most for wish in fleet.believable(past.since())), default=fleet.alive)
+    most = max((each.most for each in fleet.believable(past.since())), default=fleet.alive)
     return f"{fleet.key} has {fleet.alive} machines, more than {most}" if fleet.alive > most else ""
 
 
@@ -51,25 +51,29 @@ def a_name_is_for_one_machine(step: Step, past: Past) -> str:
     return f"machine {made['metadata']['name']} has the name of one that is gone"
 
 
-def sizes_fit_the_wish(step: Step, past: Past) -> str:
-    """No set is made or made larger beyond what its deployment may have."""
+def sizes_fit_the_spec(step: Step, past: Past) -> str:
+    """No set is created or enlarged beyond what its deployment may have."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or step.new is None:
         return ""
     crew = past.crews[step.new["metadata"]["uid"]]
     before = int(step.old["spec"].get("replicas", 0)) if step.old is not None else 0
     fleet = past.fleet_of(crew)
-    if fleet is None or crew.size <= before or (step.old is None and past.ghost(crew.key.partition("/")[2])):
+    if (
+        fleet is None
+        or crew.size <= before
+        or (step.old is None and past.late_creation(crew.key.partition("/")[2]))
+    ):
         return ""
-    most = max((wish.most for wish in fleet.believable(past.since())), default=fleet.size)
+    most = max((each.most for each in fleet.believable(past.since())), default=fleet.size)
     return f"the sets of {fleet.key} add up to {fleet.size}, more than {most}" if fleet.size > most else ""
 
 
 def not_too_few(step: Step, past: Past) -> str:
     """No running machine is deleted that takes its deployment below what must be available.
 
-    What counts is what could be known when this set was told its size. Machines that fell ill since then
-    count as available, and a wish that was raised since then came too late: no order is taken back. So do
-    those of which the list of a new manager did not show that they run, or leave (``Plot.stale``).
+    What counts is what a manager could know when this set got its size. Machines that stopped running since
+    then count as available, and a size that was raised since then came too late. Machines of which the stale
+    lists of a new manager did not show that they run, or are being deleted, count too (``Plot.stale``).
     """
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None:
         return ""
@@ -78,12 +82,17 @@ def not_too_few(step: Step, past: Past) -> str:
         return ""
     crew = past.crew_of(step.old)
     fleet = past.fleet_of(crew)
-    if crew is None or fleet is None or fleet.leaving or step.old["metadata"]["name"] in past.forgiven:
+    if (
+        crew is None
+        or fleet is None
+        or fleet.leaving
+        or step.old["metadata"]["name"] in past.deleted_by_users
+    ):
         return ""
     told = min(past.since(), crew.told)
-    least = min((wish.least for wish in fleet.believable(told)), default=0)
-    fallen = sum(each.fell_since(told) for each in fleet.crews.values())
-    hidden = sum(each.turned_between(*past.unseen()) for each in fleet.crews.values())
+    least = min((each.least for each in fleet.believable(told)), default=0)
+    fallen = sum(each.stopped_since(told) for each in fleet.crews.values())
+    hidden = sum(each.changed_between(*past.unseen()) for each in fleet.crews.values())
     kept = fleet.available(past.now())
     return f"{fleet.key} keeps {kept} of at least {least} available" if kept + fallen + hidden < least else ""
 
@@ -102,9 +111,9 @@ def a_true_count(step: Step, past: Past) -> str:
     if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or step.new is None:
         return ""
     crew, since = past.crews[step.new["metadata"]["uid"]], past.since()
-    for name, told in _news(step, SET_COUNTS):
+    for name, told in _changed_counts(step, SET_COUNTS):
         if told > (there := SET_COUNTS[name](crew, since)):
-            return f"{step.key} tells of {told} {name}, and there are {there}"
+            return f"{step.key} reports {told} {name}, and there are {there}"
     return ""
 
 
@@ -113,11 +122,11 @@ def a_true_total(step: Step, past: Past) -> str:
     if not isinstance(step, ApiStep) or step.resource != MACHINE_DEPLOYMENTS or step.new is None:
         return ""
     fleet, since = past.fleets[step.key], past.since()
-    for name, told in _news(step, (*DEPLOYMENT_COUNTS, "updatedReplicas")):
+    for name, told in _changed_counts(step, (*DEPLOYMENT_COUNTS, "updatedReplicas")):
         crews = _current(fleet, since) if name == "updatedReplicas" else fleet.crews_since(since)
         count = SET_COUNTS[DEPLOYMENT_COUNTS.get(name, "replicas")]
         if told > (there := sum(count(crew, since) for crew in crews)):
-            return f"{step.key} tells of {told} {name}, and there are {there}"
+            return f"{step.key} reports {told} {name}, and there are {there}"
     return ""
 
 
@@ -125,7 +134,7 @@ DEPLOYMENT_COUNTS = {name: name for name in ("replicas", "readyReplicas", "avail
 
 
 def a_set_outlives_its_machines(step: Step, past: Past) -> str:
-    """Our finalizer leaves a set when no machine of it is left, or somebody let them go."""
+    """Our finalizer is removed from a set when it has no machines, or they were disowned."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or not lets_go(step):
         return ""
     crew = past.crews.get(step.old["metadata"]["uid"]) if step.old is not None else None
@@ -134,7 +143,7 @@ def a_set_outlives_its_machines(step: Step, past: Past) -> str:
 
 
 def a_deployment_outlives_its_sets(step: Step, past: Past) -> str:
-    """Our finalizer leaves a deployment when no set of it is left, or somebody let them go."""
+    """Our finalizer is removed from a deployment when it has no sets, or they were disowned."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_DEPLOYMENTS or not lets_go(step):
         return ""
     left = [crew.key for crew in past.fleets[step.key].crews.values()]
@@ -142,7 +151,7 @@ def a_deployment_outlives_its_sets(step: Step, past: Past) -> str:
 
 
 def no_roll_while_paused(step: Step, past: Past) -> str:
-    """A deployment gets no set of a class that people have wished for only while it was paused."""
+    """A deployment gets no set of a class that users have asked for only while it was paused."""
     if (
         not isinstance(step, ApiStep)
         or step.resource != MACHINE_SETS
@@ -152,8 +161,8 @@ def no_roll_while_paused(step: Step, past: Past) -> str:
         return ""
     crew = past.crews[step.new["metadata"]["uid"]]
     fleet = past.fleet_of(crew)
-    wishes = fleet.believable(past.since()) if fleet is not None else []
-    paused = [wish.paused for wish in wishes if wish.machine_class == crew.machine_class]
+    specs = fleet.believable(past.since()) if fleet is not None else []
+    paused = [each.paused for each in specs if each.machine_class == crew.machine_class]
     return f"set {step.key} is made, and its deployment is paused" if paused and all(paused) else ""
 
 
@@ -168,19 +177,19 @@ def revisions_grow(step: Step, past: Past) -> str:
 
 
 def _made(step: Step, past: Past) -> Object | None:
-    """The machine that somebody has made who could know what he did."""
+    """The machine that a manager which lives has created in this step."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is not None or step.new is None:
         return None
-    return None if past.ghost(step.new["metadata"]["name"]) else step.new
+    return None if past.late_creation(step.new["metadata"]["name"]) else step.new
 
 
 def _current(fleet: Fleet, since: float) -> list[Crew]:
-    """The sets that somebody may take for the one of the present template."""
-    classes = {wish.machine_class for wish in fleet.believable(since)}
+    """The sets that a manager may take for the current set."""
+    classes = {each.machine_class for each in fleet.believable(since)}
     return [crew for crew in fleet.crews_since(since) if crew.machine_class in classes]
 
 
-def _news(step: ApiStep, known: Iterable[str]) -> list[tuple[str, int]]:
+def _changed_counts(step: ApiStep, known: Iterable[str]) -> list[tuple[str, int]]:
     """The numbers in a status that this step has changed."""
     before, after = _status(step.old), _status(step.new)
     return [

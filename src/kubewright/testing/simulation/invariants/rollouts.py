@@ -1,9 +1,10 @@
 """What must be true of what a deployment says about its rollout.
 
-Theory.      cluster-autoscaler, dashboards and people decide from one condition whether a rollout is over
-             or stuck. It is held against what the machines were: all of the template that people want, all
-             running, as many as wished and no others, at some moment since they want it. That is reached
-             once; what happens to a machine later is no rollout, and neither is another size.
+Theory.      cluster-autoscaler, dashboards and users see in one condition whether a rollout is complete or
+             stuck. The rules compare it with the machines. A rollout is complete once all machines had the
+             template of the spec, all ran, and there were as many as desired and no others, at some
+             moment since the spec was written. What happens to a machine later is no rollout, and neither
+             is another size.
 Called by    ``invariants``, whose table these rules stand in.
 """
 
@@ -12,45 +13,45 @@ from typing import Any
 
 from kubewright.api.machine.names import ConditionReason
 from kubewright.testing.simulation.invariants.facts import progress_of
-from kubewright.testing.simulation.invariants.history import Fleet, Wish, mixed
+from kubewright.testing.simulation.invariants.history import Desired, Fleet, mixed
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, ApiStep, Object, Step
 
 GRACE_SECONDS = 300.0
-"""How late a word may be: outages of the server, lists that are never answered, pauses between tries."""
+"""How late a report may be: outages of the server, lists that are never answered, pauses between tries."""
 AWAKE_SECONDS = 60.0
-"""Who has not heard of anything for longer is not expected to say anything."""
+"""A manager that has received nothing for longer is not expected to report anything."""
 
 
 def complete_is_true(step: Step, past: Past) -> str:
-    """A deployment that is not at its wish, and has not been since the wish, does not say that it is."""
+    """A deployment whose rollout has not been complete since its spec was written does not say that it is."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_DEPLOYMENTS or step.new is None:
         return ""
     if not _reports(step) or progress_of(step.new)[1] != ConditionReason.NEW_MACHINE_SET_AVAILABLE:
         return ""
     fleet, since = past.fleets[step.key], past.since()
-    wishes, arrived = fleet.believable(since), [*fleet.roll.arrived.believable(since)]
-    if any(wish.template in arrived or _may_seem_reached(wish, fleet, since) for wish in wishes):
+    specs, arrived = fleet.believable(since), [*fleet.roll.arrived.believable(since)]
+    if any(each.template in arrived or _may_seem_reached(each, fleet, since) for each in specs):
         return ""
-    return f"{step.key} says that its rollout is complete, and wants {wishes[-1].template}"
+    return f"{step.key} says that its rollout is complete, and wants {specs[-1].template}"
 
 
-def a_rollout_is_told(_step: Step, past: Past) -> str:
-    """A rollout is not called complete for long after it began, and in time it is called late."""
+def a_rollout_is_reported(_step: Step, past: Past) -> str:
+    """A rollout is not reported as complete for long after it began, and is reported as late in time."""
     for fleet in past.fleets.values():
-        if fleet.roll.over or fleet.leaving or not fleet.wishes or fleet.wishes[-1].paused:
+        if fleet.roll.over or fleet.leaving or not fleet.desired or fleet.desired[-1].paused:
             continue
-        if (wrong := _untold(fleet, past)) and past.now() - past.since() < AWAKE_SECONDS:
+        if (wrong := _wrong_report(fleet, past)) and past.now() - past.since() < AWAKE_SECONDS:
             return f"{fleet.key} {wrong}"
     return ""
 
 
-def _untold(fleet: Fleet, past: Past) -> str:
+def _wrong_report(fleet: Fleet, past: Past) -> str:
     found = past.journal.objects[MACHINE_DEPLOYMENTS].get(fleet.key)
     if found is None:
         return ""
     status, reason = progress_of(found)
-    on_its_way, deadline = past.now() - fleet.roll.began, fleet.wishes[-1].deadline
+    on_its_way, deadline = past.now() - fleet.roll.began, fleet.desired[-1].deadline
     if reason == ConditionReason.NEW_MACHINE_SET_AVAILABLE and on_its_way > GRACE_SECONDS:
         return f"rolls for {on_its_way:.0f} s, and says that it is complete"
     still = past.now() - fleet.roll.moved
@@ -59,18 +60,18 @@ def _untold(fleet: Fleet, past: Past) -> str:
     return ""
 
 
-def _may_seem_reached(wish: Wish, fleet: Fleet, since: float) -> bool:
-    """Whether one who knows his own writes at once, and those of others late, may see it reached."""
+def _may_seem_reached(desired: Desired, fleet: Fleet, since: float) -> bool:
+    """Whether a manager, which sees its own writes at once and those of others late, may see it reached."""
     crews = fleet.crews_since(since)
-    new = sum(mixed(crew.runnings, since) for crew in crews if crew.template == wish.template)
+    new = sum(mixed(crew.runnings, since) for crew in crews if crew.template == desired.template)
     old = sum(
-        min(crew.totals.believable(since), default=0) for crew in crews if crew.template != wish.template
+        min(crew.totals.believable(since), default=0) for crew in crews if crew.template != desired.template
     )
-    return new >= wish.replicas and not old
+    return new >= desired.replicas and not old
 
 
 def _reports(step: ApiStep) -> bool:
-    """Whether the step is a report of the controller's; a name that was taken is none."""
+    """Whether the step changes the status in more than the collision count."""
     return _report(step.old) != _report(step.new)
 
 

@@ -1,4 +1,4 @@
-"""What must be true of machines and their VMs: one each, none forgotten, none taken away, none well given up.
+"""What must be true of machines and their VMs: one each, none left behind, none deleted too early.
 
 Called by    ``invariants``, whose table these rules stand in.
 """
@@ -9,13 +9,13 @@ from kubewright.api.machine import names
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.settings import SICK
 from kubewright.testing.simulation.invariants.facts import (
-    claims_of,
     deleting,
     is_ended,
     lets_go,
     node_name,
     phase,
     provider_id,
+    recorded_by,
 )
 from kubewright.testing.simulation.invariants.past import NODE_DELETED, Past
 from kubewright.testing.simulation.journal import MACHINES, NODES, ApiStep, Object, Step, VmStep
@@ -23,23 +23,23 @@ from kubewright.testing.simulation.journal import MACHINES, NODES, ApiStep, Obje
 CONFIRM_SECONDS = 30.0
 """How long a VM may live without a machine: its creation was under way when the machine went."""
 ORPHAN_SECONDS = 300.0
-"""How long one may whose creation the cloud carried out when everybody had given it up: until it is looked
-for (60 s at most) and confirmed (40 s), and what faults cost beside: a list never answered (120 s)."""
+"""The same for a VM whose creation the cloud carried out after it was given up: until the class is listed
+(60 s at most), the VM is confirmed (40 s), and for a list that is never answered (120 s)."""
 
 
 def one_vm_for_a_machine(step: Step, past: Past) -> str:
     """At most one VM lives for one machine."""
     if not isinstance(step, VmStep) or step.old is not None or step.new is None:
         return ""
-    twins = past.living_vms(step.new.owner_uid)
-    return f"machine {step.new.name} has {len(twins)} VMs: {twins}" if len(twins) > 1 else ""
+    vms = past.living_vms(step.new.owner_uid)
+    return f"machine {step.new.name} has {len(vms)} VMs: {vms}" if len(vms) > 1 else ""
 
 
 def no_vm_without_a_machine(_step: Step, past: Past) -> str:
-    """A VM lives for a machine, the one it was made for or one that has it on record, or not for long."""
-    for vm_id, since in past.lonely.items():
-        longest = ORPHAN_SECONDS if past.late and vm_id in past.stillborn else CONFIRM_SECONDS
-        if past.now() - since > longest and past.journal.vms[vm_id].provider_id not in past.claims:
+    """A VM has a machine, the one it was made for or one that has it on record, or does not live for long."""
+    for vm_id, since in past.unowned.items():
+        longest = ORPHAN_SECONDS if past.late and vm_id in past.made_unowned else CONFIRM_SECONDS
+        if past.now() - since > longest and past.journal.vms[vm_id].provider_id not in past.recorded:
             return f"{vm_id} has lived for {past.now() - since:.0f} s without a machine"
     return ""
 
@@ -55,7 +55,7 @@ def a_living_machine_keeps_its_vm(step: Step, past: Past) -> str:
 
 
 def the_finalizer_goes_last(step: Step, past: Past) -> str:
-    """Our finalizer leaves a machine when no VM of it is left."""
+    """Our finalizer is removed from a machine when no VM of it is left."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or not lets_go(step) or step.old is None:
         return ""
     left = past.living_vms(step.old["metadata"]["uid"])
@@ -63,10 +63,10 @@ def the_finalizer_goes_last(step: Step, past: Past) -> str:
 
 
 def a_drained_vm(step: Step, past: Past) -> str:
-    """A VM with pods on it is deleted only when nobody can wait for them any more.
+    """A VM with pods on it is deleted only when waiting for them cannot help any more.
 
-    That is: it is dead, or its Node was deleted by hand; somebody forces it; the drain's time is up; or
-    its kubelet has been silent for so long that it will not end them.
+    That is: the VM is dead, or a user deleted its Node; a user forces the deletion; the drain timeout is
+    over; or its kubelet has been silent for so long that it will not end them.
     """
     if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
         return ""
@@ -78,10 +78,10 @@ def a_drained_vm(step: Step, past: Past) -> str:
 
 
 def a_node_goes_after_its_vm(step: Step, past: Past) -> str:
-    """A Node is deleted when its VM is gone, or by a person."""
+    """A Node is deleted when its VM is gone, or by a user."""
     if not isinstance(step, ApiStep) or step.resource != NODES or step.new is not None or step.old is None:
         return ""
-    if NODE_DELETED + step.key in past.forgiven:
+    if NODE_DELETED + step.key in past.deleted_by_users:
         return ""
     vm_id = str(step.old["spec"].get("providerID", "")).rpartition("/")[2]
     vm = past.journal.vms.get(vm_id)
@@ -91,7 +91,7 @@ def a_node_goes_after_its_vm(step: Step, past: Past) -> str:
 def a_vm_on_record_stays(step: Step, past: Past) -> str:
     """A machine never changes the VM that it has on record, nor shares it or its node with another.
 
-    One that is leaving may find a second VM after the first is gone: a creation that came late made it.
+    One that is being deleted may find a second VM after the first is gone, from a creation that came late.
     """
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
         return ""
@@ -104,14 +104,14 @@ def a_vm_on_record_stays(step: Step, past: Past) -> str:
 
 
 def _shared(machine: Object, past: Past) -> str:
-    for word in claims_of(machine):
-        if len(past.claims[word]) > 1:
-            return f"{list(past.claims[word])} all are {word}"
+    for found in recorded_by(machine):
+        if len(past.recorded[found]) > 1:
+            return f"{list(past.recorded[found])} all have {found}"
     return ""
 
 
 def _given_up(uid: str, node: str, past: Past) -> bool:
-    """Whether the pods of this machine may be left where they are."""
+    """Whether the controller need not wait for the pods of this machine."""
     machine = past.journal.objects[MACHINES].get(past.uids.get(uid, ""))
     if machine is None:
         return False
@@ -120,28 +120,28 @@ def _given_up(uid: str, node: str, past: Past) -> bool:
     own = machine["spec"].get("drainTimeout")
     timeout = parse_duration(own) if own else past.settings.drain_timeout
     late = past.now() - past.leaving.get(uid, past.now()) >= timeout / timedelta(seconds=1)
-    silent = past.now() - past.unwell.get(node, past.now()) > SICK / timedelta(seconds=1)
+    silent = past.now() - past.not_ready.get(node, past.now()) > SICK / timedelta(seconds=1)
     return late or silent
 
 
-YOUNG = ("", "Pending", "CrashLoopBackOff")
+BEFORE_UP = ("", "Pending", "CrashLoopBackOff")
 """Phases of a machine that has not been up yet."""
-GROWN = ("Running", "Unknown")
+SINCE_UP = ("Running", "Unknown")
 """Phases of one that has."""
 
 
 def no_way_back(step: Step, _past: Past) -> str:
-    """A machine that was up is never young again, and one that is leaving does nothing else."""
+    """A machine that was up never returns to a phase before that, and one that is Terminating stays so."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None or step.new is None:
         return ""
     before, after = phase(step.old), phase(step.new)
-    if not (before in GROWN and after in YOUNG) and not before == "Terminating" != after:
+    if not (before in SINCE_UP and after in BEFORE_UP) and not before == "Terminating" != after:
         return ""
     return f"machine {step.key} was {before} and is {after or 'new'}"
 
 
-def a_well_machine_is_not_given_up(step: Step, past: Past) -> str:
-    """No machine is called Failed while its node is Ready, and has been for as long as anybody must know."""
+def a_healthy_machine_is_not_failed(step: Step, past: Past) -> str:
+    """No machine is called Failed while its node is Ready, and was for longer than the manager is stale."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
         return ""
     if phase(step.new) != "Failed" or (step.old is not None and phase(step.old) == "Failed"):

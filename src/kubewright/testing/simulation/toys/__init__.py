@@ -1,7 +1,7 @@
-"""A toy API in the simulator: a world that does what only Cluster API does, on the same floors.
+"""A toy API in the simulator: a world with what only Cluster API does, on the same floors.
 
-Theory.      The journal shows toys in the shape of machines (``guise``), so all that is known of machines,
-             sets and deployments, and every rule about them, holds for toys too.
+Theory.      The journal converts toys to the shape of machines (``as_machine``), so the simulator's code and
+             its rules about machines, sets and deployments work for toys too.
 Map          kinds.py     the objects
              policy.py    what sets of toys are: ``SetWorld``
              rollouts.py  what deployments of toys are: ``DeploymentWorld``

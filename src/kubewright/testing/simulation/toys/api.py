@@ -30,18 +30,18 @@ SHOWN = {
     str(TOY_SET.resource): MACHINE_SETS,
     str(TOY_DEPLOYMENT.resource): MACHINE_DEPLOYMENTS,
 }
-"""As what the journal shows toys."""
+"""The resources to which the journal converts toys."""
 
 
 def enter(world: World) -> None:
-    """Let the managers of a world look after toys too, and the journal show them as machines."""
+    """Let the managers of a world run the toy controllers too, and the journal convert toys to machines."""
     world.managers.beside.append(
         ApiWorld("toys", LISTED, _wire, (TOY, TOY_SET, TOY_DEPLOYMENT), definitions=definitions)
     )
     world.managers.heard.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
-    world.journal.guises.update({each: (shown, guise) for each, shown in SHOWN.items()})
+    world.journal.shown_as.update({each: (shown, as_machine) for each, shown in SHOWN.items()})
     for each in map(str, (kind.resource for kind in PARTS)):
-        world.journal.guises[each] = (each, dict)
+        world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
 
 
@@ -55,8 +55,8 @@ def _wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
     return Wired([deployments.controller(), sets.controller(), keeper])
 
 
-def guise(found: Object) -> Object:
-    """A toy, its set or its deployment as the machine, set or deployment that it would be."""
+def as_machine(found: Object) -> Object:
+    """A toy, its set or its deployment, converted to a machine, set or deployment."""
     meta, spec, status = dict(found["metadata"]), dict(found["spec"]), dict(found.get("status", {}))
     if FINALIZER in meta.get("finalizers", ()):
         meta["finalizers"] = [names.FINALIZER]

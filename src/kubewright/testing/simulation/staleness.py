@@ -1,14 +1,15 @@
-"""What managers have been told, and so how old the world may be that they act upon.
+"""Which versions managers have received, and so how stale the state may be that they act upon.
 
-Theory.      A manager may do what was right in the world that it last heard of, and no older one. Nobody
-             has to guess how old that is when a watch is silent, slow or cut, or a list is of yesterday:
-             every version that reaches a manager passes ``Told``, every version that exists is a step,
-             and the first step that the manager that works has not heard of began its ignorance. What it
-             sends takes its time too: a write is as old as the decision behind it, that is, as the
-             first of the writes that were sent one after the other, without a moment in between.
-Invariants.  ``since`` is exact up to ``SLACK_SECONDS``: passes that were under way when news came.
-             Nothing of it can be felt by the manager.
-Called by    ``managers`` (puts ``Told`` on each line), ``run`` (tells of the steps), ``invariants``.
+Theory.      A manager may do what was right in the state that it last received, and in no older one. How
+             old that state is, is measured also when a watch is silent, slow or cut, or a list is stale:
+             every version that reaches a manager passes ``Received``, every version that exists is a step,
+             and a manager is stale since the first step that it has not received. Its writes take
+             time too: a write is as old as the decision behind it, that is, as the first of the
+             writes that were sent one after the other, without a moment in between.
+Invariants.  ``since`` is exact up to ``SLACK_SECONDS``: passes that were under way when a change arrived.
+             A manager cannot notice any of this.
+Called by    ``managers`` (wraps each connection in ``Received``), ``world`` (reports steps and requests),
+             ``invariants``.
 """
 
 import re
@@ -31,14 +32,14 @@ from kubewright.testing.simulation.network import READS
 from kubewright.wire.http import Request, Response
 
 SLACK_SECONDS = 1.0
-"""From the moment in which a manager hears of something to the last write of a pass that did not know it:
+"""From the moment in which a manager receives a change to the last write of a pass that did not know it:
 a few round trips of at most 6 ms, and their queues."""
 
 LATE_SECONDS = 0.05
-"""News that take longer than this are late: two legs of a watch, and its server's turn, take far less."""
+"""Changes that take longer than this are late: two legs of a watch, and its server's turn, take far less."""
 
 CONTROL = {resource.partition(".")[0]: resource for resource in (MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS)}
-"""By the end of a path: what managers hear of from the machines' cluster that decides something."""
+"""By the end of a path: the resources of the machines' cluster on which managers base decisions."""
 TARGET = {NODES: NODES}
 """The same, from the nodes' cluster."""
 
@@ -49,19 +50,19 @@ _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 @dataclass(slots=True)
 class _Past:
-    """When each version of one resource came to be."""
+    """When each version of one resource was written."""
 
     versions: list[int] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
 
     def after(self, version: int) -> float | None:
-        """When the first version after this one came; None if there is none."""
+        """When the first version after this one was written; None if there is none."""
         place = bisect_right(self.versions, version)
         return self.moments[place] if place < len(self.moments) else None
 
 
 @dataclass(slots=True)
-class _Errand:
+class _Write:
     """One write: when the pass began that sent it, and when it reached the server, if it has."""
 
     request: Request
@@ -69,48 +70,48 @@ class _Errand:
     arrived: float | None = None
 
 
-class News:
-    """For one world. ``duties`` answers which managers may act now upon what they heard of which resource."""
+class Staleness:
+    """For one world. ``duties`` answers which managers may act now, and on which resource."""
 
     def __init__(self, now: Callable[[], float], duties: Callable[[], Iterable[Duty]]) -> None:
         self._now = now
         self._duties = duties
         self._past = {resource: _Past() for resource in (*CONTROL.values(), *TARGET.values())}
         self._known: dict[Process, dict[str, int]] = {}
-        self._errands: dict[int, _Errand] = {}
+        self._writes: dict[int, _Write] = {}
         """By the request's identity, until the server has answered it."""
-        self._inside: dict[int, _Errand] = {}
-        """Those that the server is at."""
+        self._inside: dict[int, _Write] = {}
+        """Those that the server is carrying out."""
         self._ended: dict[Process, tuple[float, float]] = {}
         """By process: when a write last ended, and when its pass had begun."""
-        self._veil = (0.0, -SLACK_SECONDS)
-        """Of the last ignorance: since when, and until when."""
+        self._stale = (0.0, -SLACK_SECONDS)
+        """The last time in which a manager was stale: from when, and until when."""
 
     def learn(self, step: Step) -> None:
-        """Something has happened that managers should hear of."""
+        """Note a change that managers should receive."""
         if isinstance(step, ApiStep) and step.resource in self._past:
             past = self._past[step.resource]
             past.versions.append(step.version)
             past.moments.append(self._now())
 
-    def told(self, process: Process, resource: str, version: int) -> None:
-        """A manager has heard of all that happened to this resource up to a version."""
+    def received(self, process: Process, resource: str, version: int) -> None:
+        """A manager has received all changes of this resource up to a version."""
         known = self._known.setdefault(process, {})
         if (process, resource) in self._duties():
-            self._ignorant_since(self._first_unknown(resource, known.get(resource)))
+            self._stale_since(self._first_unknown(resource, known.get(resource)))
         known[resource] = version
 
     def since(self) -> float:
-        """Nobody acts on what was over before this moment."""
+        """No manager acts on a state that ended before this moment."""
         for process, resource in self._duties():
             if (version := self._known.get(process, {}).get(resource)) is not None:
-                self._ignorant_since(self._first_unknown(resource, version))
-        for identity, errand in tuple(self._inside.items()):
-            if errand.arrived is not None and self._now() - errand.arrived > SLACK_SECONDS:
-                del self._inside[identity]  # the server died over it
+                self._stale_since(self._first_unknown(resource, version))
+        for identity, write in tuple(self._inside.items()):
+            if write.arrived is not None and self._now() - write.arrived > SLACK_SECONDS:
+                del self._inside[identity]  # the server was killed meanwhile
             else:
-                self._ignorant_since(errand.origin)
-        began, ended = self._veil
+                self._stale_since(write.origin)
+        began, ended = self._stale
         recent = self._now() - SLACK_SECONDS
         return min(recent, began - SLACK_SECONDS) if ended >= recent else recent
 
@@ -119,71 +120,73 @@ class News:
     def sends(self, process: Process, request: Request) -> None:
         """A manager begins a write: of the same pass as one that ended in this very moment.
 
-        One that was turned away is sent again as it was, by a client that was told to wait a moment.
+        A write that the server refused for a moment (429) is sent again by the client; it is the same write.
         """
         now = self._now()
-        if id(request) in self._errands:
+        if id(request) in self._writes:
             return
         at, origin = self._ended.get(process, (-1.0, 0.0))
-        self._errands[id(request)] = _Errand(request, origin if at == now else now)
+        self._writes[id(request)] = _Write(request, origin if at == now else now)
 
     def has_sent(self, process: Process, request: Request) -> None:
-        """The manager has its answer, or waits no longer; the write itself may still be on its way."""
-        errand = self._errands.get(id(request))
-        if errand is None:
+        """The manager has its answer, or has given up; the write itself may still be on its way."""
+        write = self._writes.get(id(request))
+        if write is None:
             return
         at, origin = self._ended.get(process, (-1.0, 0.0))
         self._ended[process] = (
             self._now(),
-            min(origin, errand.origin) if at == self._now() else errand.origin,
+            min(origin, write.origin) if at == self._now() else write.origin,
         )
-        if errand.arrived is not None and id(request) not in self._inside:
-            del self._errands[id(request)]
+        if write.arrived is not None and id(request) not in self._inside:
+            del self._writes[id(request)]
 
     def arrives(self, _client: str, request: Request) -> None:
         """A server begins with a request."""
-        if (errand := self._errands.get(id(request))) is not None:
-            errand.arrived = self._now()
-            self._inside[id(request)] = errand
+        if (write := self._writes.get(id(request))) is not None:
+            write.arrived = self._now()
+            self._inside[id(request)] = write
 
     def is_done(self, _client: str, request: Request, _response: Response) -> None:
-        """A server has done what it was asked."""
+        """A server has carried out a request."""
         self._inside.pop(id(request), None)
 
     def _first_unknown(self, resource: str, version: int | None) -> float:
-        """When the first thing happened that is not known yet; who has not listed yet does nothing."""
+        """When the first change was written that the manager has not received; it begins with a list."""
         found = self._past[resource].after(version) if version is not None else None
         return self._now() if found is None else found
 
-    def _ignorant_since(self, moment: float) -> None:
-        now, (began, ended) = self._now(), self._veil
+    def _stale_since(self, moment: float) -> None:
+        now, (began, ended) = self._now(), self._stale
         if now - moment > LATE_SECONDS:
-            self._veil = (min(began, moment) if now - ended <= SLACK_SECONDS else moment, now)
+            self._stale = (min(began, moment) if now - ended <= SLACK_SECONDS else moment, now)
 
 
-class Told:
-    """A manager's line, as the manager sees it: what passes here, it knows.
+class Received:
+    """A manager's connection: notes every version that passes.
 
-    ``resources`` are those of ``CONTROL`` and ``TARGET`` that live on the other side.
+    ``resources`` are those of ``CONTROL`` and ``TARGET`` that the server on the other side has.
     """
 
-    def __init__(self, inner: Transport, news: News, process: Process, resources: Mapping[str, str]) -> None:
+    def __init__(
+        self, inner: Transport, staleness: Staleness, process: Process, resources: Mapping[str, str]
+    ) -> None:
         self._inner = inner
-        self._news = news
+        self._staleness = staleness
         self._process = process
         self._resources = resources
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``."""
         if request.method not in READS:
-            self._news.sends(self._process, request)
+            self._staleness.sends(self._process, request)
             try:
                 return await self._inner.request(request, timeout=timeout)
             finally:
-                self._news.has_sent(self._process, request)
+                self._staleness.has_sent(self._process, request)
         response = await self._inner.request(request, timeout=timeout)
         if response.status < 400 and (resource := self._listed(request)):
-            self._heard(resource, response.body[:1000])  # a list's own version stands before its items
+            self._note(resource, response.body[:1000])  # a list's own version comes before its items
         return response
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -197,23 +200,25 @@ class Told:
             if not resource:
                 yield chunks
                 return
-            async with aclosing(self._listen(chunks, resource)) as heard:
-                yield heard
+            async with aclosing(self._listen(chunks, resource)) as noted:
+                yield noted
 
     async def _listen(self, chunks: AsyncIterator[bytes], resource: str) -> AsyncGenerator[bytes, None]:
         async for chunk in chunks:
-            self._heard(resource, chunk[: chunk.rfind(b"\n") + 1], last=True)
+            self._note(resource, chunk[: chunk.rfind(b"\n") + 1], last=True)
             yield chunk
 
     async def close(self) -> None:
         """As ``Transport.close``."""
         await self._inner.close()
 
-    def _heard(self, resource: str, text: bytes, *, last: bool = False) -> None:
+    def _note(self, resource: str, text: bytes, *, last: bool = False) -> None:
         versions = _VERSION.findall(text)
         if versions:
-            self._news.told(self._process, resource, max(map(int, versions)) if last else int(versions[0]))
+            self._staleness.received(
+                self._process, resource, max(map(int, versions)) if last else int(versions[0])
+            )
 
     def _listed(self, request: Request) -> str:
-        """The resource that is listed or watched as a whole, if it is one that decides something."""
+        """The resource that is listed or watched as a whole, if managers base decisions on it."""
         return self._resources.get(request.path.rpartition("/")[2], "")

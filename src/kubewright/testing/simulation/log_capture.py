@@ -1,4 +1,4 @@
-"""What the product says while it runs: defects are kept, plans go into the trace, all else is dropped.
+"""Captures the product's log during a run: errors are kept, plans go into the trace, all else is dropped.
 
 Called by    ``run``, around a whole run. Sets structlog's configuration and puts it back.
 """
@@ -14,16 +14,16 @@ import structlog
 from kubewright.testing.simulation.journal import Journal
 
 WAITS = "waits"
-"""What a plan without steps does."""
+"""What the trace says of a plan without steps."""
 
 
 @contextmanager
-def listening(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
+def captured_logs(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
     """Collect the log lines that tell of a defect; with ``plans`` put each decision into the trace."""
     errors: list[str] = []
     before = structlog.get_config()
 
-    def hear(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
+    def capture(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
         if level in ("error", "exception", "critical"):
             errors.append(_defect(event))
         elif event.get("event") == "plan":
@@ -33,7 +33,7 @@ def listening(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
 
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(DEBUG if plans else ERROR),
-        processors=[structlog.contextvars.merge_contextvars, hear],
+        processors=[structlog.contextvars.merge_contextvars, capture],
         cache_logger_on_first_use=False,
     )
     try:

@@ -1,9 +1,9 @@
-"""A line to a server that is behind: lists are of an older version, and the news since come late.
+"""A connection to a server that lags behind: lists are of an older version, and later changes come late.
 
 Theory.      A list asks for exactly one version, which the server's history still has, and the watch
-             that goes on from there is begun a while later. So a manager first believes in a world that
-             was, and acts on it; its writes go to the world that is. This is what a follower of a
-             replicated API server may show to a client that is started again.
+             that goes on from there is begun a while later. So a manager first acts on an older state, and
+             its writes meet the present one. This is what a follower of a replicated API server may
+             show to a client that is started again.
 Called by    ``world``, for managers that are started again under ``Plot.stale``.
 """
 
@@ -16,10 +16,10 @@ from kubewright.kube.transport import Transport
 from kubewright.wire.http import Request, Response
 
 BEHIND_SECONDS = 3.0
-"""How long a manager sees the older world."""
+"""How long a manager sees the older state."""
 
 
-class Yesterday:
+class StaleLists:
     """``inner`` as of ``version``, for the first seconds."""
 
     def __init__(self, inner: Transport, clock: Clock, version: int) -> None:
@@ -39,7 +39,7 @@ class Yesterday:
         return await self._inner.request(request, timeout=timeout)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``; watches are silent until today."""
+        """As ``Transport.stream``; watches are silent for the first seconds."""
         return self._stream(request)
 
     @asynccontextmanager

@@ -1,10 +1,10 @@
-"""What befalls the world as a whole: the ``at``, ``write`` and ``await`` faults of a schedule.
+"""Faults of the world as a whole: the ``at``, ``write`` and ``await`` faults of a schedule.
 
-Theory.      A fault is a function that does harm and returns when the harm is over, with all that may
-             come of it late; before that nobody asks whether the world is at rest. It strikes at a
+Theory.      A fault is a function that does harm and returns when the harm and its late consequences are
+             over; until then the run does not check whether the world is at rest. A fault begins at a
              moment, or between two steps of a manager: then a kill is done right there, since a task
-             of its own would get its turn too late. Here is what befalls managers, machines and the
-             cloud; what befalls servers and networks is in ``outages``.
+             of its own would run too late. Here are the faults of managers, machines and the cloud;
+             those of servers, networks and Leases are in ``outages``.
 Called by    ``run``, when the story begins.
 """
 
@@ -16,7 +16,7 @@ from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import NODES
 from kubewright.testing.simulation.loop import Process
-from kubewright.testing.simulation.outages import OUTAGES, Blow
+from kubewright.testing.simulation.outages import OUTAGES, Incident
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.world import World
 
@@ -39,22 +39,22 @@ def begin(world: World, person: Person) -> None:
     """The story begins: let each fault happen at its moment, after its write, before its step."""
     schedule, clock = world.plot.schedule, world.clock("fate")
 
-    def befall(word: str) -> None:
-        world.counts.strike(f"at:{word}")
-        world.journal.say("fate", word)
+    def inject(word: str) -> None:
+        world.counts.note_fault(f"at:{word}")
+        world.journal.say("world", word)
         if word == "kill":
             world.managers.kill_leader()
         else:
-            world.fate.spawn(WORDS[word](world, person, clock))
+            world.faults.spawn(WORDS[word](world, person, clock))
 
-    world.fate.spawn(_strike(world, clock, befall))
+    world.faults.spawn(_inject_in_time(world, clock, inject))
     for number, word in schedule.at("await").items():
-        world.managers.before_step(int(number), partial(befall, word))
+        world.managers.before_step(int(number), partial(inject, word))
     writes = schedule.at("write")
 
     def after_write() -> None:
         if word := writes.pop(world.counts.writes, ""):
-            befall(word)
+            inject(word)
 
     if writes:
         world.tally.on_write.append(after_write)
@@ -62,17 +62,17 @@ def begin(world: World, person: Person) -> None:
         Process(world.loop, "cloud controller").spawn(_tidy(world, person, world.clock("tidy")))
 
 
-async def _strike(world: World, clock: SimClock, befall: Callable[[str], None]) -> None:
+async def _inject_in_time(world: World, clock: SimClock, inject: Callable[[str], None]) -> None:
     for moment, word in world.plot.schedule.moments():
         await clock.sleep(max(0.0, world.began + moment - clock.monotonic()))
-        befall(word)
+        inject(word)
 
 
 async def _tidy(world: World, person: Person, clock: SimClock) -> None:
     """What a cloud's own controller manager does, only much later: Nodes go whose VM does not exist.
 
-    Nobody else can know of a Node that no list has shown while it had a machine. Ours must have said of it
-    that it has none.
+    The managers cannot know of a Node that no list has shown while it had a machine. They must have annotated
+    it as one without a machine.
     """
     while True:
         await clock.sleep(TIDY_LATE_SECONDS)
@@ -87,17 +87,17 @@ async def _kill(world: World, _person: Person, _clock: SimClock) -> None:
 
 
 async def _freeze(world: World, _person: Person, clock: SimClock) -> None:
-    """The manager that works stands still, for longer than its lease; then it goes on, unaware."""
+    """The manager that works stands still, for longer than its Lease; then it goes on and cannot know it."""
     process = world.managers.one_that_works()
     if process is not None and not process.frozen:
         process.freeze()
         await clock.sleep(FREEZE_SECONDS)
-        world.journal.say("fate", f"{process.name} goes on")
+        world.journal.say("world", f"{process.name} goes on")
         process.thaw()
 
 
 async def _slow_process(world: World, _person: Person, clock: SimClock) -> None:
-    """The manager that works gets a processor only now and then."""
+    """The manager that works gets CPU time only now and then."""
     process, until = world.managers.one_that_works(), clock.monotonic() + SLOW_PROCESS_SECONDS
     while process is not None and not process.frozen and clock.monotonic() < until:
         process.freeze()
@@ -115,10 +115,10 @@ async def _clock_behind(world: World, _person: Person, _clock: SimClock) -> None
 
 
 async def _clock_leap(world: World, _person: Person, clock: SimClock) -> None:
-    """All clocks of managers are an hour wrong, until somebody sees it."""
+    """All clocks of managers are an hour wrong, for some minutes."""
     world.managers.step_clocks(LEAP_SECONDS)
     await clock.sleep(LEAP_LASTS_SECONDS)
-    world.journal.say("fate", "the clocks are right again")
+    world.journal.say("world", "the clocks are right again")
     world.managers.step_clocks(-LEAP_SECONDS)
 
 
@@ -155,20 +155,20 @@ async def _node_deleted(_world: World, person: Person, clock: SimClock) -> None:
 
 
 async def _no_capacity(world: World, _person: Person, clock: SimClock) -> None:
-    """Nobody gets a new VM for a while."""
-    world.weather.strike_calls("quota", NO_CAPACITY_SECONDS, "create")
+    """The cloud refuses new VMs for a while."""
+    world.injector.fail_calls("quota", NO_CAPACITY_SECONDS, "create")
     await clock.sleep(NO_CAPACITY_SECONDS)
 
 
 async def _cloud_down(world: World, _person: Person, clock: SimClock) -> None:
     """No driver call reaches the cloud for a while."""
-    world.weather.strike_calls("fail", CLOUD_DOWN_SECONDS)
+    world.injector.fail_calls("fail", CLOUD_DOWN_SECONDS)
     await clock.sleep(CLOUD_DOWN_SECONDS)
 
 
 async def _lagging_cloud(world: World, _person: Person, clock: SimClock) -> None:
     """For a while the cloud's lists and looks are those of some seconds ago."""
-    world.weather.strike_calls("stale", LAGGING_SECONDS, "status", "list")
+    world.injector.fail_calls("stale", LAGGING_SECONDS, "status", "list")
     await clock.sleep(LAGGING_SECONDS)
 
 
@@ -176,7 +176,7 @@ def _victim(person: Person, clock: SimClock) -> Vm | None:
     return clock.random.choice(person.vms) if person.vms else None
 
 
-WORDS: Mapping[str, Blow] = {
+WORDS: Mapping[str, Incident] = {
     **OUTAGES,
     "kill": _kill,
     "freeze": _freeze,
@@ -193,4 +193,4 @@ WORDS: Mapping[str, Blow] = {
     "cloud-down": _cloud_down,
     "lagging-cloud": _lagging_cloud,
 }
-"""Everything that ``schedule.AT`` names."""
+"""The function of each word in ``schedule.AT``."""
