@@ -9,9 +9,8 @@ import typer
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
+from kubewright.cli import words
 from kubewright.cli.run import words as run_words
-from kubewright.cli.up import words as up_words
-from kubewright.cli.words import DATA_DIR, DataDir, duration
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C in a command that was not finished, as shells have it."""
@@ -53,12 +52,12 @@ Verbosity = Annotated[
 @app.command()
 def up(
     *,
-    data_dir: DataDir = DATA_DIR,
-    port: up_words.Port = None,
-    kubeconfig: up_words.Kubeconfig = None,
-    merge_kubeconfig: up_words.MergeKubeconfig = False,
-    context: up_words.Context = "kubewright",
-    use_context: up_words.UseContext = False,
+    data_dir: words.DataDir = words.DATA_DIR,
+    port: words.Port = None,
+    kubeconfig: words.Kubeconfig = None,
+    merge_kubeconfig: words.MergeKubeconfig = False,
+    context: words.Context = "kubewright",
+    use_context: words.UseContext = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
@@ -74,17 +73,17 @@ def up(
 
 @app.command()
 def down(
-    data_dir: DataDir = DATA_DIR,
+    data_dir: words.DataDir = words.DATA_DIR,
     timeout: Annotated[str, typer.Option(help="How long to wait for its end.", metavar="DURATION")] = "30s",
 ) -> None:
     """End the `up` that serves a data folder. Its data are kept."""
     from kubewright.cli.down import down as command
 
-    print(command(data_dir, duration("--timeout", timeout)))
+    print(command(data_dir, words.duration("--timeout", timeout)))
 
 
 @app.command()
-def status(data_dir: DataDir = DATA_DIR) -> None:
+def status(data_dir: words.DataDir = words.DATA_DIR) -> None:
     """Show what serves a data folder, and what is in it.
 
     Ends with 0 while all is well, 1 if something is not, 3 if nothing runs.
@@ -138,7 +137,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     from kubewright.cli.run.command import run as command
 
     _logging(log_level)
-    typed = {name: word for name, word in context.params.items() if name != "log_level"}
+    typed = {name: value for name, value in context.params.items() if name != "log_level"}
     command(run_words.RunWords(**typed))
 
 
@@ -167,11 +166,11 @@ def version() -> None:
     print(VERSION)
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """The console script; ``words`` are the arguments, by default those of the command line."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script; ``arguments`` are by default those of the command line."""
     completions.prepare()
     try:
-        app(words, prog_name=completions.PROGRAM)
+        app(arguments, prog_name=completions.PROGRAM)
     except KubewrightError as error:
         _fail(str(error))
     except BrokenPipeError:

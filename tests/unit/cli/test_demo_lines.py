@@ -6,10 +6,9 @@ import subprocess
 
 import pytest
 
-from kubewright.cli.demo.events import happened
 from kubewright.cli.demo.lines import command, sentence
 from kubewright.cli.demo.story import CHAPTERS
-from kubewright.cli.demo.view import Row, View
+from kubewright.cli.demo.view import Row, View, happened
 
 PATCH = next(chapter.types for chapter in CHAPTERS if " -p " in chapter.types)
 
@@ -17,7 +16,7 @@ PATCH = next(chapter.types for chapter in CHAPTERS if " -p " in chapter.types)
 def seen(**states: str) -> View:
     """Machines by name, as ``state`` or ``state class``."""
     rows = (
-        Row(name, words.partition(" ")[2] or "small", words.partition(" ")[0], "", "")
+        Row(name, words.partition(" ")[2] or "small", words.partition(" ")[0], "")
         for name, words in states.items()
     )
     return View(tuple(rows), ready_nodes=0, nodes=0, vms=0)

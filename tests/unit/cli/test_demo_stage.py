@@ -11,7 +11,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.view import Row, View, view
 
-ROW = Row("workers-84f8c-bx558", "sim-small", "Running", "workers-84f8c-bx558", "sim:///sim-1/vm-000001")
+ROW = Row("workers-84f8c-bx558", "sim-small", "Running", "workers-84f8c-bx558")
 ONE = View((ROW,), ready_nodes=1, nodes=1, vms=1)
 NONE = View((), ready_nodes=0, nodes=0, vms=0)
 

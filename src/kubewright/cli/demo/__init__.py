@@ -2,9 +2,8 @@
 
 Theory.      A temporary ``up`` with short patience, and five chapters. A chapter says what a person
              would type, does it through the API, and watches until what it promises is true.
-Files        ``view``   what the world looks like, counted (pure)
+Files        ``view``   what the world looks like, counted, and what happened in it (pure)
              ``story``  the chapters: what is done, and when it is done
-             ``events`` what happened between two looks, in sentences (pure)
              ``lines``  long lines, broken where a reader and a shell can bear it (pure)
              ``stage``  how it is shown: line by line, and live on a terminal
 """

@@ -10,9 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kubewright.cli.demo.events import happened
 from kubewright.cli.demo.lines import INDENT, command, sentence
-from kubewright.cli.demo.view import PENDING, TERMINATING, View
+from kubewright.cli.demo.view import PENDING, TERMINATING, View, happened
 from kubewright.compose.program import program
 
 WIDE = 76

@@ -1,6 +1,5 @@
-"""What the demo's world looks like at one moment, counted. Pure."""
+"""What the demo's world looks like at one moment, counted; and what happened between two moments. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,16 @@ from kubewright.cli.counts import ready, state
 
 TERMINATING = Phase.TERMINATING.value
 PENDING = Phase.PENDING.value
+_GONE = "gone"
+_REASONS: Mapping[str, tuple[str, str]] = {
+    Phase.UNKNOWN: ("its node is silent", "their nodes are silent"),
+    Phase.FAILED: ("its node stayed silent", "their nodes stayed silent"),
+    Phase.TERMINATING: ("its node is drained", "their nodes are drained"),
+    _GONE: ("its VM is deleted", "their VMs are deleted"),
+    Phase.PENDING: ("its VM is being made", "their VMs are being made"),
+    Phase.RUNNING: ("its node is ready", "their nodes are ready"),
+}
+"""Why one machine, or several, are in a state; causes before what follows from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,6 @@ class Row:
     machine_class: str
     state: str
     node: str
-    provider_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +45,12 @@ class View:
     def count(self, state: str) -> int:
         return sum(1 for row in self.rows if row.state == state)
 
-    def classes(self) -> Mapping[str, int]:
-        """Machines that are Running, by class."""
-        return Counter(row.machine_class for row in self.rows if row.state == Phase.RUNNING)
-
     def settled(self, count: int, machine_class: str = "") -> bool:
         """Exactly so many machines, all Running (of that class), each with its ready node and its VM."""
-        running = self.classes()[machine_class] if machine_class else self.count(Phase.RUNNING)
-        return running == len(self.rows) == self.ready_nodes == self.nodes == self.vms == count
+        fine = all(
+            row.state == Phase.RUNNING and machine_class in ("", row.machine_class) for row in self.rows
+        )
+        return fine and len(self.rows) == self.ready_nodes == self.nodes == self.vms == count
 
     @property
     def empty(self) -> bool:
@@ -59,8 +65,30 @@ def view(machines: Sequence[Machine], nodes: Sequence[Node], vms: int) -> View:
             machine.spec.machine_class.name,
             state(machine),
             names.node_name(machine.metadata.labels),
-            machine.spec.provider_id,
         )
         for machine in sorted(machines, key=lambda machine: machine.metadata.name)
     )
     return View(rows, sum(map(ready, nodes)), len(nodes), vms)
+
+
+def happened(before: View, after: View) -> list[str]:
+    """One sentence for each state that machines came into, and one for those that are gone."""
+    was = {row.name: row for row in before.rows}
+    now = {row.name: row for row in after.rows}
+    moved: dict[str, list[Row]] = {}
+    for row in after.rows:
+        if row.name not in was or was[row.name].state != row.state:
+            moved.setdefault(row.state, []).append(row)
+    if gone := [row for row in before.rows if row.name not in now]:
+        moved[_GONE] = gone
+    known = [state for state in _REASONS if state in moved]
+    return [_sentence(state, moved[state]) for state in (*known, *sorted(set(moved) - set(known)))]
+
+
+def _sentence(state: str, rows: Sequence[Row]) -> str:
+    one, several = (f": {reason}" for reason in _REASONS[state]) if state in _REASONS else ("", "")
+    if len(rows) == 1:
+        return f"{rows[0].name} is {state}{one}"
+    classes = {row.machine_class for row in rows}
+    sort = f"{classes.pop()} " if len(classes) == 1 else ""
+    return f"{len(rows)} {sort}machines are {state}{several}"
