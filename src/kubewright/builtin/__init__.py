@@ -1,17 +1,9 @@
 """What a cluster runs beside its API server, as far as the embedded server cannot do without.
 
-``garbage``      deletes objects whose owners (``ownerReferences``) are gone
-``namespaces``   empties a namespace that is being deleted, then lets it go
-``nodelife``     sets a node to Unknown when its kubelet falls silent
-``budgets``      writes the status of PodDisruptionBudgets (``disruption`` computes it)
-``podgc``        deletes pods on nodes that are gone
-``aggregation``  writes the rules of ClusterRoles with an ``aggregationRule``
-``scheduling``   gives Pods that have no node one
-``apps``         keeps Deployments and ReplicaSets of ``apps/v1``
-``discovery``    finds out which kinds the server serves
-
-They are ordinary controllers over the client and its informers, know nothing of the embedded server, and must
-not run where a kube-controller-manager or a kube-scheduler does. At rest none of them makes a request.
+``CONTROLLERS`` lists them. ``disruption`` computes what ``budgets`` writes; ``discovery`` finds out which
+kinds the server serves. They are ordinary controllers over the client and its informers, know nothing of the
+embedded server, and must not run where a kube-controller-manager or a kube-scheduler does. At rest none of
+them makes a request.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,8 @@ Called by    ``controllers`` of ``builtin``.
 Source       conditions and sentences are kube-controller-manager's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -145,58 +146,46 @@ def patience(namespace: Json, now: datetime) -> float:
     return min(LATEST_SECONDS, max(SOONEST_SECONDS, age / 4))
 
 
+CONDITIONS = (
+    (
+        "NamespaceDeletionContentFailure",
+        ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        "ContentDeletionFailed",
+    ),
+    (
+        "NamespaceContentRemaining",
+        ("ContentRemoved", "All content successfully removed"),
+        "SomeResourcesRemain",
+    ),
+    (
+        "NamespaceFinalizersRemaining",
+        ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        "SomeFinalizersRemain",
+    ),
+)
+"""Types, with reason and message while all is well, and the reason when it is not."""
+
+
 def conditions(
     status: Mapping[str, Any], left: Sequence[Left], troubles: Sequence[str], now: str
 ) -> list[Json]:
     """The namespace's conditions; those that say the same as before keep their time."""
+    remaining = ", ".join(f"{each.resource} has {len(each.finalizers)} resource instances" for each in left)
+    counts = Counter(name for each in left for names in each.finalizers for name in names)
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(counts.items()))
+    messages = (
+        "; ".join(troubles),
+        remaining and f"Some resources are remaining: {remaining}",
+        held and f"Some content in the namespace has finalizers remaining: {held}",
+    )
     old = {each["type"]: each for each in status.get("conditions", ())}
-    for type_, reason, message in _sayings(left, troubles):
-        said = {"type": type_, "status": str(bool(reason)), "reason": reason, "message": message}
-        if not reason:
-            said |= _contented(type_)
+    for (type_, well, trouble), message in zip(CONDITIONS, messages, strict=True):
+        reason, told = (trouble, message) if message else well
+        said = {"type": type_, "status": str(bool(message)), "reason": reason, "message": told}
         before = old.get(type_, {})
         same = all(before.get(name) == value for name, value in said.items())
         old[type_] = before if same else {**said, "lastTransitionTime": now}
     return list(old.values())
-
-
-def _sayings(left: Sequence[Left], troubles: Sequence[str]) -> Iterable[tuple[str, str, str]]:
-    remaining = [f"{each.resource} has {len(each.finalizers)} resource instances" for each in left]
-    counts: dict[str, int] = {}
-    for each in left:
-        for name in (name for names in each.finalizers for name in names):
-            counts[name] = counts.get(name, 0) + 1
-    held = [f"{name} in {count} resource instances" for name, count in sorted(counts.items())]
-    yield _saying("NamespaceDeletionContentFailure", "ContentDeletionFailed", "; ".join(troubles))
-    yield _saying(
-        "NamespaceContentRemaining",
-        "SomeResourcesRemain",
-        f"Some resources are remaining: {', '.join(remaining)}" if remaining else "",
-    )
-    yield _saying(
-        "NamespaceFinalizersRemaining",
-        "SomeFinalizersRemain",
-        f"Some content in the namespace has finalizers remaining: {', '.join(held)}" if held else "",
-    )
-
-
-def _saying(type_: str, reason: str, message: str) -> tuple[str, str, str]:
-    return type_, reason if message else "", message
-
-
-_CONTENTED = {
-    "NamespaceDeletionContentFailure": (
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
-    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
-}
-
-
-def _contented(type_: str) -> dict[str, str]:
-    reason, message = _CONTENTED[type_]
-    return {"reason": reason, "message": message}
 
 
 def _may_hold_objects(served: Served) -> bool:

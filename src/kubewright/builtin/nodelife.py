@@ -16,7 +16,7 @@ Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -149,30 +149,26 @@ def grace_of(node: Node, settings: Settings) -> float:
 
 def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
     """The conditions to write for a silent node; empty when they say so already."""
-    return tuple(_unknown(node, now))
-
-
-def _unknown(node: Node, now: datetime) -> Iterable[NodeCondition]:
+    never = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+    stopped = "NodeStatusUnknown", "Kubelet stopped posting node status."
+    found = []
     for type_ in OWNED:
         posted = condition_of(node.status.conditions, type_)
-        if posted is None:
-            yield NodeCondition(
+        if posted is not None and posted.status == "Unknown":
+            continue
+        reason, message = stopped if posted else never
+        heard = posted.last_heartbeat_time if posted else node.metadata.creation_timestamp
+        found.append(
+            NodeCondition(
                 type=type_,
                 status="Unknown",
-                reason="NodeStatusNeverUpdated",
-                message="Kubelet never posted node status.",
-                last_heartbeat_time=node.metadata.creation_timestamp,
+                reason=reason,
+                message=message,
+                last_heartbeat_time=heard,
                 last_transition_time=now,
             )
-        elif posted.status != "Unknown":
-            yield NodeCondition(
-                type=type_,
-                status="Unknown",
-                reason="NodeStatusUnknown",
-                message="Kubelet stopped posting node status.",
-                last_heartbeat_time=posted.last_heartbeat_time,
-                last_transition_time=now,
-            )
+        )
+    return tuple(found)
 
 
 def tainted(node: Node, now: datetime) -> tuple[Taint, ...] | None:

@@ -13,13 +13,13 @@ import structlog
 
 from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
+from kubewright.base.plan import Plan
 from kubewright.builtin.garbage.decide import (
     FOREGROUND,
     Delete,
     DropFinalizer,
     Fate,
     ForgetOwners,
-    Plan,
     Seen,
     Step,
     Unblock,
@@ -105,13 +105,13 @@ class Collector:
         waits = "deletionTimestamp" in metadata and FOREGROUND in metadata.get("finalizers", ())
         return Fate.WAITS if waits else Fate.LIVES
 
-    async def _act(self, node: Node, plan: Plan) -> Result:
+    async def _act(self, node: Node, plan: Plan[Step]) -> Result:
         for step in plan.steps:
             try:
                 await self._act_one(node, step)
             except NotFound:
                 log.debug("already gone", kind=node.resource.kind, object=str(node.key))
-        return Result(plan.wake)
+        return Result.later(plan.wake)
 
     async def _act_one(self, node: Node, step: Step) -> None:
         match step:

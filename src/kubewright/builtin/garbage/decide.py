@@ -11,12 +11,14 @@ Never.   A node with an owner of whom we cannot know (kind not served, reference
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum, auto
 
+from kubewright.base.plan import Plan
 from kubewright.builtin.garbage.graph import Node
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-PENDING_SECONDS = 1.0
+PENDING = timedelta(seconds=1)
 """How often to look whether a watch is complete, before anything that needs all of them."""
 
 
@@ -73,34 +75,25 @@ class DropFinalizer:
 Step = Delete | ForgetOwners | Unblock | DropFinalizer
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Steps in order, seconds until another look (None: on change), and the reason."""
-
-    steps: tuple[Step, ...] = ()
-    wake: float | None = None
-    because: str = ""
-
-
-def decide(seen: Seen) -> Plan:
+def decide(seen: Seen) -> Plan[Step]:
     """The plan for one node."""
     node = seen.node
     if node.deleting and not (node.orphans or node.foreground):
         return Plan(because="it is being deleted")
     if node.deleting and not seen.complete:
-        return Plan(wake=PENDING_SECONDS, because="not all kinds are listed")
+        return Plan(wake=PENDING, because="not all kinds are listed")
     if node.deleting:
         return _set_free(seen) if node.orphans else _wait_for_dependents(seen)
     return _judge(seen)
 
 
-def _set_free(seen: Seen) -> Plan:
+def _set_free(seen: Seen) -> Plan[Step]:
     mine = frozenset({seen.node.uid})
     free = tuple(ForgetOwners(each, mine) for each in seen.dependents)
     return Plan((*free, DropFinalizer(ORPHAN)), because=f"it orphans {len(free)} dependents")
 
 
-def _wait_for_dependents(seen: Seen) -> Plan:
+def _wait_for_dependents(seen: Seen) -> Plan[Step]:
     uid = seen.node.uid
     blocking = sum(any(o.uid == uid and o.blocks for o in each.owners) for each in seen.dependents)
     if blocking:
@@ -108,13 +101,13 @@ def _wait_for_dependents(seen: Seen) -> Plan:
     return Plan((DropFinalizer(FOREGROUND),), because="no dependent blocks its end")
 
 
-def _judge(seen: Seen) -> Plan:
+def _judge(seen: Seen) -> Plan[Step]:
     """A node that nobody is deleting: do its owners want it?"""
     fates = set(seen.fates.values())
     if not fates:
         return Plan(because="it has no owner")
     if Fate.PENDING in fates:
-        return Plan(wake=PENDING_SECONDS, because="an owner's kind is not listed")
+        return Plan(wake=PENDING, because="an owner's kind is not listed")
     lost = frozenset(uid for uid, fate in seen.fates.items() if fate in {Fate.ABSENT, Fate.WAITS})
     if Fate.LIVES in fates:
         steps = (ForgetOwners(seen.node, lost),) if lost else ()

@@ -101,7 +101,7 @@ class _Watched:
 
 
 class Feeds:
-    """All watches. ``grown`` is called when kinds were added."""
+    """All watches. ``grown`` is called when kinds were added; ``discovered``: whether any are known."""
 
     def __init__(self, client: Client, graph: Graph, grown: Callable[[], None]) -> None:
         self._client = client
@@ -112,7 +112,7 @@ class Feeds:
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._changed = asyncio.Event()
         self._changed.set()
-        self._discovered = False
+        self.discovered = False
 
     def kinds_changed(self) -> None:
         """Something about CRDs is different: ask discovery soon."""
@@ -128,14 +128,9 @@ class Feeds:
         return watched is not None and watched.feed.synced.is_set()
 
     @property
-    def discovered(self) -> bool:
-        """Whether the kinds are known at all."""
-        return self._discovered
-
-    @property
     def complete(self) -> bool:
         """Whether every object of every kind was brought once."""
-        return self._discovered and all(each.feed.synced.is_set() for each in self._watched.values())
+        return self.discovered and all(each.feed.synced.is_set() for each in self._watched.values())
 
     async def owned_by(self, owner: Node) -> list[Node]:
         """The dependents of a node as the server has them now: one list for each kind, in a fixed order.
@@ -169,7 +164,7 @@ class Feeds:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                pauses = LOOKS_AFTER_CHANGE if self._discovered else (0.0,)
+                pauses = LOOKS_AFTER_CHANGE if self.discovered else (0.0,)
                 for pause in pauses:
                     await self._client.clock.sleep(pause)
                     await self._refresh(group)
@@ -193,7 +188,7 @@ class Feeds:
             self._start(group, resource)
         for resource in removed:
             self._stop(resource)
-        self._discovered = True
+        self.discovered = True
         if added:
             self._grown()
 

@@ -19,13 +19,12 @@ from msgspec.structs import replace
 
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Exhausted, NotFound, Uninitialized
-from kubewright.providers.sim.disks import Disks
-from kubewright.providers.sim.estate import Ask, Estate, Guests
+from kubewright.providers.sim.estate import Ask, Disks, Estate, Guests
 from kubewright.providers.sim.faults import Misfortune
 from kubewright.providers.sim.names import shaped_by
 from kubewright.providers.sim.spec import Fault, Operation, SimSpec
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import DIE, LASTING, RESTART, STOP_KUBELET, VANISH, Vm, orders_in
+from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH, Vm, orders_in
 
 T = TypeVar("T")
 
@@ -135,10 +134,6 @@ class Cloud:
     def order(self, vm_id: str, orders: AbstractSet[str]) -> None:
         """Let a VM suffer from exactly these (``vm.ORDERS`` and ``stop-kubelet``) from now on."""
         self._change(vm_id, lambda vm: replace(vm, orders=tuple(sorted(orders))))
-
-    def stop_kubelet(self, vm_id: str) -> None:
-        """The VM runs, its kubelet does not."""
-        self._change(vm_id, lambda vm: replace(vm, orders=tuple(sorted({*vm.orders, STOP_KUBELET}))))
 
     def obey(self, vm_id: str, note: str) -> frozenset[str]:
         """Do what a note on the VM's Node says, once; the lasting orders end when the note does.

@@ -1,4 +1,4 @@
-"""What the simulated cloud has: VMs by id, name and class, and who is told when one changes.
+"""What the simulated cloud has: VMs by id, name and class, volumes, and who is told when a VM changes.
 
 Theory.      VMs are values; this is the only place that replaces them. Every change goes into the
              store and to the guests in the same breath, so nobody can know more than the file does.
@@ -9,17 +9,17 @@ Called by    ``cloud``.
 
 import heapq
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from kubewright.base.clock import Clock
-from kubewright.providers.sim.disks import Disks
+from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.providers.sim.spec import SimSpec, write_spec
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import Vm, carries
+from kubewright.providers.sim.vm import Vm, Volume, carries
 
 REMEMBERED = 10_000
 """Graves kept; older ones are beyond any list's lag that is worth simulating."""
@@ -61,6 +61,54 @@ class Guests(Protocol):
 
     async def quiet(self, vm_id: str) -> None:
         """Return when nothing that runs on the VM has a request in flight."""
+
+
+class Disks:
+    """All volumes of one cloud. One is attached to at most one VM; a deleted VM holds none."""
+
+    def __init__(self, store: Store, volumes: Iterable[Volume]) -> None:
+        self._store = store
+        self._volumes = {volume.id: volume for volume in volumes}
+
+    @property
+    def all(self) -> Mapping[str, Volume]:
+        """Every volume by id; a snapshot."""
+        return dict(self._volumes)
+
+    def create(self, volume: Volume) -> Volume:
+        """Make a volume, or answer the one of this id."""
+        return self._volumes.get(volume.id) or self._put(volume)
+
+    def attach(self, volume_id: str, vm_id: str) -> None:
+        """Attach a volume. Raises NotFound, or FailedPrecondition when another VM has it."""
+        volume = self._existing(volume_id)
+        if volume.vm_id not in ("", vm_id):
+            raise DriverError.of(Code.FailedPrecondition, f"{volume_id} is attached to {volume.vm_id}")
+        self._put(replace(volume, vm_id=vm_id))
+
+    def delete(self, volume_id: str) -> None:
+        """Delete a volume; a missing one is fine. Raises FailedPrecondition while a VM has it."""
+        if (volume := self._volumes.get(volume_id)) is None:
+            return
+        if volume.vm_id:
+            raise DriverError.of(Code.FailedPrecondition, f"{volume_id} is attached to {volume.vm_id}")
+        del self._volumes[volume_id]
+        self._store.drop_volume(volume)
+
+    def release(self, vm_id: str) -> None:
+        """Detach whatever a VM has."""
+        for volume in [volume for volume in self._volumes.values() if volume.vm_id == vm_id]:
+            self._put(replace(volume, vm_id=""))
+
+    def _existing(self, volume_id: str) -> Volume:
+        if (volume := self._volumes.get(volume_id)) is None:
+            raise NotFound(f"there is no volume {volume_id}")
+        return volume
+
+    def _put(self, volume: Volume) -> Volume:
+        self._volumes[volume.id] = volume
+        self._store.save_volume(volume)
+        return volume
 
 
 class Estate:

@@ -9,6 +9,7 @@ Called by    ``cloud``; ``demo`` and the documentation list the table (a test co
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,11 @@ def _refused(code: str, message: str) -> tuple[Fault, ...]:
     return (msgspec.convert({"operation": "create", "code": code, "message": message}, Fault),)
 
 
+def _each_call(**fault: Any) -> tuple[Fault, ...]:
+    calls = ("create", "delete", "status")
+    return tuple(msgspec.convert({"operation": each, **fault}, Fault) for each in calls)
+
+
 BEHAVIOURS: Mapping[str, Behaviour] = {
     "quota": Behaviour(
         "creation is refused: the quota is used up (ResourceExhausted, retried late)",
@@ -52,19 +58,11 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     ),
     "throttle": Behaviour(
         "the first three creations, deletions and look-ups of each machine are throttled (Unavailable)",
-        (
-            Fault(operation="create", message="request rate exceeded", times=3),
-            Fault(operation="delete", message="request rate exceeded", times=3),
-            Fault(operation="status", message="request rate exceeded", times=3),
-        ),
+        _each_call(message="request rate exceeded", times=3),
     ),
     "flaky": Behaviour(
         "every call fails with a chance of 30 % (Unavailable)",
-        (
-            Fault(operation="create", message="please try again", chance=0.3),
-            Fault(operation="delete", message="please try again", chance=0.3),
-            Fault(operation="status", message="please try again", chance=0.3),
-        ),
+        _each_call(message="please try again", chance=0.3),
     ),
     "hang": Behaviour(
         "creation never answers and makes nothing",

@@ -9,6 +9,8 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from kubewright.api.core import NodeCondition
 from kubewright.base.clock import rfc3339, rfc3339_micro
 from kubewright.providers.sim.vm import NOT_READY, Vm
@@ -80,11 +82,7 @@ def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
         "metadata": {"name": name, "labels": _labels(vm), "annotations": dict(spec.annotations)},
         "spec": {
             "providerID": vm.provider_id,
-            **(
-                {"taints": [_taint(taint.key, taint.value, taint.effect) for taint in spec.taints]}
-                if spec.taints
-                else {}
-            ),
+            **({"taints": [msgspec.to_builtins(taint) for taint in spec.taints]} if spec.taints else {}),
         },
         "status": {
             "capacity": capacity,
@@ -134,10 +132,6 @@ def _labels(vm: Vm) -> dict[str, str]:
         "topology.kubernetes.io/zone": spec.zone,
         **spec.labels,
     }
-
-
-def _taint(key: str, value: str, effect: str) -> dict[str, str]:
-    return {"key": key, **({"value": value} if value else {}), "effect": effect}
 
 
 def _node_info(vm: Vm) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kubewright.api.machine import names
-from kubewright.providers.sim.vm import Vm
+from kubewright.providers.sim.vm import STOP_KUBELET, Vm
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import NODES
 from kubewright.testing.simulation.loop import Process
@@ -136,7 +136,7 @@ async def _vm_dies(world: World, person: Person, clock: SimClock) -> None:
 
 async def _kubelet_stops(world: World, person: Person, clock: SimClock) -> None:
     if vm := _victim(person, clock):
-        world.cloud.stop_kubelet(vm.id)
+        world.cloud.order(vm.id, {*vm.orders, STOP_KUBELET})
 
 
 async def _vm_vanishes(world: World, person: Person, clock: SimClock) -> None:
