@@ -32,8 +32,7 @@ from kubewright.runtime.group import Settings
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
-from kubewright.runtime.metered import Metered
-from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.metrics import Metered, Metrics
 
 SIMULATED = "sim"
 """The driver of the simulated cloud."""

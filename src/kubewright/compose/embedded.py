@@ -49,8 +49,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.runtime.group import Settings
 from kubewright.runtime.manager import Manager
-from kubewright.runtime.metered import Metered
-from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.wire.errors import AlreadyExists
 
 IDENTITY = "kubewright-up"

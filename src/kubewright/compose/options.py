@@ -8,7 +8,7 @@ from pathlib import Path
 from kubewright.base.errors import InvalidInput
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.settings import OrphanSettings
-from kubewright.runtime.leader import Timings
+from kubewright.runtime.lease import Timings
 
 
 @dataclass(frozen=True, slots=True)

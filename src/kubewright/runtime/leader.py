@@ -21,22 +21,19 @@ Called by    ``group``. Continues in ``lease``.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import structlog
 from msgspec import structs
 
 from kubewright.api.core import LEASE, Lease, LeaseSpec
-from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock, new_uid
 from kubewright.base.errors import KubewrightError
+from kubewright.kube.client import Client
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.lease import Seen, Timings, claimed, released
 from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
-
-__all__ = ["Elector", "Leases", "LostLease", "Timings", "identity"]
 
 REQUEST_SECONDS = 5.0
 """Deadline of one attempt."""
@@ -51,25 +48,12 @@ class LostLease(KubewrightError):
     """This process may not lead any longer; the message says why. Its caches may be out of date."""
 
 
-class Leases(Protocol):
-    """The part of ``kube.client.Client`` that an election needs."""
-
-    async def get(self, kind: Kind[Lease], key: Key) -> Lease:
-        """Read the Lease; NotFound when there is none."""
-
-    async def create(self, kind: Kind[Lease], obj: Lease, *, namespace: str = "") -> Lease:
-        """Make it; AlreadyExists when another candidate was faster."""
-
-    async def replace(self, kind: Kind[Lease], key: Key, obj: Lease) -> Lease:
-        """Overwrite it; Conflict unless it is still at ``obj``'s resourceVersion."""
-
-
 class Elector:
     """One candidate for the Lease at ``key``. No other process may have the same ``identity``."""
 
     def __init__(
         self,
-        client: Leases,
+        client: Client,
         clock: Clock,
         key: Key,
         *,

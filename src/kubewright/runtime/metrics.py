@@ -7,17 +7,24 @@ Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kub
 Called by    ``controller``, ``manager``; rendered by ``health``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kubewright.base.errors import After, Backoff, OnChange, Retry
+from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
 from kubewright.kube.informer import Statistics
 from kubewright.kube.informers import Informers
+from kubewright.kube.transport import Transport
 from kubewright.runtime.queue import QueueStatistics
 from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError
+from kubewright.wire.http import Request, Response
+
+NO_ANSWER = 0
+"""The code of a request that was not answered."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -48,25 +55,26 @@ class Metrics:
             ("client", "method", "resource", "code"),
             registry=self.registry,
         )
-        self._queues = _Queues()
-        self._gauges = _Gauges()
         self._counters: dict[str, Counter] = {}
-        self.registry.register(self._queues)
-        self.registry.register(self._gauges)
+        self._families = _Families()
+        self.registry.register(self._families)
+        for make, metric, help_text, _ in _QUEUE_METRICS:
+            self._families.declare(make, metric, help_text, ("name",))
 
     def controller(self, name: str, reading: Reading) -> "Numbers":
         """Take a controller in; its queue is read at each scrape."""
-        self._queues.readings[name] = reading
+        for make, metric, help_text, of in _QUEUE_METRICS:
+            self._families.declare(make, metric, help_text, ("name",))[name] = _of_queue(name, reading, of)
         return Numbers(self._waited, self._took, self._results, name)
 
     def gauge(
-        self, name: str, help_text: str, labels: tuple[str, ...], read: "ReadGauge", *, source: str = ""
+        self, name: str, help_text: str, labels: tuple[str, ...], read: "Read", *, source: str = ""
     ) -> None:
         """A family of gauges that ``read`` fills at each scrape with (label values, value).
 
         Naming a family again with another ``source`` adds a reader to it; with the same, replaces it.
         """
-        self._gauges.families.setdefault(name, (help_text, labels, {}))[2][source] = read
+        self._families.declare(GaugeMetricFamily, name, help_text, labels)[source] = read
 
     def counter(self, name: str, help_text: str, labels: tuple[str, ...]) -> Counter:
         """A family of counters, which goes on counting when it is asked for again in a later term."""
@@ -92,7 +100,10 @@ class Metrics:
         return Histogram(name, help_text, ("name",), buckets=_SECONDS, registry=self.registry)
 
 
-ReadGauge = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
+Read = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
+"""The label values of a family with a number each, at this moment."""
+
+Make = type[GaugeMetricFamily] | type[CounterMetricFamily]
 
 
 class Numbers:
@@ -127,23 +138,35 @@ def _label(outcome: Result | Retry) -> str:
             return "rejected"
 
 
-_QUEUE_GAUGES: tuple[tuple[str, str, Callable[[QueueStatistics], float]], ...] = (
-    ("workqueue_depth", "Keys in line", lambda seen: seen.waiting),
-    ("workqueue_delayed", "Keys that wait for a moment", lambda seen: seen.delayed),
-    ("workqueue_failing", "Keys whose last reconciliation failed", lambda seen: seen.failing),
-    ("workqueue_unfinished_work_seconds", "Age of all running work", lambda seen: seen.unfinished),
+_QUEUE_METRICS: tuple[tuple[Make, str, str, Callable[[QueueStatistics], float]], ...] = (
+    (GaugeMetricFamily, "workqueue_depth", "Keys in line", lambda seen: seen.waiting),
+    (GaugeMetricFamily, "workqueue_delayed", "Keys that wait for a moment", lambda seen: seen.delayed),
     (
+        GaugeMetricFamily,
+        "workqueue_failing",
+        "Keys whose last reconciliation failed",
+        lambda seen: seen.failing,
+    ),
+    (
+        GaugeMetricFamily,
+        "workqueue_unfinished_work_seconds",
+        "Age of all running work",
+        lambda seen: seen.unfinished,
+    ),
+    (
+        GaugeMetricFamily,
         "workqueue_longest_running_processor_seconds",
         "Age of the oldest running work",
         lambda seen: seen.longest_running,
     ),
+    (CounterMetricFamily, "workqueue_adds", "Places taken in line", lambda seen: seen.adds),
+    (
+        CounterMetricFamily,
+        "workqueue_retries",
+        "Failures that led to a retry with backoff",
+        lambda seen: seen.retries,
+    ),
 )
-_QUEUE_COUNTERS: tuple[tuple[str, str, Callable[[QueueStatistics], float]], ...] = (
-    ("workqueue_adds", "Places taken in line", lambda seen: seen.adds),
-    ("workqueue_retries", "Failures that led to a retry with backoff", lambda seen: seen.retries),
-)
-
-
 _INFORMER_GAUGES: tuple[tuple[str, str, Callable[[Statistics], float]], ...] = (
     ("informer_objects", "Objects in a cache", lambda seen: seen.objects),
     ("informer_bytes", "Bytes of these objects", lambda seen: seen.bytes),
@@ -154,40 +177,83 @@ _INFORMER_GAUGES: tuple[tuple[str, str, Callable[[Statistics], float]], ...] = (
 )
 
 
-def _reader(informers: Informers, of: Callable[[Statistics], float]) -> "ReadGauge":
+def _reader(informers: Informers, of: Callable[[Statistics], float]) -> "Read":
     cluster = informers.client.name
     return lambda: [((cluster, seen.resource), of(seen)) for seen in informers.statistics()]
 
 
-class _Queues(Collector):
-    """Reads every queue at the moment of a scrape."""
+def _of_queue(name: str, reading: Reading, of: Callable[[QueueStatistics], float]) -> "Read":
+    return lambda: [((name,), of(reading()))]
+
+
+class _Families(Collector):
+    """Reads whatever is registered, at the moment of a scrape."""
 
     def __init__(self) -> None:
-        self.readings: dict[str, Reading] = {}
+        self._families: dict[str, tuple[Make, str, tuple[str, ...], dict[str, Read]]] = {}
+
+    def declare(self, make: Make, name: str, help_text: str, labels: tuple[str, ...]) -> dict[str, Read]:
+        """The readers of a family, by source; without any it is shown as empty."""
+        return self._families.setdefault(name, (make, help_text, labels, {}))[3]
 
     def collect(self) -> Iterator[Metric]:
-        seen = {name: reading() for name, reading in self.readings.items()}
-        for metric, help_text, of in _QUEUE_GAUGES:
-            gauge = GaugeMetricFamily(metric, help_text, labels=("name",))
-            for name, statistics in seen.items():
-                gauge.add_metric((name,), of(statistics))
-            yield gauge
-        for metric, help_text, of in _QUEUE_COUNTERS:
-            counter = CounterMetricFamily(metric, help_text, labels=("name",))
-            for name, statistics in seen.items():
-                counter.add_metric((name,), of(statistics))
-            yield counter
-
-
-class _Gauges(Collector):
-    """Reads whatever else was registered, at the moment of a scrape."""
-
-    def __init__(self) -> None:
-        self.families: dict[str, tuple[str, tuple[str, ...], dict[str, ReadGauge]]] = {}
-
-    def collect(self) -> Iterator[Metric]:
-        for name, (help_text, labels, reads) in self.families.items():
-            gauge = GaugeMetricFamily(name, help_text, labels=labels)
+        for name, (make, help_text, labels, reads) in self._families.items():
+            family = make(name, help_text, labels=labels)
             for values, value in (entry for read in reads.values() for entry in read()):
-                gauge.add_metric(values, value)
-            yield gauge
+                family.add_metric(values, value)
+            yield family
+
+
+class Metered:
+    """``inner``, with its requests counted for ``client``. A stream counts when it opens, as method WATCH."""
+
+    def __init__(self, inner: Transport, metrics: Metrics, client: str) -> None:
+        self._inner = inner
+        self._metrics = metrics
+        self._client = client
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``."""
+        code = NO_ANSWER
+        try:
+            response = await self._inner.request(request, timeout=timeout)
+            code = response.status
+            return response
+        finally:
+            self._count(request.method, request.path, code)
+
+    async def close(self) -> None:
+        """As ``Transport.close``."""
+        await self._inner.close()
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        opened = False
+        try:
+            async with self._inner.stream(request) as chunks:
+                opened = True
+                self._count("WATCH", request.path, 200)
+                yield chunks
+        except KubewrightError as error:
+            if not opened:
+                code = error.code if isinstance(error, ApiError) else NO_ANSWER
+                self._count("WATCH", request.path, code)
+            raise
+
+    def _count(self, method: str, path: str, code: int) -> None:
+        self._metrics.requested(self._client, method, resource_of(path), code)
+
+
+def resource_of(path: str) -> str:
+    """The resource, and subresource, that a path is about: ``pods/eviction``; the path itself for others."""
+    match path.strip("/").split("/"):
+        case ["api", _, "namespaces", _, plural, *rest] | ["apis", _, _, "namespaces", _, plural, *rest] if (
+            plural not in {"finalize", "status"}
+        ):
+            pass
+        case ["api", _, plural, *rest] | ["apis", _, _, plural, *rest]:
+            pass
+        case _:
+            return path
+    return "/".join([plural, *rest[1:]])

@@ -39,7 +39,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.store import Store
-from kubewright.runtime.leader import Timings
+from kubewright.runtime.lease import Timings
 from kubewright.testing.judge import Judge, Options, find
 from kubewright.testing.permissions import Permission, Witness, granted, idle, missing
 from kubewright.testing.stage import stage

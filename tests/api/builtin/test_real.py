@@ -20,7 +20,8 @@ from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
-from kubewright.runtime.leader import Elector, Timings
+from kubewright.runtime.leader import Elector
+from kubewright.runtime.lease import Timings
 from kubewright.testing.judge import Judge, Options, find
 from kubewright.testing.servers import alone
 from kubewright.testing.workloads import NOWHERE, real_workloads, revision

@@ -14,7 +14,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.machines.machine import userdata
 from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
-from kubewright.runtime.leader import Timings
+from kubewright.runtime.lease import Timings
 from kubewright.testing.faults import Faulty, Lose, Script
 from kubewright.testing.stage import Borrowed, Process, Stage, stage
 from kubewright.testing.world import Sight, short_timeouts

@@ -19,7 +19,8 @@ from structlog.testing import capture_logs
 from kubewright.api.core import Lease, LeaseSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import LoopClock, new_uid
-from kubewright.runtime.leader import Elector, LostLease, Timings, identity
+from kubewright.runtime.leader import Elector, LostLease, identity
+from kubewright.runtime.lease import Timings
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from kubewright.wire.gvk import Key
 

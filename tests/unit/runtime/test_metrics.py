@@ -9,8 +9,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import Disconnected
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.runtime.metered import Metered, resource_of
-from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.metrics import Metered, Metrics, resource_of
 from kubewright.wire.errors import ApiError
 from kubewright.wire.http import Request, Response
 

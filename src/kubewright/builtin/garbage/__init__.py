@@ -9,9 +9,8 @@ Never wrong. An owner is absent only if we were told that its uid ended, or aske
              resourceVersion of the state that was judged: what was judged is what is deleted.
 Frugal.      At rest there are only watches. An owner that is in the graph, or turns up within
              ``graph.SETTLE_SECONDS``, costs no request; a dependent of a dead owner costs its delete.
-Map.         ``graph`` the nodes; ``metadata`` how objects become nodes; ``feeds`` the watches,
-             which follow CRDs; ``decide`` (pure) what to do with one node; ``collector`` look,
-             decide, act.
+Map.         ``graph`` the nodes; ``feeds`` the watches, which follow CRDs; ``decide`` (pure) what to do
+             with one node; ``collector`` look, decide, act.
 Source       behaviour of kube-controller-manager's collector; finalizers ``foregroundDeletion`` and
              ``orphan`` are set by the API server.
 """

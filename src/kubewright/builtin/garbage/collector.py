@@ -15,7 +15,6 @@ from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
 from kubewright.base.plan import Plan
 from kubewright.builtin.garbage.decide import (
-    FOREGROUND,
     Delete,
     DropFinalizer,
     Fate,
@@ -26,7 +25,7 @@ from kubewright.builtin.garbage.decide import (
     decide,
 )
 from kubewright.builtin.garbage.feeds import Feeds
-from kubewright.builtin.garbage.graph import SETTLE_SECONDS, Graph, Node, Owner
+from kubewright.builtin.garbage.graph import FOREGROUND, SETTLE_SECONDS, Graph, Node, Owner
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.runtime.controller import Controller

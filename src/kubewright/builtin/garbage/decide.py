@@ -15,9 +15,8 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from kubewright.base.plan import Plan
-from kubewright.builtin.garbage.graph import Node
+from kubewright.builtin.garbage.graph import FOREGROUND, ORPHAN, Node
 
-ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 PENDING = timedelta(seconds=1)
 """How often to look whether a watch is complete, before anything that needs all of them."""
 

@@ -1,4 +1,4 @@
-"""The graph of owners and dependents, and whom a change of it concerns.
+"""The graph of owners and dependents, how an object becomes a node of it, and whom a change of it concerns.
 
 Theory.      Nodes are put and dropped as watches tell; each change wakes the uids that may have to act
              on it, and no others. A node whose owner is unknown is woken a moment later, since the
@@ -11,9 +11,14 @@ Called by    ``feeds`` (writes), ``collector`` (reads).
 from collections.abc import Callable
 from itertools import islice
 
+import msgspec
 from msgspec import Struct
 
-from kubewright.wire.gvk import Key, Resource
+from kubewright.kube.header import Header
+from kubewright.wire.gvk import Key, Resource, split_api_version
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+"""The finalizers that the API server sets as a deletion asks for."""
 
 SETTLE_SECONDS = 3.0
 """How long an unknown owner may take to turn up before the server is asked about it."""
@@ -143,3 +148,48 @@ class Graph:
 def _ending(node: Node) -> tuple[bool, bool] | None:
     """How a node's end concerns its dependents (orphaned, deleted first); None: it does not."""
     return (node.orphans, node.foreground) if node.deleting and (node.orphans or node.foreground) else None
+
+
+class _Reference(Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    block_owner_deletion: bool | None = None
+
+
+class _Metadata(Struct, rename="camel", gc=False):
+    owner_references: list[_Reference] | None = None
+    finalizers: list[str] | None = None
+
+
+class _Object(Struct, gc=False):
+    metadata: _Metadata
+
+
+_objects = msgspec.json.Decoder(_Object)
+
+
+def node_of(resource: Resource, header: Header) -> Node:
+    """The node for an object of which we have at least the metadata."""
+    metadata = _objects.decode(header.data).metadata
+    finalizers = metadata.finalizers or ()
+    return Node(
+        uid=header.uid,
+        resource=resource,
+        key=header.key,
+        version=str(header.version),
+        owners=tuple(
+            Owner(
+                ref.uid,
+                split_api_version(ref.api_version)[0],
+                ref.kind,
+                ref.name,
+                bool(ref.block_owner_deletion),
+            )
+            for ref in metadata.owner_references or ()
+        ),
+        deleting=header.deleting,
+        orphans=ORPHAN in finalizers,
+        foreground=FOREGROUND in finalizers,
+    )

@@ -4,7 +4,6 @@ The cloud
     ``spec``      what a class may say in its ``providerSpec``
     ``names``     machine names that choose a behaviour (``quota-…``, ``dies-…``)
     ``vm``        a VM as a value, and what it does at a given moment; and a volume
-    ``faults``    what goes wrong
     ``store``     the file that VMs survive restarts in
     ``estate``    what the cloud has, what lists that lag still show, and who is told of changes
     ``cloud``     all of it together: the API that the driver calls, and the operator's levers

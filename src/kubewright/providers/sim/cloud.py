@@ -1,7 +1,7 @@
 """The simulated cloud: VMs that are made, live, suffer and go, whatever the controllers do.
 
 Theory.      A cloud behind an API: every call may take its time, be throttled, fail, hang, or do
-             its work and lose the answer (``faults``). What a call began goes on without the caller:
+             its work and lose the answer (``Misfortune``). What a call began goes on without the caller:
              a creation that was cancelled has made its VM, a deletion that was accepted ends. VMs
              outlive the process when the cloud has a file (``store``).
 Invariants.  A deletion returns only when the VM is gone and its kubelet has finished its last
@@ -11,6 +11,7 @@ Called by    ``driver`` (as the machines' cloud), ``kubelets`` (as the VMs' grou
              line and tests (as its operators).
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
@@ -20,13 +21,15 @@ from msgspec.structs import replace
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Exhausted, NotFound, Uninitialized
 from kubewright.providers.sim.estate import Ask, Disks, Estate, Guests
-from kubewright.providers.sim.faults import Misfortune
 from kubewright.providers.sim.names import shaped_by
 from kubewright.providers.sim.spec import Fault, Operation, SimSpec
 from kubewright.providers.sim.store import Store
 from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH, Vm, orders_in
 
 T = TypeVar("T")
+
+COUNTED = 50_000
+"""Machines whose faults are counted at the same time; a count is some hundred bytes."""
 
 
 class Cloud:
@@ -214,3 +217,49 @@ def _same(vm: Vm, ask: Ask) -> Vm:
     if vm.gone_at is not None:
         raise DriverError.of(Code.Aborted, f"{vm.id} is still being deleted")
     return vm
+
+
+class Misfortune:
+    """Decides which calls fail: how often a fault of the spec met a machine already, and the draw.
+
+    The dice are the clock's, so a seed repeats a bad day. The memory is bounded, and does not survive a
+    restart: a fault with ``times`` then strikes anew, as real clouds do.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._struck: OrderedDict[tuple[str, Operation, int], int] = OrderedDict()
+        self._allowance: dict[str, tuple[float, float]] = {}
+
+    def next(self, operation: Operation, who: str, spec: SimSpec) -> Fault | None:
+        """The fault that this call meets, if any: the first of the spec's that strikes."""
+        for number, fault in enumerate(spec.faults):
+            if fault.operation == operation and self._strikes(fault, (who, operation, number)):
+                return fault
+        return None
+
+    def throttle(self, account: str, spec: SimSpec) -> None:
+        """Count a call against the account's rate; one second's worth may come at once.
+
+        Raises:
+            DriverError: Unavailable, the rate is exceeded.
+        """
+        if not (rate := spec.calls_per_second):
+            return
+        now, burst = self._clock.monotonic(), max(rate, 1.0)
+        left, since = self._allowance.get(account, (burst, now))
+        left = min(burst, left + (now - since) * rate)
+        self._allowance[account] = (left - 1 if left >= 1 else left, now)
+        if left < 1:
+            raise DriverError.of(Code.Unavailable, f"request rate exceeded: {rate:g} calls per second")
+
+    def _strikes(self, fault: Fault, key: tuple[str, Operation, int]) -> bool:
+        if fault.chance < 1 and self._clock.random.random() >= fault.chance:
+            return False
+        if not fault.times:
+            return True
+        count = self._struck.pop(key, 0) + 1
+        self._struck[key] = count
+        if len(self._struck) > COUNTED:
+            self._struck.popitem(last=False)
+        return count <= fault.times

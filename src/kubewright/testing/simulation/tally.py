@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kubewright.machines.world import Half
-from kubewright.runtime.leader import Timings
+from kubewright.runtime.lease import Timings
 from kubewright.testing.simulation.journal import Journal, Step, VmStep
 from kubewright.testing.simulation.network import READS
 from kubewright.wire.http import Request, Response
