@@ -1,4 +1,4 @@
-"""The default roles and bindings, which the server makes and mends at each start.
+"""The default roles and bindings, which the server creates and completes at each start.
 
 Theory.      The server writes them straight into the store, all in one batch, without the checks that
              a request passes: they are known to be good, and a start must stay a matter of milliseconds.
@@ -25,7 +25,7 @@ from kubewright.apiserver.store import Store, record_of
 from kubewright.base.clock import Clock, rfc3339
 
 
-async def furnish(store: Store, catalog: Catalog, clock: Clock) -> None:
+async def ensure_defaults(store: Store, catalog: Catalog, clock: Clock) -> None:
     """Make the default objects that are missing, and add to the others what they lack.
 
     Raises:
@@ -53,8 +53,8 @@ def _wanted(store: Store, catalog: Catalog, clock: Clock) -> Iterator[tuple[Targ
                     generation=False,
                 ),
             )
-        elif (mended := reconciled(obj, orjson.loads(there.data))) is not None:
-            yield place, mended
+        elif (completed := reconciled(obj, orjson.loads(there.data))) is not None:
+            yield place, completed
 
 
 def _uid(place: Target, now: datetime) -> str:

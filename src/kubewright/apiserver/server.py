@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from kubewright.apiserver.bootstrap import furnish
+from kubewright.apiserver.bootstrap import ensure_defaults
 from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
@@ -65,7 +65,7 @@ class ApiServer:
             if self._store.get(str(NAMESPACES), name) is None:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.handle(Request("POST", NAMESPACES.path(), body=orjson.dumps(body)))
-        await furnish(self._store, self.catalog, self._clock)
+        await ensure_defaults(self._store, self.catalog, self._clock)
         self._background = asyncio.create_task(self._endings.run(), name="apiserver endings")
         self._background.add_done_callback(_ended)
 

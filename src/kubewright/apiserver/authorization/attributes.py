@@ -12,7 +12,7 @@ ACCOUNT = "system:serviceaccount:"
 """What the user name of a service account begins with; ``<namespace>:<name>`` follows."""
 
 MASTERS = "system:masters"
-"""The group whose members may do everything, whatever the roles say: the way back in after a wrong role."""
+"""The group whose members may do everything, whatever the roles say, so that they can repair a wrong role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _PLAIN = {"HEAD": "get"}
 
 
 class Gate:
-    """Lets requests through, or raises Forbidden."""
+    """Admits requests, or raises Forbidden."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies

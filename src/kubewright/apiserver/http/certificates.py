@@ -50,7 +50,7 @@ class Identity:
         return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
 
     def names(self) -> frozenset[str]:
-        """The host names and addresses that the certificate vouches for."""
+        """The host names and addresses that the certificate is for."""
         certificate = x509.load_pem_x509_certificate(self.certificate)
         try:
             found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -81,7 +81,7 @@ class Identity:
 
 
 def new_authority(name: str, now: datetime, lifetime: timedelta) -> Identity:
-    """An authority that vouches for itself; it may sign clients and servers but no other authority."""
+    """A self-signed authority; it may sign clients and servers but no other authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -111,7 +111,7 @@ def new_client(authority: Identity, user: User, now: datetime, lifetime: timedel
     return _issued(authority, user, now, lifetime)
 
 
-def vouches(authority: Identity, identity: Identity) -> bool:
+def has_signed(authority: Identity, identity: Identity) -> bool:
     """Whether ``authority`` has signed ``identity``."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     try:
@@ -146,13 +146,13 @@ def _issued(
     subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
     until = min(now + lifetime, issuer.not_valid_after_utc)  # a certificate does not outlive its authority
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
-    vouches = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
         _blank(subject, issuer.subject, key, now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        .add_extension(vouches, critical=False)
+        .add_extension(issued_by, critical=False)
     )
     if names is not None:
         builder = builder.add_extension(names, critical=False)

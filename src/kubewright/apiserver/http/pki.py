@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from kubewright.apiserver.http.certificates import Identity, new_authority, new_client, new_server, vouches
+from kubewright.apiserver.http.certificates import Identity, has_signed, new_authority, new_client, new_server
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
@@ -71,13 +71,13 @@ def in_folder(folder: Path, clock: Clock) -> Pki:
         return identity.expires > now + RENEWED_BEFORE
 
     def ours(identity: Identity) -> bool:
-        return lasting(identity) and vouches(authority, identity)
+        return lasting(identity) and has_signed(authority, identity)
 
-    def called_so(identity: Identity) -> bool:
+    def complete(identity: Identity) -> bool:
         return ours(identity) and identity.names() >= set(NAMES)
 
     authority = _kept(folder / "ca.pem", lasting, lambda: new_authority("kubewright", now, LIFETIME))
-    server = _kept(folder / "server.pem", called_so, lambda: new_server(authority, NAMES, now, LIFETIME))
+    server = _kept(folder / "server.pem", complete, lambda: new_server(authority, NAMES, now, LIFETIME))
     admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
     return Pki(authority.certificate, server, admin)
 

@@ -26,7 +26,7 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 INITIAL = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Namespaces that are made at the first start."""
 
-IMMORTAL = frozenset(("default", "kube-public", "kube-system"))
+UNDELETABLE = frozenset(("default", "kube-public", "kube-system"))
 
 CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
@@ -64,7 +64,7 @@ class Admission:
         Raises:
             Forbidden: it is a namespace that the system needs.
         """
-        if target.kind.resource == NAMESPACES and target.name in IMMORTAL:
+        if target.kind.resource == NAMESPACES and target.name in UNDELETABLE:
             raise refusals.forbidden(NAMESPACES, target.name, "this namespace may not be deleted")
 
     def ranked(self, target: Target, obj: Object) -> Object:

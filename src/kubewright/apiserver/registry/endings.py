@@ -1,4 +1,4 @@
-"""What ends by itself: instances of a definition that is being deleted, and old events.
+"""What the server deletes by itself: instances of a definition that is being deleted, and old events.
 
 Theory.      A deleted definition is held by our finalizer (``serving.CLEANUP``). We delete its
              instances, wait until the last of them is gone (they may have finalizers of their
@@ -57,7 +57,7 @@ class Endings:
                 self._store.unwatch(watcher)
 
     async def _end(self, definition: Record) -> None:
-        """Empty the collection of a definition, then let the definition go."""
+        """Empty the collection of a definition, then remove its finalizer."""
         try:
             await self._empty(definition)
             target = Target(self._kind(str(CRDS)), name=definition.key)

@@ -112,7 +112,7 @@ class Reading:
             raise refusals.expired(f"too old resource version: {since} ({self._store.version})") from None
 
     def done(self, watcher: Watcher) -> None:
-        """Give a watcher back."""
+        """End a watch; its watcher gets no more changes."""
         self._store.unwatch(watcher)
 
     @property

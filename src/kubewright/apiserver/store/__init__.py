@@ -3,7 +3,7 @@
 ``records``   what is stored, and what one write changed
 ``log``       where writes are kept: an SQLite file, or nowhere; the folder's lock
 ``history``   the changes remembered for resuming watches and for lists as of a version
-``watchers``  who is told about changes, each with a bounded backlog
+``watchers``  the receivers of changes, each with a bounded backlog
 ``store``     all of it together: reading, staging, group commit
 """
 

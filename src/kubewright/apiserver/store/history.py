@@ -19,7 +19,7 @@ class Compacted(Exception):
     """The history no longer reaches back to the version asked for."""
 
 
-class _Shelf:
+class _Changes:
     """The newest changes of one collection, oldest first."""
 
     def __init__(self) -> None:
@@ -34,27 +34,27 @@ class History:
     def __init__(self, start: int, *, most: int = WATCH_HISTORY, most_bytes: int = HISTORY_BYTES) -> None:
         self._start = start
         self._most, self._most_bytes = most, most_bytes
-        self._shelves: dict[str, _Shelf] = {}
+        self._kept: dict[str, _Changes] = {}
         self._count = self._bytes = 0
 
     def append(self, change: Change) -> None:
-        shelf = self._shelves.get(change.new.resource)
-        if shelf is None:
-            shelf = self._shelves[change.new.resource] = _Shelf()
+        kept = self._kept.get(change.new.resource)
+        if kept is None:
+            kept = self._kept[change.new.resource] = _Changes()
         size = len(change.new.data)
-        shelf.changes.append(change)
-        shelf.bytes += size
+        kept.changes.append(change)
+        kept.bytes += size
         self._count += 1
         self._bytes += size
         while self._count > self._most:
-            self._forget(max(self._shelves.values(), key=lambda each: len(each.changes)))
+            self._forget(max(self._kept.values(), key=lambda each: len(each.changes)))
         while self._bytes > self._most_bytes and self._count > 1:
-            self._forget(max(self._shelves.values(), key=lambda each: each.bytes))
+            self._forget(max(self._kept.values(), key=lambda each: each.bytes))
 
     def oldest(self, resource: str) -> int:
         """The oldest version from which changes of this collection are complete."""
-        shelf = self._shelves.get(resource)
-        return self._start if shelf is None else max(self._start, shelf.forgotten)
+        kept = self._kept.get(resource)
+        return self._start if kept is None else max(self._start, kept.forgotten)
 
     def since(self, resource: str, version: int) -> list[Change]:
         """The changes of a collection after ``version``, in order.
@@ -65,7 +65,7 @@ class History:
         if version < self.oldest(resource):
             raise Compacted
         found = []
-        for change in reversed(self._shelves[resource].changes if resource in self._shelves else ()):
+        for change in reversed(self._kept[resource].changes if resource in self._kept else ()):
             if change.version <= version:
                 break
             found.append(change)
@@ -81,10 +81,10 @@ class History:
         """
         return {change.new.key: change.old for change in reversed(self.since(resource, version))}
 
-    def _forget(self, shelf: _Shelf) -> None:
-        oldest = shelf.changes.popleft()
+    def _forget(self, kept: _Changes) -> None:
+        oldest = kept.changes.popleft()
         size = len(oldest.new.data)
-        shelf.bytes -= size
-        shelf.forgotten = oldest.version
+        kept.bytes -= size
+        kept.forgotten = oldest.version
         self._count -= 1
         self._bytes -= size

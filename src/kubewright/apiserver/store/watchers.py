@@ -1,4 +1,4 @@
-"""Who is told about changes: each watcher has its own backlog, and a bound on it.
+"""Watchers of changes: each has its own backlog, and a bound on it.
 
 Theory.      A change is offered to a watcher once, as a reference; what the watcher makes of it
              (bytes on a socket) happens when it takes it. One that lets its backlog fill is cut,
@@ -29,7 +29,7 @@ class Watcher:
         self._backlog.append(change)
         if len(self._backlog) > WATCH_BACKLOG:
             self.close()
-        self._rouse()
+        self._wake_up()
 
     def extend(self, changes: Iterable[Change]) -> None:
         """Begin with changes that were before us."""
@@ -54,9 +54,9 @@ class Watcher:
         if len(self._backlog) > WATCH_BACKLOG:
             self._backlog = []
         self.closed = True
-        self._rouse()
+        self._wake_up()
 
-    def _rouse(self) -> None:
+    def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 

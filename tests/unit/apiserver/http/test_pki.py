@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.apiserver.http import pki
-from kubewright.apiserver.http.certificates import Identity, vouches
+from kubewright.apiserver.http.certificates import Identity, has_signed
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.testing import keys
@@ -107,7 +107,7 @@ async def test_what_ends_soon_is_made_anew(tmp_path: Path, years: float, kept: b
     later = pki.in_folder(tmp_path, LoopClock(START + years * YEARS))
     assert (later.authority == first.authority) is kept
     assert (later.admin == first.admin) is kept
-    assert vouches(Identity(later.authority, b""), later.server)
+    assert has_signed(Identity(later.authority, b""), later.server)
 
 
 async def test_a_new_name_renews_the_server_only(
@@ -127,7 +127,7 @@ async def test_a_lost_authority_takes_its_identities_with_it(clock: LoopClock, t
     (tmp_path / "ca.pem").unlink()
     again = pki.in_folder(tmp_path, clock)
     assert again.admin != first.admin
-    assert vouches(Identity(again.authority, b""), again.admin)
+    assert has_signed(Identity(again.authority, b""), again.admin)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n"])

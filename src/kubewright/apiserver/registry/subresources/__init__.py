@@ -2,7 +2,7 @@
 
 ``scale``     autoscaling/v1 Scale of anything that has replicas
 ``eviction``  policy/v1 Eviction: a delete that asks the disruption budgets first
-``binding``   v1 Binding: a pod gets its node
-``tokens``    authentication/v1 TokenRequest: a service account proves itself
-``reviews``   who am I, what may I do
+``binding``   v1 Binding: a scheduler assigns a pod to a node
+``tokens``    authentication/v1 TokenRequest: tokens of service accounts
+``reviews``   what a user or token is, and what a user may do
 """

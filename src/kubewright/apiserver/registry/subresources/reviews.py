@@ -1,4 +1,4 @@
-"""Reviews: who am I, may I, may they, what may I. Answers without a store, from the policy of the moment.
+"""Reviews: what a user or token is, and what a user may do, by the current policy. Nothing is stored.
 
 Theory.      A review is a question in the form of an object: its spec asks, its status is the answer.
              ``Asking`` is all that an answer depends on.

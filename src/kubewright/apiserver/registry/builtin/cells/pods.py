@@ -1,8 +1,8 @@
 """The cells of Pods. ``Status`` is the one that users look at most, so it is exactly kubectl's.
 
-Theory.      A pod's status is told by its most troubled part. Init containers speak first, in order,
-             and while one of them is not done the others are not asked. Then the containers, last
-             to first, so that the first one has the last word.
+Theory.      A pod's status is that of the container with the worst problem. Init containers come first,
+             in order; while one of them is not done the others do not count. Then the containers, last
+             to first, so that the first one decides.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ _OVER = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the containers told so far."""
+class _Summary:
+    """What is known from the containers looked at so far."""
 
     reason: str
     ready: int = 0
@@ -47,7 +47,7 @@ def _sidecars(pod: Object) -> set[str]:
 
 
 def _init_word(status: Status, done: int, total: int) -> str:
-    """What an init container that is not done says."""
+    """The status of a pod with an init container that is not done."""
     if (end := at(status, "state.terminated")) is not None:
         return _ended(end, "Init:")
     waiting = at(status, "state.waiting.reason", "")
@@ -56,43 +56,43 @@ def _init_word(status: Status, done: int, total: int) -> str:
     return f"Init:{done}/{total}"
 
 
-def _hear_init(pod: Object, told: _Told) -> bool:
-    """Ask the init containers in order; true while one of them is not done."""
+def _add_init_containers(pod: Object, summary: _Summary) -> bool:
+    """Add the init containers in order; true while one of them is not done."""
     sidecars = _sidecars(pod)
     total = len(at(pod, "spec.initContainers", ()))
     for done, status in enumerate(at(pod, "status.initContainerStatuses", ())):
-        told.restarted(status)
+        summary.restarted(status)
         sidecar = status.get("name") in sidecars
         if at(status, "state.terminated.exitCode") == 0:
             continue
         if sidecar and status.get("started"):
-            told.ready += bool(status.get("ready"))
+            summary.ready += bool(status.get("ready"))
             continue
-        told.reason = _init_word(status, done, total)
+        summary.reason = _init_word(status, done, total)
         return True
     return False
 
 
-def _hear_containers(pod: Object, told: _Told) -> None:
+def _add_containers(pod: Object, summary: _Summary) -> None:
     sidecars = _sidecars(pod)
-    told.restarts, told.last_restart = 0, ""
+    summary.restarts, summary.last_restart = 0, ""
     for status in at(pod, "status.initContainerStatuses", ()):
         if status.get("name") in sidecars:
-            told.restarted(status)
+            summary.restarted(status)
     running, failed = False, ""
     for status in reversed(at(pod, "status.containerStatuses", ())):
-        told.restarted(status)
+        summary.restarted(status)
         end = at(status, "state.terminated")
         if waiting := at(status, "state.waiting.reason", ""):
-            told.reason = waiting
+            summary.reason = waiting
         elif end is not None:
-            told.reason = _ended(end)
-            failed = told.reason if end.get("exitCode") else failed
+            summary.reason = _ended(end)
+            failed = summary.reason if end.get("exitCode") else failed
         elif status.get("ready") and at(status, "state.running") is not None:
             running = True
-            told.ready += 1
-    if told.reason == "Completed":
-        told.reason = _completed(pod, running, failed)
+            summary.ready += 1
+    if summary.reason == "Completed":
+        summary.reason = _completed(pod, running, failed)
 
 
 def _completed(pod: Object, running: bool, failed: str) -> str:
@@ -107,17 +107,17 @@ def _condition(pod: Object, wanted: str, key: str = "status") -> str:
     return str(next(found, ""))
 
 
-def _told(pod: Object) -> _Told:
-    told = _Told(at(pod, "status.reason", "") or at(pod, "status.phase", ""))
+def _summary(pod: Object) -> _Summary:
+    summary = _Summary(at(pod, "status.reason", "") or at(pod, "status.phase", ""))
     if _condition(pod, "PodScheduled", "reason") == "SchedulingGated":
-        told.reason = "SchedulingGated"
-    if not _hear_init(pod, told) or _condition(pod, "Initialized") == "True":
-        _hear_containers(pod, told)
-    return told
+        summary.reason = "SchedulingGated"
+    if not _add_init_containers(pod, summary) or _condition(pod, "Initialized") == "True":
+        _add_containers(pod, summary)
+    return summary
 
 
 def ready(pod: Object, _now: datetime) -> str:
-    return f"{_told(pod).ready}/{len(at(pod, 'spec.containers', ())) + len(_sidecars(pod))}"
+    return f"{_summary(pod).ready}/{len(at(pod, 'spec.containers', ())) + len(_sidecars(pod))}"
 
 
 def status(pod: Object, _now: datetime) -> str:
@@ -126,14 +126,14 @@ def status(pod: Object, _now: datetime) -> str:
             return "Unknown"
         if at(pod, "status.phase") not in _OVER:
             return "Terminating"
-    return _told(pod).reason
+    return _summary(pod).reason
 
 
 def restarts(pod: Object, now: datetime) -> str:
-    told = _told(pod)
-    if told.restarts and told.last_restart:
-        return f"{told.restarts} ({since(told.last_restart, now)} ago)"
-    return str(told.restarts)
+    summary = _summary(pod)
+    if summary.restarts and summary.last_restart:
+        return f"{summary.restarts} ({since(summary.last_restart, now)} ago)"
+    return str(summary.restarts)
 
 
 def ip(pod: Object, _now: datetime) -> str:
