@@ -154,7 +154,7 @@ async def test_a_kind_that_goes_does_not_disturb_the_others(run):
     await run.gone(CONFIG_MAPS, "b")
 
 
-async def test_dependents_of_an_owner_that_died_while_nobody_looked(world):
+async def test_dependents_of_an_owner_that_was_deleted_while_no_collector_ran(world):
     a = await world.config_map("a")
     await world.config_map("b", a)
     await world.delete(CONFIG_MAPS, "a")
@@ -188,7 +188,7 @@ async def test_each_dependent_of_a_dead_owner_costs_one_request(run):
 @pytest.mark.parametrize("trouble", [0.0, 0.3], ids=["a server that works", "a server that often fails"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_random_families_end_as_the_rules_say(run, seed, trouble):
-    """Whoever keeps a living owner lives; whoever had owners and kept none is gone."""
+    """A dependent with an owner left stays; one that had owners and has none left is deleted."""
     chance = random.Random(seed)
     settled = 120.0 if trouble else SETTLED
     run.requests.trouble = trouble
@@ -217,7 +217,7 @@ async def test_random_families_end_as_the_rules_say(run, seed, trouble):
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_comes_together_nobody_with_a_living_owner_dies(run, seed):
+async def test_whatever_comes_together_no_dependent_with_an_owner_is_deleted(run, seed):
     """Makes and deletes without a pause, through an unreliable wire; then judges what is left."""
     chance, made, deleted = random.Random(seed), {}, set()
     run.requests.trouble = 0.1

@@ -268,7 +268,7 @@ async def test_pods_of_a_vm_that_is_switched_off_are_waited_for_five_minutes() -
         await gone(world, within=200)
 
 
-async def test_a_vm_that_nobody_wrote_down_is_drained_too() -> None:
+async def test_a_vm_that_no_status_names_is_drained_too() -> None:
     """Its creation was never answered; when its machine goes, its node has joined and has pods."""
     async with embedded_world(short_timeouts()) as world:
         await world.make("lost-1")

@@ -14,11 +14,11 @@ async def test_machines_that_cannot_be_made_in_time_are_replaced() -> None:
         first = await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
         again = await world.until(lambda s: bool(s.uids) and not s.uids & first.uids, "it is replaced")
         assert len(again.machines) == 1
-        born = again.machines[0].metadata.creation_timestamp
+        created = again.machines[0].metadata.creation_timestamp
         before = first.machines[0].metadata.creation_timestamp
-        assert born is not None
+        assert created is not None
         assert before is not None
-        assert 20 <= (born - before).total_seconds() <= 22
+        assert 20 <= (created - before).total_seconds() <= 22
 
 
 async def test_machines_that_do_not_join_in_time_are_replaced() -> None:
@@ -49,7 +49,7 @@ async def test_of_three_machines_that_die_at_once_one_is_replaced_after_the_othe
 
 
 def settled(sight: Sight) -> set[str]:
-    """Machines that nobody is replacing: Running, or Unknown and waiting for their turn."""
+    """Machines that no set replaces: Running, or Unknown and waiting for their turn."""
     steady = [m for m in sight.machines if m.status.current_status.phase in (Phase.RUNNING, Phase.UNKNOWN)]
     return {m.metadata.name for m in steady if not m.metadata.deleting}
 
@@ -162,7 +162,7 @@ async def test_machines_made_by_hand_share_a_ration_by_their_label() -> None:
         assert (await world.look()).phases == ["Failed", "Unknown"]
 
 
-async def test_a_status_that_somebody_emptied_is_written_again() -> None:
+async def test_a_status_that_a_user_emptied_is_written_again() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         before = (await world.settled(1)).machines[0]

@@ -59,7 +59,7 @@ async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollou
         assert (await world.settled(2)).names == before.names
 
 
-async def test_a_label_that_somebody_took_off_a_node_comes_back() -> None:
+async def test_a_label_that_a_user_took_off_a_node_comes_back() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("m1", nodeTemplate=template({"tier": "gold"}, {}, TAINT))
         await world.settled(1)
@@ -99,7 +99,7 @@ async def test_a_vm_whose_node_would_take_over_an_old_node_object_is_replaced() 
         ).spec.provider_id == "sim:///elsewhere/vm-9"
 
 
-async def test_a_provider_id_that_somebody_changed_is_written_again() -> None:
+async def test_a_provider_id_that_a_user_changed_is_written_again() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("m1")
         before = (await world.settled(1)).machines[0]

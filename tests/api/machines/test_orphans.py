@@ -29,7 +29,7 @@ def options(**seconds: float) -> Options:
 async def conjure(
     here: Stage, name: str = "ghost", *, uid: str = "gone", machine_class: str = "small"
 ) -> Instance:
-    """A VM as a creation leaves it that was carried out after everybody had gone."""
+    """A VM as a creation leaves it that the cloud carried out after the process had ended."""
     found = await here.world.client.get(MACHINE_CLASS, here.world.key(machine_class))
     machine = stub(name, here.world.namespace, uid)
     return await Borrowed(here.cloud).create(ClassRequest(found).of(machine))
@@ -40,7 +40,7 @@ async def reasons(world: World) -> list[str]:
     return [event.reason for event in found if event.involved_object.kind == "MachineClass"]
 
 
-async def test_a_vm_that_nobody_wants_goes_after_confirmation_and_its_node_with_it() -> None:
+async def test_a_vm_that_no_machine_wants_goes_after_confirmation_and_its_node_with_it() -> None:
     async with stage(options()) as here, here.process():
         world = here.world
         await world.deploy("workers", 2)
@@ -97,8 +97,8 @@ async def test_a_young_machine_that_goes_is_a_reason_to_look() -> None:
         assert await world.left() == []
 
 
-async def test_a_late_cache_kills_nobody() -> None:
-    """The machine was made by somebody else, and our watch has not told us yet: the server knows better."""
+async def test_a_late_cache_costs_no_vm() -> None:
+    """Another process created the machine, and our watch has not told us yet: the server knows better."""
     async with stage(options(), lag=3 * CONFIRMATION) as here:
         world = here.world
         async with here.process():
@@ -146,7 +146,7 @@ async def test_a_driver_that_cannot_list_is_asked_once() -> None:
             assert len(here.cloud.vms) == 1
 
 
-async def test_the_node_of_a_vm_that_somebody_collected_before_he_died() -> None:
+async def test_the_node_of_a_vm_that_a_process_deleted_before_it_ended() -> None:
     async with stage(options()) as here:
         world = here.world
         marks = {names.ORPHAN_OF_ANNOTATION: str(world.key("small"))}

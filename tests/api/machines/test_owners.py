@@ -25,7 +25,7 @@ async def test_a_machine_without_a_set() -> None:
         assert names.FINALIZER in machine.metadata.finalizers
         assert names.priority(machine.metadata.annotations) == names.DEFAULT_PRIORITY
         world.cloud.kill(next(iter(world.cloud.vms)))
-        await world.until(in_phase(Phase.FAILED), "it fails, and nobody replaces it")
+        await world.until(in_phase(Phase.FAILED), "it fails, and no set replaces it")
         world.cloud.restart(next(iter(world.cloud.vms)))
         await world.settled(1)
         await world.unmake("m1")
@@ -119,7 +119,7 @@ async def test_a_missing_class_does_not_suspend_the_creation_timeout() -> None:
         await world.until(in_phase(Phase.FAILED), "it is given up", seconds=15)
 
 
-async def test_a_kind_of_class_that_nobody_serves_is_refused() -> None:
+async def test_a_kind_of_class_that_no_server_has_is_refused() -> None:
     async with embedded_world(short_timeouts()) as world:
         spec = {"class": {"kind": "AWSMachineClass", "name": "small"}}
         body = {"metadata": {"name": "m1", "namespace": world.namespace}, "spec": spec}
@@ -212,7 +212,7 @@ async def test_a_vm_that_a_creation_made_before_is_adopted() -> None:
 
 async def test_a_vm_of_another_owner_is_not_touched() -> None:
     async with embedded_world(short_timeouts()) as world:
-        vm = await world.cloud.create(ask(world, "m1", "somebody else"))
+        vm = await world.cloud.create(ask(world, "m1", "another owner"))
         await world.make("m1")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
         assert told.status.last_operation.error_code == "AlreadyExists"

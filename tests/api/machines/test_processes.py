@@ -100,7 +100,7 @@ async def test_a_restart_while_machines_go(end: End, after: float) -> None:
 
 
 async def test_a_creation_that_died_with_its_process_leaves_no_vm() -> None:
-    """The machine is deleted while nobody works; the next process knows only that it knows nothing."""
+    """The machine is deleted while no process runs; the next process knows only that it knows nothing."""
     async with stage(short_timeouts()) as here:
         process, world = here.begin(), here.world
         await world.make("m1")

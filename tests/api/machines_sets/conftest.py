@@ -117,7 +117,7 @@ class Bounds:
 
 @dataclass
 class World:
-    """What tests ask and tell. ``faults`` strikes the controllers' requests only."""
+    """What tests ask and tell. ``faults`` fails the controllers' requests only."""
 
     client: Client
     observer: Informers
@@ -126,7 +126,7 @@ class World:
     clock: Clock
     server: ApiServer
     transport: Faulty
-    born: dict[str, str] = field(default_factory=dict)
+    created: dict[str, str] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
     restart: Callable[[], Any] = lambda: None
 
@@ -136,7 +136,7 @@ class World:
 
     def _noted(self, change: Change[Machine]) -> None:
         if change.new is not None:
-            self.born[change.new.uid] = change.key.name
+            self.created[change.new.uid] = change.key.name
         self.bounds.most = max(self.bounds.most, len(self.all()))
         self.bounds.fewest = min(self.bounds.fewest, len(self.running()))
 

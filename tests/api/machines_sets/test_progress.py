@@ -95,8 +95,8 @@ async def test_a_stuck_roll_runs_out_of_time(world: World, kind: str) -> None:
 @pytest.mark.parametrize(
     "edits",
     [
-        pytest.param([{"minReadySeconds": 1}, "missing"], id="another patience, then the class"),
-        pytest.param(["missing", {"minReadySeconds": 1}], id="the class, then another patience"),
+        pytest.param([{"minReadySeconds": 1}, "missing"], id="another minReadySeconds, then the class"),
+        pytest.param(["missing", {"minReadySeconds": 1}], id="the class, then another minReadySeconds"),
         pytest.param(["large", "missing"], id="two classes"),
         pytest.param(["missing", "small", "missing"], id="there and back and there"),
         pytest.param([{"replicas": 3}, "missing"], id="another size, then the class"),

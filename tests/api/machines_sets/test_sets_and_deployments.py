@@ -1,4 +1,4 @@
-"""Sets and deployments over a whole server, on virtual time: what a person or an autoscaler sees."""
+"""Sets and deployments over a whole server, on virtual time: what a user or an autoscaler sees."""
 
 from itertools import pairwise
 from math import ceil
@@ -65,7 +65,7 @@ async def test_a_hundred_machines_cost_a_hundred_creations_and_a_handful_of_repo
     assert len(world.requests("POST", "/events")) <= 5
 
 
-async def test_at_rest_nobody_asks_anything(world: World) -> None:
+async def test_at_rest_no_controller_sends_requests(world: World) -> None:
     await world.deploy(replicas=3)
     await world.settle(3)
     await world.clock.sleep(30)
@@ -97,7 +97,7 @@ async def test_a_rolling_update_stays_within_its_bounds(
     )
     assert bounds.most <= 20 + extra
     assert bounds.fewest >= 20 - missing
-    assert len(world.born) == 40, "every machine was made once"
+    assert len(world.created) == 40, "every machine was made once"
     found = await world.deployment()
     assert (found.status.updated_replicas, found.status.unavailable_replicas) == (20, 0)
     assert found.metadata.annotations[names.REVISION_ANNOTATION] == "2"
@@ -164,7 +164,7 @@ async def test_a_pool_that_sleeps_wakes_with_new_names(world: World) -> None:
     for replicas in (0, 2, 0, 2):
         await world.change({"replicas": replicas})
         await world.settle(replicas)
-    assert len(world.born) == len(set(world.born.values())) == 6
+    assert len(world.created) == len(set(world.created.values())) == 6
 
 
 async def test_a_failed_machine_is_replaced(world: World) -> None:
@@ -174,7 +174,7 @@ async def test_a_failed_machine_is_replaced(world: World) -> None:
     await world.machines.phase(victim, Phase.FAILED)
     await world.until(lambda: victim.metadata.uid not in {m.metadata.uid for m in world.all()})
     await world.settle(3)
-    assert len(world.born) == 4
+    assert len(world.created) == 4
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a new process for each"])
@@ -190,11 +190,11 @@ async def test_one_that_fails_again_and_again_never_has_the_same_name(world: Wor
         if restarts:
             await world.restart()
     await world.settle(1)
-    assert len(world.born) == 8
-    assert len(set(world.born.values())) == 8
+    assert len(world.created) == 8
+    assert len(set(world.created.values())) == 8
 
 
-async def test_a_machine_that_somebody_deletes_is_replaced_at_once(world: World) -> None:
+async def test_a_machine_that_a_user_deletes_is_replaced_at_once(world: World) -> None:
     world.machines.stop = 300.0
     await world.deploy(replicas=2)
     await world.until(lambda: len(world.running()) == 2)
@@ -228,7 +228,7 @@ async def test_settings_reach_machines_without_a_rollout(world: World) -> None:
     assert all(m.spec.node_template.metadata.labels == {"role": "db"} for m in world.all())
     await world.change({"template": {"spec": {"drainTimeout": None}}})
     await world.until(lambda: all(m.spec.drain_timeout is None for m in world.all()))
-    assert len(world.born) == 3
+    assert len(world.created) == 3
 
 
 async def test_pause_and_resume(world: World) -> None:
@@ -364,7 +364,7 @@ async def test_a_set_that_is_deleted_by_hand_is_made_again(world: World) -> None
     await world.settle(2)
     (old,) = await world.sets()
     await world.client.delete(MACHINE_SET, Key(NS, old.name))
-    await world.until(lambda: not {m.metadata.uid for m in world.all()} & set(list(world.born)[:2]))
+    await world.until(lambda: not {m.metadata.uid for m in world.all()} & set(list(world.created)[:2]))
     await world.settle(2)
     (new,) = await world.sets()
     assert new.metadata.uid != old.metadata.uid

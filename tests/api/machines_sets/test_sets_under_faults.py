@@ -21,7 +21,7 @@ NS = "default"
 
 @dataclass
 class Creations:
-    """Strikes the first ``times`` creations of machines or sets, or their watch."""
+    """Fails the first ``times`` creations of machines or sets, or their watch."""
 
     fault: Fault
     times: int = 1_000_000
@@ -51,7 +51,7 @@ async def test_no_machine_is_made_twice_when_creations_fail(world: World, fault:
     world.transport.choose = Creations(fault, 6)
     await world.deploy(replicas=10)
     await world.settle(10)
-    assert len(world.born) == 10
+    assert len(world.created) == 10
 
 
 async def test_an_unanswered_creation_is_asked_for_again_by_name_while_the_cache_is_late(
@@ -62,7 +62,7 @@ async def test_an_unanswered_creation_is_asked_for_again_by_name_while_the_cache
     await world.deploy(replicas=4)
     await world.settle(4)
     await world.clock.sleep(30)
-    assert (len(world.born), len(world.all())) == (4, 4)
+    assert (len(world.created), len(world.all())) == (4, 4)
 
 
 async def test_a_set_that_may_have_been_made_counts_before_the_next_one_is_sized(world: World) -> None:
@@ -84,7 +84,7 @@ async def test_a_refused_creation_is_told_and_tried_again(world: World) -> None:
     await world.deploy(replicas=50)
     await world.clock.sleep(10)
     tries = len(world.requests("POST", "/machines/"))
-    assert tries < 10, "slow start and backoff: fifty wishes are not fifty requests"
+    assert tries < 10, "slow start and backoff: fifty missing machines are not fifty requests"
     (only,) = await world.sets()
     assert [c.reason for c in only.status.machine_set_condition] == ["FailedCreate"]
     assert any(reason == "FailedCreate" for reason, _ in await world.events())
@@ -97,14 +97,14 @@ async def test_a_refused_creation_is_told_and_tried_again(world: World) -> None:
     assert not [c for c in (await world.deployment()).status.conditions if c.type == "ReplicaFailure"]
 
 
-async def test_a_name_that_a_stranger_has_is_left_to_him(world: World) -> None:
+async def test_a_name_that_a_foreign_machine_has_is_left_to_it(world: World) -> None:
     await world.deploy(replicas=1)
     await world.settle(1)
     (only,) = await world.sets()
     (name,) = new_names(only.metadata, 1, (), 1)
     spec = {"class": {"kind": "MachineClass", "name": "small"}}
-    stranger = {"metadata": {"name": name, "labels": {"app": "somebody"}}, "spec": spec}
-    await world.client.create(MACHINE, stranger, namespace=NS)
+    foreign = {"metadata": {"name": name, "labels": {"app": "foreign"}}, "spec": spec}
+    await world.client.create(MACHINE, foreign, namespace=NS)
     await world.change({"replicas": 3})
     await world.until(lambda: len(world.running()) == 4)
     await world.clock.sleep(30)
@@ -112,7 +112,7 @@ async def test_a_name_that_a_stranger_has_is_left_to_him(world: World) -> None:
     assert (await world.client.get(MACHINE, Key(NS, name))).metadata.owner_references == ()
 
 
-async def test_a_set_name_that_a_stranger_has_changes_the_hash(world: World) -> None:
+async def test_a_set_name_that_a_foreign_set_has_changes_the_hash(world: World) -> None:
     await world.deploy(replicas=1)
     await world.settle(1)
     (only,) = await world.sets()
@@ -123,8 +123,8 @@ async def test_a_set_name_that_a_stranger_has_changes_the_hash(world: World) -> 
         "spec": {"class": {"kind": "MachineClass", "name": "x"}},
     }
     selector = {"matchLabels": {"app": "x"}}
-    stranger = {"metadata": {"name": only.name}, "spec": {"selector": selector, "template": template}}
-    await world.client.create(MACHINE_SET, stranger, namespace=NS)
+    foreign = {"metadata": {"name": only.name}, "spec": {"selector": selector, "template": template}}
+    await world.client.create(MACHINE_SET, foreign, namespace=NS)
     await world.deploy(replicas=1)
     await world.settle(1)
     found = await world.deployment()
@@ -134,9 +134,7 @@ async def test_a_set_name_that_a_stranger_has_changes_the_hash(world: World) -> 
 
 
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_a_cache_that_is_behind_costs_patience_and_no_storm_of_requests(
-    world: World, method: str
-) -> None:
+async def test_a_cache_that_is_behind_costs_time_and_no_storm_of_requests(world: World, method: str) -> None:
     await world.deploy(replicas=4)
     await world.settle(4)
     world.transport.choose = Creations(Lose(), 0, watch=Silence())
@@ -205,7 +203,7 @@ async def test_a_rollout_survives_the_death_of_its_controllers(world: World, mom
         await world.restart()
     await world.settle(8, "large")
     assert (bounds.most <= 10, bounds.fewest >= 6) == (True, True)
-    assert len(world.born) == 16
+    assert len(world.created) == 16
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -226,5 +224,5 @@ async def test_storms_end_with_the_right_number(world: World, seed: int) -> None
     assert len(world.running("large")) == len(world.all()) == 6
     found = await world.deployment()
     assert (found.status.available_replicas, found.status.updated_replicas) == (6, 6)
-    assert len(world.born) == 12, "not one machine too many was ever made"
+    assert len(world.created) == 12, "not one machine too many was ever made"
     assert (bounds.most <= 8, bounds.fewest >= 5) == (True, True), "bounds hold in any weather"

@@ -306,7 +306,7 @@ async def test_after_a_restart_the_same_vms_are_the_same_nodes(universe: Any, tm
         assert world.writes["POST nodes"] == 0
 
 
-async def test_a_vm_that_booted_while_nobody_looked_joins_at_once(universe: Any, tmp_path: Path) -> None:
+async def test_a_vm_that_booted_while_no_process_ran_joins_at_once(universe: Any, tmp_path: Path) -> None:
     async with universe.process(folder=tmp_path) as world:
         await world.vm("m1", bootSeconds=60)
     await asyncio.sleep(100)

@@ -92,21 +92,21 @@ def test_what_was_killed_is_not_running_and_its_data_are_shown(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell who has a file open")
-def test_a_stranger_whose_id_stands_in_the_lock_is_left_alone(
+def test_another_process_whose_id_is_in_the_lock_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "data"
     with (
         up(folder) as process,
-        subprocess.Popen(["/bin/sh", "-c", "read _"], stdin=subprocess.PIPE) as stranger,
+        subprocess.Popen(["/bin/sh", "-c", "read _"], stdin=subprocess.PIPE) as other,
     ):
         lock = folder / "server" / "lock"
-        lock.write_text(f"{stranger.pid}\n")
+        lock.write_text(f"{other.pid}\n")
         assert typed("down", "--data-dir", str(folder)) == 1
         assert "cannot be seen from here" in capsys.readouterr().err
-        assert stranger.poll() is None
+        assert other.poll() is None
         assert process.poll() is None
-        stranger.kill()
+        other.kill()
 
 
 @pytest.mark.parametrize("command", ["down", "status"])

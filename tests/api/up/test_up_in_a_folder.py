@@ -17,7 +17,7 @@ from kubewright.compose.options import Options, Place
 
 
 async def served_at(place: Place) -> str:
-    """Where a world opens its door; it is closed again."""
+    """Where a world listens; it is closed again."""
     async with Embedded(place, Options(), LoopClock()) as world:
         (cluster,) = yaml.safe_load(world.kubeconfig.read_bytes())["clusters"]
         assert cluster["cluster"]["server"] == world.url
