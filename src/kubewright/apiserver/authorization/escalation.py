@@ -7,7 +7,7 @@ Theory.      A user who writes a role must hold every right that it gives, and a
              later, so only a user who has every right may write one.
 Invariants.  Pure. An update that changes nothing but finalizers and owner references is let through, so
              that the garbage collector need not hold the rights of the role.
-Called by    ``registry.granting``, for writes of the four RBAC kinds.
+Called by    ``registry.policies``, for writes of the four RBAC kinds.
 """
 
 from collections.abc import Mapping, Sequence

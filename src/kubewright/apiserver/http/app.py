@@ -14,7 +14,6 @@ from kubewright.apiserver.http.resources import Resources, verb_of
 from kubewright.apiserver.http.status import Call, Counts
 from kubewright.apiserver.http.subresources import Subresources
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.granting import Grants
 from kubewright.apiserver.registry.kind import Catalog
 from kubewright.apiserver.registry.policies import Policies
 from kubewright.apiserver.registry.reading import Reading
@@ -44,7 +43,7 @@ class App:
         self.counts = Counts()
         policies = Policies(store)
         self._gate = Gate(policies)
-        self._resources = Resources(reading, writing, Grants(policies), catalog, clock)
+        self._resources = Resources(reading, writing, policies, catalog, clock)
         self._subresources = Subresources(store, writing, catalog, tokens, policies, clock=clock)
 
     async def __call__(self, request: Request) -> Response:

@@ -13,8 +13,8 @@ from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.http.watch import Watches
 from kubewright.apiserver.registry import filters, refusals
 from kubewright.apiserver.registry.edits import edit_of
-from kubewright.apiserver.registry.granting import Grants
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.registry.policies import Policies, guard_of
 from kubewright.apiserver.registry.reading import Page, Reading, Wanted
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
@@ -37,9 +37,9 @@ class Resources:
     """The verbs, from request to answer."""
 
     def __init__(
-        self, reading: Reading, writing: Writing, grants: Grants, catalog: Catalog, clock: Clock
+        self, reading: Reading, writing: Writing, policies: Policies, catalog: Catalog, clock: Clock
     ) -> None:
-        self._reading, self._writing, self._grants = reading, writing, grants
+        self._reading, self._writing, self._policies = reading, writing, policies
         self._watches = Watches(reading, clock)
         self._catalog, self._clock = catalog, clock
 
@@ -137,7 +137,7 @@ class Resources:
 
     def _options(self, request: Request, target: Target, name: str) -> Options:
         options = parameters.options(request, name)
-        options.guard = self._grants.guard(request.user, target)
+        options.guard = guard_of(self._policies, request.user, target)
         return options
 
     def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:

@@ -1,9 +1,13 @@
-"""The policy that follows from the roles and bindings in the store, as far as they are committed.
+"""The policy that follows from the committed roles and bindings, and the guards of writes that ask it.
 
 Theory.      Every request needs the policy, and it changes rarely. So it is made anew only when a request
              needs it and a role or binding was written since; each version of an object is decoded once.
+             The right to write roles is not the right to grant what stands in them. That check needs the
+             object as it would be stored, so it is a guard that ``writing`` calls before the store.
+             Writes of other kinds, and writes by members of ``system:masters``, have no guard.
 Invariants.  A write is in force for every request that begins after its answer.
-Called by    ``http.authz`` for requests, ``granting`` for writes of roles, ``subresources.reviews``.
+Called by    ``http.authz`` for requests, ``http.resources`` for writes, ``subresources.reviews``.
+Continues    in ``authorization``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,12 +15,16 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.authorization import rules
-from kubewright.apiserver.authorization.attributes import GROUP
+from kubewright.apiserver.authorization import escalation, rules
+from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
 from kubewright.apiserver.authorization.policy import CLUSTER_ROLE, Binding, Policy, RoleKey, Subject
 from kubewright.apiserver.authorization.rules import Rule
+from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry.target import Guard, Target
 from kubewright.apiserver.store import Record, Store
 from kubewright.wire.gvk import Resource
+from kubewright.wire.http import User
 
 CLUSTER_ROLES = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
 ROLES = Resource(GROUP, "v1", "roles", "Role")
@@ -62,6 +70,30 @@ class Policies:
 
     def _records(self) -> Iterator[tuple[str, Record]]:
         return ((name, record) for name in self._collections for record in self._store.scan(name))
+
+
+def guard_of(policies: Policies, user: User, target: Target) -> Guard | None:
+    """The guard of a write by ``user`` to ``target``, which asks the current policy; None when it needs none.
+
+    The guard raises Forbidden, or NotFound for a binding to a role that does not exist.
+    """
+    resource = target.kind.resource
+    if resource.group != GROUP or MASTERS in user.groups:
+        return None
+    writing = Attributes(
+        user, "", GROUP, resource.plural, namespace=target.namespace, name=target.name
+    )  # escalation fills in the verb
+    judge = escalation.of_role if resource.plural in escalation.ROLES else escalation.of_binding
+
+    def guard(new: Object, old: Object | None) -> None:
+        try:
+            why = judge(policies.current, writing, new, old)
+        except escalation.MissingRole as missing:
+            raise refusals.not_found(resource, str(missing)) from None
+        if why:
+            raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
+
+    return guard
 
 
 def _read(collection: str, record: Record) -> _Read:
