@@ -1,4 +1,4 @@
-"""The shipped roles are enough for a whole life of machines, and nothing in them is idle.
+"""The shipped roles are enough for everything that the controllers do, and have no rule that is not needed.
 
 The controllers run as the account that ``deploy/rbac`` names, under exactly those roles, on one cluster
 and on two: on a real kube-apiserver, which refuses what was not granted, and on the embedded one, where
@@ -129,7 +129,7 @@ async def created(admin: Client, machine_set: dict[str, Any]) -> str:
 
 
 async def whole_life(world: World) -> None:
-    """Everything that makes the controllers ask for something, side by side where it does not matter."""
+    """Everything that makes the controllers send a request, at the same time where order does not matter."""
     scenes = (
         a_pool_is_scaled_rolled_and_adopted,
         a_vm_dies_and_is_replaced,
@@ -180,7 +180,7 @@ async def a_vm_dies_and_is_replaced(world: World) -> None:
 
 
 async def pods_are_drained(world: World) -> None:
-    """One pod goes when asked, one is held by its budget until the drain's time is over."""
+    """One pod is evicted, one is kept by its budget until the drain timeout is over."""
     await world.make("drained")
     await up(world, "drained", 1)
     await guard(world, "held", "drained")
@@ -227,7 +227,7 @@ async def a_cloud_refuses_until_its_class_changes(world: World) -> None:
 
 
 async def a_vm_is_left_behind(world: World) -> None:
-    """A creation that came too late: no machine knows of the VM. It is collected with its node."""
+    """A creation that came too late: the VM has no machine. It is collected with its node."""
     found = of_sim.machine_class("small", world.namespace, pace=0.1)
     ref = class_request("small", world.namespace, found["provider"], **found["providerSpec"])
     await SimDriver(world.cloud).create(ref.of(stub("left", world.namespace, "long-gone")))
@@ -301,7 +301,7 @@ async def tokens(world: World, machine: str) -> list[tuple[str, str]]:
 
 
 async def guard(world: World, name: str, node: str) -> None:
-    """A pod that its budget does not let go."""
+    """A pod whose budget never allows its eviction."""
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
     await world.target.create(PDB, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
     await world.run_pod(name, node, labels={"app": name})

@@ -17,7 +17,7 @@ RBAC = "rbac.authorization.k8s.io"
 AUTHZ = "/apis/authorization.k8s.io/v1"
 READS = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
 MARK = {"apiGroups": ["test"], "resources": ["marks"], "verbs": ["see"]}
-"""Stands in every role, to be waited for: a real server takes a moment to believe a new one."""
+"""Stands in every role, to be waited for: a real server takes a moment to use a new one."""
 
 
 def user(api: Api) -> str:

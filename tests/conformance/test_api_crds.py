@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: from the day they are established to the day they take all along."""
+"""CustomResourceDefinitions: from their creation to their deletion with all objects of the kind."""
 
 import asyncio
 from typing import Any

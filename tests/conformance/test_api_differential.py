@@ -1,4 +1,4 @@
-"""The same random story told to both servers: every answer must be the same.
+"""The same random requests to both servers: every answer must be the same.
 
 Each step is a request that both servers get, and what they answer (code, reason, message, causes and the
 object without what must differ: uids, versions, times, managed fields) is compared. A story is named by its
@@ -386,7 +386,7 @@ async def prepared(pair: Pair, namespace: str) -> None:
 
 
 async def told(api: Api, kind: str, since: str) -> list[tuple[str, Any]]:
-    """What a watch tells of a kind since the story began."""
+    """What a watch sends about a kind since the story began."""
     plural, _, group = kind.partition(".")
     path = api.at(plural, group=group)
     async with api.watch(path, resourceVersion=since, timeoutSeconds="1") as watch:

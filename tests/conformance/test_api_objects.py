@@ -1,4 +1,4 @@
-"""Objects: created, read, replaced; what the server owns, and who wins when two write."""
+"""Objects: created, read, replaced; fields that only the server writes, and which of two writes wins."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Watches: nothing missed, nothing twice, in order; bookmarks; and the end of history."""
+"""Watches: no event missing, none twice, in order; bookmarks; and the end of history."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -436,7 +436,7 @@ def owned(kubectl: Kubectl, name: str) -> None:
 
 
 def until(kubectl: Kubectl, *words: str) -> str:
-    """What kubectl says once it succeeds; ten tries, and its last complaint."""
+    """What kubectl prints once it succeeds; ten tries, then its last error."""
     for _ in range(10):
         if (done := kubectl.run(*words)).returncode == 0:
             return done.stdout

@@ -43,7 +43,7 @@ def reader(kubectl: Kubectl) -> Kubectl:
 
 
 def until(kubectl: Kubectl, answer: str, *words: str) -> None:
-    """Wait until ``auth can-i`` says so: a real server takes a moment to believe a new role."""
+    """Wait until ``auth can-i`` says so: a real server takes a moment to use a new role."""
     for _ in range(20):
         if (done := can_i(kubectl, *words)) == answer:
             return

@@ -1,4 +1,4 @@
-"""``kubectl rollout`` and its friends, as users type them, on our controllers and on real ones."""
+"""``kubectl rollout`` and related commands, as users type them, on our controllers and on real ones."""
 
 import json
 from collections.abc import Iterator

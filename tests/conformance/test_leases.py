@@ -1,4 +1,4 @@
-"""The Leases of our halves beside those of machine-controller-manager: either keeps the other from the same work.
+"""The Leases of our halves beside those of machine-controller-manager: either keeps the other from working on the same objects.
 
 The original is played by what its client-go writes and waits for, byte by byte of the wire: whole objects by
 PUT, its host's name, 15 s, 10 s and 2 s. Judged on the embedded server and on a real kube-apiserver.
@@ -93,7 +93,7 @@ def _micro(moment: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A world without controllers, and how to begin some, or the original beside them."""
+    """A world without controllers, and how to start some, or the original beside them."""
 
     world: World
 
@@ -116,7 +116,7 @@ class Scene:
 
     @asynccontextmanager
     async def original(self, half: Half) -> AsyncIterator[Original]:
-        """MCM's candidate; it dies without a word at the end of the block."""
+        """MCM's candidate; it is killed at the end of the block, without releasing its Lease."""
         candidate = Original(self.world, half)
         task = asyncio.create_task(candidate.run())
         try:

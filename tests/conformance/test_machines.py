@@ -95,7 +95,7 @@ async def test_a_machine_that_is_deleted_by_hand_is_replaced(new_world: NewWorld
 
 
 async def test_a_machine_is_replaced_when_its_node_is_annotated(new_world: NewWorld) -> None:
-    """For people who reach nodes and no machines (seed 004, FAQ)."""
+    """For users who may write nodes and no machines (seed 004, FAQ)."""
     async with new_world() as world:
         await world.deploy("workers", 2)
         before = await world.settled(2)
@@ -150,8 +150,8 @@ async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWo
 
 
 async def drained_under(world: World, spec: dict[str, Any], **status: int) -> str:
-    """A machine whose pod a budget keeps is deleted; answers its name. Where nothing else counts the
-    budget's pods, ``status`` says what came of counting them."""
+    """A machine whose pod a budget keeps is deleted; returns its name. Where no controller counts the
+    budget's pods, ``status`` has the counts."""
     await world.deploy("workers", 1)
     name = (await world.settled(1)).machines[0].metadata.name
     labels = {"app": world.namespace}
@@ -182,7 +182,7 @@ async def told_of_drain(world: World, name: str, state: OperationState) -> str:
 
 
 async def let_go(world: World, name: str) -> None:
-    """Whatever its pods do, the machine goes, and what the test made with it."""
+    """Delete the machine by force, and what the test created with it."""
     label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
     await world.client.patch(MACHINE, world.key(name), label)
     await world.until(lambda s: name not in s.names, "it is gone")

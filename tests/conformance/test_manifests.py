@@ -1,4 +1,4 @@
-"""Everything in ``examples`` and ``deploy`` is what an API server takes, as it stands in the repository.
+"""An API server accepts everything in ``examples`` and ``deploy``, as it is in the repository.
 
 kubectl applies it strictly (an unknown field is an error) to the embedded server and to a real one. What must
 not be left behind on a shared server (roles, a Deployment) is a dry run there, which validates and admits all
@@ -25,7 +25,7 @@ ROLES = (
     {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"},
     {"kubewright-control"},
 )
-"""Which roles are left by the overlay for one cluster, and by the control cluster's of two."""
+"""The roles that are left by the overlay for one cluster, and by the control cluster's of two."""
 PLACED = re.compile(r"namespace: default\b")
 
 

@@ -270,7 +270,7 @@ def credential(**status: str) -> str:
     return f"echo '{json.dumps(body)}'"
 
 
-class Hands(SystemClock):
+class ManualClock(SystemClock):
     """Real waits, for real programs; the time of day is what the test says."""
 
     def __init__(self) -> None:
@@ -283,7 +283,7 @@ class Hands(SystemClock):
 
 @pytest.mark.looptime(False)
 async def test_a_plugin_is_run_once_and_again_before_its_token_expires(tmp_path) -> None:
-    log, clock = tmp_path / "log", Hands()
+    log, clock = tmp_path / "log", ManualClock()
     good = credential(token="t1", expirationTimestamp="2030-01-01T00:10:00Z")
     login = plugin(tmp_path, f"echo $WHO >> {log}\n{good}")
     async with connected(Guarded("t1"), login, clock) as client:
@@ -308,7 +308,7 @@ async def test_a_plugin_is_run_once_and_again_before_its_token_expires(tmp_path)
 )
 async def test_a_failing_plugin_is_an_error_and_nothing_is_sent(tmp_path, script, said) -> None:
     guarded = Guarded("t1")
-    async with connected(guarded, plugin(tmp_path, script), Hands()) as client:
+    async with connected(guarded, plugin(tmp_path, script), ManualClock()) as client:
         with pytest.raises(LoginFailed, match=said):
             await client.get(THING, A)
     assert guarded.seen == []

@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
-from kubewright.testing.hands import BEGIN, Hands
+from kubewright.testing.manual_clock import BEGIN, ManualClock
 
 T0 = BEGIN.timestamp()
 
@@ -29,7 +29,7 @@ Look = tuple[float, float | None]
 )
 @pytest.mark.parametrize("step", [0.0, HOUR, -HOUR], ids=["right", "an hour ahead", "an hour behind"])
 def test_since(looks: list[Look], expect: float | None, step: float) -> None:
-    hands = Hands()
+    hands = ManualClock()
     steady = SteadyClock(hands)
     steady.now()
     witness = Witness(steady)
@@ -41,7 +41,7 @@ def test_since(looks: list[Look], expect: float | None, step: float) -> None:
 
 
 def test_what_is_forgotten_is_seen_for_the_first_time() -> None:
-    hands = Hands()
+    hands = ManualClock()
     witness = Witness(SteadyClock(hands))
     witness.since("key", T0 - 9)
     hands.passed = 5.0

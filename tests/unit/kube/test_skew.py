@@ -8,7 +8,7 @@ import pytest
 
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.skew import AGAIN, Skew
-from kubewright.testing.hands import BEGIN, Hands
+from kubewright.testing.manual_clock import BEGIN, ManualClock
 
 DATE = "Tue, 01 Jan 2030 00:00:00 GMT"
 """``BEGIN``, as a server says it."""
@@ -56,7 +56,7 @@ def test_it_is_measured_again_and_told_again_when_it_was_right_meanwhile() -> No
 
 
 def test_a_steady_clock_begins_with_what_is_known() -> None:
-    hands, skew = Hands(), Skew()
+    hands, skew = ManualClock(), Skew()
     hands.passed, hands.ahead = 5.0, 3600.0
     steady = SteadyClock(hands, lambda: skew.anchor)
     skew.heard("Tue, 01 Jan 2030 00:00:05 GMT", hands.now(), hands.monotonic(), 0.01)

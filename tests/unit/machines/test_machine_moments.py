@@ -13,7 +13,7 @@ from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.observe import Begun
 from kubewright.machines.machine.steps import Call, Verb
-from kubewright.testing.hands import BEGIN, Hands
+from kubewright.testing.manual_clock import BEGIN, ManualClock
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen
 from kubewright.wire.gvk import Key
 
@@ -27,7 +27,7 @@ def change(old: Header | None, new: Header | None) -> Change[Machine]:
 
 
 def test_a_steady_clock_passes_over_steps() -> None:
-    hands = Hands()
+    hands = ManualClock()
     steady = SteadyClock(hands)
     began = steady.now()
     hands.passed, hands.ahead = 10, 3600
@@ -52,14 +52,14 @@ def test_a_steady_clock_passes_over_steps() -> None:
     ],
 )  # fmt: skip
 def test_what_is_heard(changes: list[Any], live: bool, field: str, known: bool) -> None:
-    moments = Moments(SteadyClock(Hands()))
+    moments = Moments(SteadyClock(ManualClock()))
     for old, new in changes:
         moments.hear(change(old, new), live=live)
     assert (getattr(moments.of(machine(), None), field) is not None) == known
 
 
 def test_a_phase_is_as_old_as_its_first_sight() -> None:
-    hands = Hands()
+    hands = ManualClock()
     moments = Moments(SteadyClock(hands))
     hands.passed = (NOW - BEGIN).total_seconds()
     assert moments.of(machine("Running"), node(READY)).turned is None, "it began before us"
@@ -75,7 +75,7 @@ HOUR = timedelta(hours=1)
 
 def test_a_date_in_the_future_counts_as_now() -> None:
     """A manager whose clock was an hour ahead wrote it; else nobody would be ill for the next hour."""
-    hands = Hands()
+    hands = ManualClock()
     moments = Moments(SteadyClock(hands))
     moments.now()
     hands.passed = (NOW - BEGIN).total_seconds() + 5

@@ -17,7 +17,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.members import FEW, LOOK_SECONDS, Members
-from kubewright.testing.hands import BEGIN, Hands
+from kubewright.testing.manual_clock import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
 
 
@@ -77,12 +77,12 @@ def machines() -> Machines:
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
+def hands() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def index(machines: Machines, hands: Hands) -> Members[Machine, MachineMember]:
+def index(machines: Machines, hands: ManualClock) -> Members[Machine, MachineMember]:
     return Members(cast("Informer[Machine]", machines), read, SteadyClock(hands))
 
 

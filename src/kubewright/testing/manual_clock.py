@@ -1,6 +1,6 @@
-"""A clock that a test turns: what has passed, and by how much the wall is wrong.
+"""A clock that a test sets: how much time has passed, and by how much the wall clock is wrong.
 
-Called by    tests of what ages are measured with, which need no event loop.
+Called by    tests of how ages are measured, which need no event loop.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -10,8 +10,8 @@ from kubewright.base.clock import LoopClock
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class Hands(LoopClock):
-    """``passed`` seconds since it was made; a wall that is ``ahead`` by so many. Tests set both."""
+class ManualClock(LoopClock):
+    """``passed`` seconds since it was made; a wall clock that is ``ahead`` by so many. Tests set both."""
 
     def __init__(self) -> None:
         super().__init__()
