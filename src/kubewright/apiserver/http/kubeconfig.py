@@ -23,7 +23,7 @@ NAME = "kubewright"
 """Of the context, the cluster and the user."""
 
 LARGEST = 4 * 1024 * 1024
-"""Bytes of a file that we look into to see whose it is."""
+"""Bytes of a file that are read to see whether it is ours."""
 
 
 def render(url: str, authority: bytes, identity: Identity) -> bytes:

@@ -40,7 +40,7 @@ class Admission:
         self._store = store
 
     def admit(self, target: Target) -> None:
-        """A new object may be made here.
+        """Check that a new object may be created here.
 
         Raises:
             NotFound: the namespace is missing.
@@ -59,7 +59,7 @@ class Admission:
             raise refusals.forbidden(target.kind.resource, target.name, why, [cause])
 
     def admit_deletion(self, target: Target) -> None:
-        """An object may be deleted.
+        """Check that an object may be deleted.
 
         Raises:
             Forbidden: it is a namespace that the system needs.

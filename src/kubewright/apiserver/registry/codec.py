@@ -1,7 +1,7 @@
 """Objects to the bytes that are stored, and back.
 
 Theory.      Bytes are stored in the version in which they were written, and most are read in the
-             same. A reader who asks for another version, or for another shape of the same objects
+             same. A client that asks for another version, or for another shape of the same objects
              (events.k8s.io), gets them decoded and put into it.
 Invariants.  Stored bytes begin with ``apiVersion``, then ``kind``, so a version is told from a prefix.
              Only the code that decoded an object changes it in place.

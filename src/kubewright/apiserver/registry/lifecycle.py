@@ -70,7 +70,7 @@ def delete(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime
 
 
 def _delete_again(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> Remove | Mark:
-    """A marked object can only be hurried."""
+    """A marked object can only be deleted sooner."""
     metadata = obj["metadata"]
     running = metadata.get("deletionGracePeriodSeconds") or 0
     if deletion.grace is None or deletion.grace >= running:
@@ -88,7 +88,7 @@ def _grace(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> int:
         return 0
     default = kind.grace_seconds(obj)
     wanted = default if deletion.grace is None else deletion.grace
-    # Zero by default means that no kubelet has it: then there is nothing to be graceful to.
+    # Zero by default means that no kubelet runs it, so no grace period is needed.
     return 0 if default == 0 else 1 if wanted < 0 else min(wanted, LONGEST_GRACE)
 
 

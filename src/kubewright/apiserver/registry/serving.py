@@ -35,7 +35,7 @@ class Serving:
         self._store, self._catalog, self._clock = store, catalog, clock
 
     def admit(self, target: Target) -> None:
-        """A new object of the kind may be made.
+        """Check that a new object of the kind may be created.
 
         Raises:
             Forbidden: its definition is being deleted.
@@ -47,7 +47,7 @@ class Serving:
                 raise refusals.forbidden(target.kind.resource, target.name, why)
 
     def before_deletion(self, kind: ServedKind, crd: Object) -> Object:
-        """A definition as its first delete finds it: held for cleanup, and saying so."""
+        """A definition as its first delete marks it: with the finalizer of the cleanup, and a condition."""
         if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
             return crd
         finalizers = crd["metadata"].get("finalizers", [])
@@ -74,7 +74,7 @@ class Serving:
         return status.established(crd, others, self._clock.now())
 
     def written(self, kind: ServedKind, obj: Object) -> None:
-        """Serve what a definition now says, and nothing that it no longer says."""
+        """Serve the versions that a definition now has, and no others."""
         if is_crd(kind):
             self.serve(obj)
 

@@ -9,7 +9,7 @@ Invariants.  One process, one connection that writes, on the event loop's thread
              open; others may read the file meanwhile (``sqlite3``, ``peek``), and a reader never
              makes a commit wait. The format is numbered; a number we do not know is refused, never
              guessed at.
-Called by    ``store``; ``peek`` by those who look at a data folder without serving it.
+Called by    ``store``; ``peek`` by commands that read a data folder without serving it.
 """
 
 import os

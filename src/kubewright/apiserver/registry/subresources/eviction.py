@@ -1,9 +1,9 @@
-"""Evictions: a pod may go when the disruption budgets that speak for it allow it.
+"""Evictions: a pod may be deleted when the disruption budgets that select it allow it.
 
 Theory.      A budget's ``status.disruptionsAllowed`` is what may still go now. An eviction takes one
              from it in the same turn of the loop in which it decides, so two evictions never take
-             the same one; ``disruptedPods`` tells the disruption controller which pod is on its
-             way, so that it does not count it twice. ``decide`` is pure.
+             the same one; ``disruptedPods`` tells the disruption controller which pods are about
+             to be deleted, so that it does not count them twice. ``decide`` is pure.
 Source       Kubernetes' API-initiated eviction; sentences observed on v1.36.
 """
 
@@ -22,7 +22,7 @@ MOST_DISRUPTED = 2000
 """Evictions that a budget may have on their way."""
 
 AGAIN_SECONDS = 10.0
-"""When to come back to a budget whose status is not yet computed."""
+"""When a client should try again while the status of a budget is not yet computed."""
 
 _WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."
 _MORE_THAN_ONE = (

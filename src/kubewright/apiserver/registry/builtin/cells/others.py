@@ -46,7 +46,7 @@ def event_message(event: Object, _now: datetime) -> str:
 
 
 def controller(revision: Object, _now: datetime) -> str:
-    """``statefulset.apps/web``: who controls the object."""
+    """``statefulset.apps/web``: the owner that controls the object."""
     for owner in at(revision, "metadata.ownerReferences", ()):
         if owner.get("controller"):
             group, _ = split_api_version(owner.get("apiVersion", ""))
