@@ -11,7 +11,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import KubewrightError
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.wire.errors import AlreadyExists

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.clock import Clock
-from kubewright.kube.changes import Change
+from kubewright.kube.cache import Change
 from kubewright.kube.informers import Informers
 from kubewright.wire.gvk import Key
 
