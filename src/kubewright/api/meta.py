@@ -70,7 +70,6 @@ class ObjectMeta(Value, frozen=True, kw_only=True):
     """The metadata of an object, as far as controllers look at it."""
 
     name: str = ""
-    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""

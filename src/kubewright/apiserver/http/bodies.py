@@ -71,7 +71,7 @@ def read_patch(body: bytes, *, plainly: bool = False) -> Any:
     Raises:
         TooLarge, BadRequest
     """
-    _bounded(body)
+    bounded(len(body))
     try:
         return gojson.loads(body)
     except gojson.Unreadable as error:
@@ -108,7 +108,7 @@ def _doubles(value: Any, path: str) -> Iterator[str]:
 
 
 def _read(body: bytes, content_type: str) -> Object:
-    _bounded(body)
+    bounded(len(body))
     media = media_type(content_type)
     if media == protobuf.MEDIA_TYPE:
         return _protobuf(body)
@@ -125,8 +125,13 @@ def _read(body: bytes, content_type: str) -> Object:
     return value
 
 
-def _bounded(body: bytes) -> None:
-    if len(body) > BODY_BYTES:
+def bounded(size: int) -> None:
+    """Refuse a body that is too large.
+
+    Raises:
+        TooLarge
+    """
+    if size > BODY_BYTES:
         raise TooLarge(f"Request entity too large: limit is {BODY_BYTES}")
 
 

@@ -17,11 +17,11 @@ from contextlib import aclosing
 import structlog
 from aiohttp import HttpVersion11, StreamReader, web
 
-from kubewright.apiserver.http import answers
+from kubewright.apiserver.http import answers, bodies
 from kubewright.apiserver.http.authn import Authenticator, admit
 from kubewright.apiserver.http.impersonation import PREFIX
-from kubewright.base.limits import BODY_BYTES, REQUEST_SECONDS
-from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooLarge, TooManyRequests, Unavailable
+from kubewright.base.limits import REQUEST_SECONDS
+from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooManyRequests, Unavailable
 from kubewright.wire.http import Handler, Request, Response
 
 log = structlog.get_logger("kubewright.apiserver.http")
@@ -216,8 +216,7 @@ async def _body(http: web.BaseRequest, headers: Mapping[str, str]) -> bytes:
     """
     if not http.body_exists:
         return b""
-    if (http.content_length or 0) > BODY_BYTES:
-        raise _too_large()
+    bodies.bounded(http.content_length or 0)
     if http.content.is_eof():
         return http.content.read_nowait()  # all of it is here, and it is less than a buffer
     if headers.get("expect", "").lower() == "100-continue" and http.version >= HttpVersion11:
@@ -236,13 +235,8 @@ async def _arriving(content: StreamReader) -> bytes:
     while piece := await content.readany():
         pieces.append(piece)
         size += len(piece)
-        if size > BODY_BYTES:
-            raise _too_large()
+        bodies.bounded(size)
     return b"".join(pieces)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"Request entity too large: limit is {BODY_BYTES}")
 
 
 def _abort(http: web.BaseRequest) -> None:

@@ -91,18 +91,6 @@ class Scale:
     selector_path: str = ""
 
 
-def _same(new: Object, _old: Object | None) -> Object:
-    return new
-
-
-def _no_causes(_new: Object, _old: Object | None) -> list[Cause]:
-    return []
-
-
-def _no_words(_new: Object, _old: Object | None) -> list[str]:
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class ServedKind:
     """One kind in one version.
@@ -138,9 +126,9 @@ class ServedKind:
     custom: bool = False
     strict_names: str = "dns-subdomain"
     has_generation: bool = True
-    prepare: Callable[[Object, Object | None], Object] = _same
-    check: Callable[[Object, Object | None], list[Cause]] = _no_causes
-    warn: Callable[[Object, Object | None], list[str]] = _no_words
+    prepare: Callable[[Object, Object | None], Object] = lambda new, _old: new
+    check: Callable[[Object, Object | None], list[Cause]] = lambda _new, _old: []
+    warn: Callable[[Object, Object | None], list[str]] = lambda _new, _old: []
     fields: Callable[[Object], Mapping[str, str]] = field(default=lambda _obj: {})
     stored_as: Resource | None = None
     to_stored: Callable[[Object], Object] = lambda obj: obj
