@@ -21,7 +21,7 @@ $(READY): requirements.lock requirements-uv.lock pyproject.toml tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-demo: $(READY)  ## one machine's life, told live on this terminal in under a minute
+demo: $(READY)  ## the life of a few machines, live on this terminal in under a minute
 	@$(BIN)/kubewright demo
 
 test: $(READY)  ## every test that needs no real Kubernetes, on all cores (ARGS=-n0: on one, for a debugger)
@@ -39,7 +39,7 @@ bench: $(READY) kube  ## requests, seconds and memory per machine, embedded besi
 kube: $(READY)  ## a real etcd, kube-apiserver, kube-controller-manager and kubectl, into the cache
 	@$(BIN)/python tools/kube/install.py
 
-sim: $(READY)  ## hostile worlds, on all cores: every crash point of every story, and SEEDS=300 random ones
+sim: $(READY)  ## simulated faults, on all cores: every crash point of every story, and SEEDS=300 random schedules
 	@$(BIN)/python -m kubewright.testing.simulation --crashes --seeds $(or $(SEEDS),300) $(ARGS)
 
 mutations: $(READY)  ## bugs made on purpose: the simulator must catch each of them within 200 seeds
@@ -52,7 +52,7 @@ $(BIN)/mutmut: $(READY) requirements-mutants.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	@touch $@
 
-test-kube: $(READY) kube  ## the tests whose judge is a real kube-apiserver
+test-kube: $(READY) kube  ## the tests that run against a real kube-apiserver
 	@$(BIN)/python -m pytest -m kube $(ARGS)
 
 lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)

@@ -1,20 +1,20 @@
 """``make bench``: what a machine costs, on the embedded server and on a real kube-apiserver.
 
 Theory.      The product runs as a user runs it, in a process of its own: ``kubewright up``, or
-             ``kubewright run`` against etcd and kube-apiserver. From outside a scenario is played:
-             N machines from nothing to Running, a sample of nodes falls silent and recovers, rest,
-             a rolling update, and back to nothing. Requests are counted at the server (the audit
+             ``kubewright run`` against etcd and kube-apiserver. The bench drives it from outside:
+             N machines from nothing to Running, a sample of nodes that stop reporting and recover,
+             rest, a rolling update, and the deletion of all. Requests are counted at the server (the audit
              log of kube-apiserver, the metrics of the embedded server), machines by a watch of
              our own, CPU and memory by the kernel.
 Counting.    ``ours`` is what the controllers ask for; kubelets and the bench itself are counted
              apart. On the real server nodes are made by this bench, as kubelets would; in ``up``
              they are the simulated cloud's, in the same process, so its CPU and memory hold
              server, cloud, kubelets and controllers together.
-Files        ``requests``  who asked for what, from the audit log or the metrics (pure)
+Files        ``requests``  requests by client, from the audit log or the metrics (pure)
              ``process``   CPU and memory of a process
              ``watcher``   machines as they change: counts, bounds, moments
              ``nodes``     nodes for the real server, as kubelets would make them
              ``worlds``    the two worlds: started, connected, stopped
-             ``scenario``  what is played
+             ``scenario``  the phases that are measured
              ``table``     the result, beside the budgets of the design
 """

@@ -1,6 +1,6 @@
 """Nodes for the real server, made as kubelets would: one when a machine's VM is on record.
 
-The bench plays the cloud's VMs here, so that the controllers' process holds controllers alone.
+The bench acts for the cloud's VMs here, so that the measured process holds controllers alone.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Who asked a server for what: read from an audit log or from the server's metrics. Pure."""
+"""Requests by client, verb and resource: read from an audit log or from the server's metrics. Pure."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def ours(asked: Asked, *, without_kubelets: bool) -> Asked:
 
 
 EVENTS = "events"
-"""What people are told is counted apart: no work waits for it."""
+"""Events are counted apart: no work waits for them."""
 
 
 def writes(asked: Asked) -> int:

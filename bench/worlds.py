@@ -19,7 +19,7 @@ from kubewright.testing.judge import Judge, Keeper, Options, find
 
 START_SECONDS = 60.0
 CONTROLLERS = ("namespace-controller",)
-"""Of kube-controller-manager only this runs: the bench plays the kubelets and the node life cycle, and
+"""Of kube-controller-manager only this runs: the bench acts for the kubelets and the node life cycle, and
 what is measured is a machine controller with an API server, as the originals were."""
 STOP_SECONDS = 15.0
 

@@ -1,11 +1,11 @@
-"""Would a test notice? `make mutants` plants small bugs, one at a time, and runs the tests that should fail.
+"""Would a test notice? `make mutants` changes the code in one place at a time, and runs the tests.
 
-mutmut plants and runs. This file gives it a room at a time (tools/mutants/rooms.toml: some modules, and their
-own unit tests), keeps the results in .mutants/, and prints what lived. A mutant dies when a test fails or
-mypy refuses it. One that lives shows what no test looks at: write the test, or, where no test can see a
-difference, an entry in tools/mutants/equivalent.toml with the reason.
+mutmut makes the mutants and runs the tests. This file gives it a room at a time (tools/mutants/rooms.toml:
+some modules, and their own unit tests), keeps the results in .mutants/, and prints the mutants that no test
+noticed. A mutant is killed when a test fails or mypy refuses it. For each that survives, write the test or,
+where no test can see a difference, an entry in tools/mutants/equivalent.toml with the reason.
 
-Stopping costs nothing: what died stays dead until its function changes, what lived is tried again.
+It may be stopped at any time: a killed mutant is not tried again until its function changes, a survivor is.
 """
 
 import argparse
@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KEPT = ROOT / ".mutants"
 GOAL = 90  # percent of the mutants that are not equivalent
-NOT_OURS_TO_TEST = [r"^\s*assert_never\(", r"^\s*(self\.)?_?log\.\w+\("]  # never reached; read by people only
+NOT_OURS_TO_TEST = [r"^\s*assert_never\(", r"^\s*(self\.)?_?log\.\w+\("]  # never reached; text for users only
 ENVIRONMENT = os.environ | {"HYPOTHESIS_PROFILE": "mutants"}
 DEAD = {1, 3, 37, 36, -24, 24, 152, 255}  # mutmut's exit codes: a test failed; mypy refused; the time was up
 
@@ -147,14 +147,14 @@ def survivor(folder: Path, path: Path, mutant: str) -> Survivor:
 
 def tally(room: str, folder: Path, known: set[Survivor]) -> Tally:
     kinds: Counter[str] = Counter()
-    lived = []
+    survived = []
     for path, notes in results(folder):
         for mutant, code in notes["exit_code_by_key"].items():
             kinds["mutants"] += 1
             kinds["killed"] += code in DEAD
             kinds["unchecked"] += code is None
             if code is not None and code not in DEAD:
-                lived.append(survivor(folder, path, mutant))
+                survived.append(survivor(folder, path, mutant))
     modules = tuple(".".join(path.with_suffix("").parts[1:]) for path, _ in results(folder))
     ours = {each for each in known if each.where.startswith(modules)}
     return Tally(
@@ -162,20 +162,20 @@ def tally(room: str, folder: Path, known: set[Survivor]) -> Tally:
         kinds["mutants"],
         kinds["killed"],
         kinds["unchecked"],
-        sum(each in known for each in lived),
-        tuple(each for each in lived if each not in known),
-        tuple(ours - set(lived)),
+        sum(each in known for each in survived),
+        tuple(each for each in survived if each not in known),
+        tuple(ours - set(survived)),
     )
 
 
 def say(found: Tally) -> None:
     for each in found.survivors:
-        print(f"\nlived: {each.where}\n  was {each.was}\n  now {each.now}")
+        print(f"\nsurvived: {each.where}\n  was {each.was}\n  now {each.now}")
     for each in found.idle:
         print(f"\nlisted as equivalent for nothing: {each.where}\n  was {each.was}\n  now {each.now}")
     print(
         f"\n{found.room}: {found.mutants} mutants, {found.killed} killed, {found.equivalent} equivalent,"
-        f" {len(found.survivors)} lived, {found.unchecked} not tried: {found.percent:.1f} %"
+        f" {len(found.survivors)} survived, {found.unchecked} not tried: {found.percent:.1f} %"
     )
 
 
@@ -190,14 +190,14 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", metavar="room", help=f"one or more of: {', '.join(rooms)}")
     parser.add_argument("--minutes", type=float, default=30, help="for each room; what is left waits (30)")
     parser.add_argument("--processes", type=int, choices=(1, 2), default=1)
-    parser.add_argument("--told", action="store_true", help="say again what is known, try nothing")
+    parser.add_argument("--report", action="store_true", help="print the known results, try nothing")
     wanted = parser.parse_args()
     if unknown := set(wanted.rooms) - set(rooms):
         parser.error(f"no such room: {', '.join(sorted(unknown))}; there are {', '.join(rooms)}")
     below = False
     for room in wanted.rooms or rooms:
         folder = KEPT / room
-        if not wanted.told:
+        if not wanted.report:
             folder = prepare(room, rooms[room])
             try_again(folder)
             run(folder, wanted.processes, wanted.minutes)

@@ -279,7 +279,7 @@ def _owner(name: str) -> str:
 def _request(
     of: ClassRequest, name: str, owner_uid: str | None = None, provider_id: str = "", state: str = ""
 ) -> MachineRequest:
-    """What the controller tells of a machine; ``owner_uid`` None: the machine's own uid."""
+    """The controller's request for a machine; ``owner_uid`` None: the machine's own uid."""
     uid = _owner(name) if owner_uid is None else owner_uid
     machine = stub(name, of.machine_class.metadata.namespace, uid, provider_id=provider_id)
     status = structs.replace(machine.status, last_known_state=state)

@@ -44,7 +44,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class ExecuteLate:
-    """The sender is told that the connection broke; so many seconds later the server carries the request out.
+    """The sender gets a broken connection; so many seconds later the server carries the request out.
 
     Networks and proxies may deliver a request after its sender gave it up, or died.
     """

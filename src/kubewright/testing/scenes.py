@@ -99,7 +99,7 @@ def node(*conditions: NodeCondition, cordoned: bool = False, taints: tuple[Taint
 
 
 def class_request(name: str = "c", namespace: str = "ns", provider: str = "sim", **spec: Any) -> ClassRequest:
-    """What a driver is told of a class without secrets; ``spec`` is its provider spec."""
+    """What a driver gets of a class without secrets; ``spec`` is its provider spec."""
     meta = ObjectMeta(name=name, namespace=namespace)
     return ClassRequest(MachineClass(metadata=meta, provider=provider, provider_spec=spec))
 

@@ -2,8 +2,8 @@
 
 Theory.      A site has a control and a target cluster, perhaps the same one: two embedded servers, or real
              ones. In each there is our service account with the shipped roles and no others, and a
-             ``Witness`` between it and the controllers. The kubelets of the simulated cloud are other
-             people's: they join as the target's admin.
+             ``Witness`` between it and the controllers. The kubelets of the simulated cloud are not
+             restricted: they join as the target's admin.
 Invariants.  Real clusters: the account logs in with a token of its own, as a pod does; what was granted is
              taken back at the end. Embedded ones are reached in process under the account's name.
 Called by    tests/conformance/test_access.py.
@@ -103,7 +103,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A control and a target cluster (perhaps the same), and a cloud whose kubelets are other people."""
+    """A control and a target cluster, perhaps the same, and a cloud with kubelets of the target's admin."""
 
     control: Cluster
     target: Cluster
@@ -240,7 +240,7 @@ async def _login(judge: Judge, admin: Client, clock: Clock) -> Transport:
 
 
 async def _allowed(account: Client, grants: Iterable[Permission]) -> None:
-    """Wait until the API server has heard of the roles."""
+    """Wait until the API server uses the roles."""
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     for each in grants:
         resource, _, part = each.resource.partition("/")
@@ -253,7 +253,7 @@ async def _allowed(account: Client, grants: Iterable[Permission]) -> None:
                 return bool(json.loads(answer.body)["status"]["allowed"])
             return False
 
-        await eventually(account.clock, may, bool, f"the role is heard of: {each}")
+        await eventually(account.clock, may, bool, f"the server uses the role: {each}")
 
 
 async def eventually(

@@ -3,8 +3,8 @@
 Theory.      ``world.embedded_world`` is one process that owns everything. Here the API servers (one, or
              one for the machines and one for their nodes) and the simulated cloud stand by
              themselves, and any number of controller processes run against them, each with its own
-             connections and caches: to be stopped and started anew, to stand by, to be pulled out.
-Invariants.  A process closes nothing that others use. VMs and what people wrote outlive all of them.
+             connections and caches: to be stopped and started anew, to stand by, to be killed.
+Invariants.  A process closes nothing that others use. VMs and what users wrote outlive all of them.
 Called by    tests/api/machines.
 """
 
@@ -44,7 +44,7 @@ class Borrowed(SimDriver):
 
 
 class Lagging(InProcess):
-    """A connection whose watches tell everything late, as those of a busy server do."""
+    """A connection whose watches deliver everything late, as those of a busy server do."""
 
     def __init__(self, handler: Handler, clock: Clock, seconds: float) -> None:
         super().__init__(handler)
@@ -75,7 +75,7 @@ class Process:
         self.stop.set()
         await asyncio.wait([self.task])
 
-    async def pull_the_plug(self) -> None:
+    async def kill(self) -> None:
         """As after kill -9, as far as a task can be."""
         self.task.cancel()
         await asyncio.wait([self.task])
@@ -83,7 +83,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """See the module. ``world`` has the words."""
+    """See the module. ``world`` has the actions."""
 
     world: World
     control: ApiServer

@@ -38,7 +38,7 @@ NOWHERE = {"nodeSelector": {"nowhere": "to-be-found"}}
 
 
 class Workloads:
-    """Words for users of ``apps/v1`` in the namespace of ``api``."""
+    """What users of ``apps/v1`` do in the namespace of ``api``."""
 
     def __init__(self, api: Api, nodes: Sequence[str]) -> None:
         self.api = api

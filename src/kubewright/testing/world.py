@@ -1,9 +1,9 @@
 """A world of machines for tests: a server, all machine controllers, a simulated cloud with its kubelets.
 
-Theory.      The same story is told in two worlds: ``embedded_world`` is everything in this process on
+Theory.      The same test runs in two worlds: ``embedded_world`` is everything in this process on
              virtual time; ``real_world`` runs the same controllers and the same simulated cloud
-             against a real Kubernetes in real time. A test says what a person would do, and
-             what must be true in the end; ``World`` has the words for both.
+             against a real Kubernetes in real time. A test says what a user would do, and
+             what must be true in the end; ``World`` has methods for both.
 Invariants.  Every wait has a deadline. Nothing of a world outlives its block.
 Called by    tests/conformance/test_machines.py, tests/api/machines.
 """
@@ -85,7 +85,7 @@ def in_phase(phase: Phase) -> Callable[[Sight], bool]:
 
 
 class World:
-    """Words for what people do with machines, and for what they see. ``namespace`` is the test's own.
+    """What users do with machines, and what they see. ``namespace`` is the test's own.
 
     ``client`` is the cluster of the machines, ``target`` that of their nodes.
     """

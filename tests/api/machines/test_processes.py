@@ -22,7 +22,7 @@ from kubewright.wire.gvk import Key
 
 ENDS = [
     pytest.param(Process.end, id="asked to stop"),
-    pytest.param(Process.pull_the_plug, id="killed"),
+    pytest.param(Process.kill, id="killed"),
 ]
 End = Callable[[Process], object]
 
@@ -105,7 +105,7 @@ async def test_a_creation_that_died_with_its_process_leaves_no_vm() -> None:
         process, world = here.begin(), here.world
         await world.make("m1")
         await world.until(lambda s: s.vms == 1, "the VM is made", every=0.01)
-        await process.pull_the_plug()
+        await process.kill()
         assert not (await world.machine("m1")).spec.provider_id
         await world.unmake("m1")
         async with here.process():

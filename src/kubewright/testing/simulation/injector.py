@@ -20,7 +20,7 @@ from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import Journal
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.schedule import API, STEADY, WATCH, Schedule
-from kubewright.testing.simulation.tally import MANAGER, Tally, tells
+from kubewright.testing.simulation.tally import MANAGER, Tally, writes_event
 from kubewright.wire.http import Request
 
 SLOW_SECONDS = 1.5
@@ -121,7 +121,7 @@ class Injector:
         if not self._begun:
             return None
         word = ""
-        if not tells(request):
+        if not writes_event(request):
             self._attempts += 1
             word = self._numbered["api"].pop(self._attempts, "")
         word = word or self._storm(client, request)

@@ -96,7 +96,7 @@ class Host:
                 watch.close(None)
 
     def leave(self, client: Process) -> None:
-        """A client is dead: its kernel closes what it had open."""
+        """A client was killed: its kernel closes its connections."""
         for watch in tuple(self._watches):
             if watch.client is client:
                 watch.close(None)

@@ -33,7 +33,7 @@ HEAD = (
 )
 """CPU, writes, VMs made or ended, and requests are for each machine of the deployment."""
 
-Told = Callable[[str], None]
+Print = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Marks:
         )
 
 
-def run_scale(machines: int, seed: int, told: Told) -> tuple[str, ...]:
+def run_scale(machines: int, seed: int, say: Print) -> tuple[str, ...]:
     """Create so many machines, roll all of them, delete all of them; returns the violations."""
 
     async def act(person: Person) -> None:
-        await _Acts(person, machines, told).play()
+        await _Acts(person, machines, say).play()
 
     def prepare(world: World) -> None:
         world.journal.lines = deque(maxlen=0)
@@ -76,10 +76,10 @@ def run_scale(machines: int, seed: int, told: Told) -> tuple[str, ...]:
 class _Acts:
     """The three acts, and what they cost."""
 
-    def __init__(self, person: Person, machines: int, told: Told) -> None:
+    def __init__(self, person: Person, machines: int, say: Print) -> None:
         self._person = person
         self._machines = machines
-        self._told = told
+        self._say = say
         self._clock = SystemClock()
         self._vms = 0
         person.world.journal.listen(self._count_vm)
@@ -87,22 +87,22 @@ class _Acts:
 
     async def play(self) -> None:
         person = self._person
-        self._told(f"{self._machines:,} machines")
-        self._told(HEAD)
+        self._say(f"{self._machines:,} machines")
+        self._say(HEAD)
         await person.deploy("pool", self._machines, strategy=QUARTER)
         await self._until("create", self._machines, "small")
         await person.roll("pool", "large")
         await self._until("roll", self._machines, "large")
         await person.delete("pool")
         await self._until("delete", 0)
-        self._told(self._before.row("all", self._began, self._machines))
+        self._say(self._before.row("all", self._began, self._machines))
 
     async def _until(self, name: str, wanted: int, machine_class: str = "") -> None:
         """Wait for an act's end, and print its cost."""
         person = self._person
         await person.until(lambda: person.settled(wanted, machine_class), name, seconds=SECONDS)
         now = self._marks()
-        self._told(now.row(name, self._before, self._machines))
+        self._say(now.row(name, self._before, self._machines))
         self._before = now
 
     def _marks(self) -> Marks:

@@ -70,7 +70,7 @@ class Tally:
         """A server got a request."""
         if not client.startswith(MANAGER):
             return
-        if tells(request):
+        if writes_event(request):
             self.counts.events += 1
         else:
             self.counts.requests += 1
@@ -111,7 +111,7 @@ class Tally:
             listener()
 
 
-def tells(request: Request) -> bool:
+def writes_event(request: Request) -> bool:
     """Whether a request only writes an Event: it is not counted as work, and no controller waits for it."""
     return request.method not in READS and EVENTS in request.path
 
