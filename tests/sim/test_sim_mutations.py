@@ -1,8 +1,8 @@
 """A simulator that catches nothing is broken: deliberate bugs, each found within 200 seeds.
 
-Each bug names the rules that must be heard of because of it, and every rule is named by a bug: one that has
-never been violated is a hope, not a test. By default the search begins at a seed near the one that is known
-to catch the bug; ``SIM=all`` begins at 0.
+Each bug names the rules that must be violated because of it, and each rule is named by a bug: so every rule
+is known to be able to fail. By default the search begins at a seed near the one that is known to catch the
+bug; ``SIM=all`` begins at 0.
 """
 
 import os
@@ -77,7 +77,7 @@ def _without(patch: Patch, *phases: Callable[..., Any]) -> None:
 
 
 def _no_doubt(patch: Patch) -> None:
-    """A creation whose answer was lost counts as one that never was."""
+    """A creation whose answer was lost counts as one that was never sent."""
     _without(patch, deletion.settle_creation)
     patch.setattr(VmCalls, "doubt_until", lambda *_, **__: None)
 
@@ -104,13 +104,13 @@ def _expectations_removed(patch: Patch) -> None:
     patch.setattr(Creation, "one", one)
 
 
-def _names_come_again(patch: Patch) -> None:
+def _names_used_again(patch: Patch) -> None:
     """A set counts only the machines that it sees."""
     patch.setattr(SetSeen, "last", property(lambda self: max((m.number for m in self.members), default=0)))
 
 
 def _stale_read_trusted(patch: Patch) -> None:
-    """A set believes a cache that does not show its own writes yet."""
+    """A set decides by a cache that does not show its own writes yet."""
     _random_names(patch)
     patch.setattr(Cache, "wrote", lambda *_: None)
 
@@ -137,13 +137,13 @@ def _counts_one_more(patch: Patch) -> None:
 
 
 def _scales_down_the_living(patch: Patch) -> None:
-    """Of machines that are too many, the best die first."""
+    """When a set has too many machines, it deletes running ones first."""
     true = set_seen.in_line
     patch.setattr(set_seen, "in_line", lambda *args: list(reversed(true(*args))))
 
 
 def _vm_never_recorded_after_failure(patch: Patch) -> None:
-    """What was found out about the VM is never written down."""
+    """The VM's provider id is never recorded."""
     patch.setattr(decide, "LIVING", tuple(p for p in decide.LIVING if p is not creation.record_vm))
 
 
@@ -155,7 +155,7 @@ def _node_first(patch: Patch) -> None:
 
 
 class _Renaming:
-    """A driver whose VMs are called otherwise each time that the cloud is asked."""
+    """A driver whose VMs have another provider id each time that the cloud is asked."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver, self._numbers = driver, count()
@@ -169,7 +169,7 @@ class _Renaming:
 
 
 def _too_much_surge(patch: Patch) -> None:
-    """A rolling update takes more room than it may."""
+    """A rolling update uses more surge than it may."""
     true = planner.RollingUpdate.limits
     patch.setattr(
         planner.RollingUpdate, "limits", lambda self, replicas: true(replace(self, max_surge=3), replicas)
@@ -186,8 +186,8 @@ def _revisions_fall(patch: Patch) -> None:
     patch.setattr(deployment_decide, "next_revision", lambda old: 100 - true(old))
 
 
-def _young_again(patch: Patch) -> None:
-    """A machine whose node is missing waits for it as if it had never joined."""
+def _pending_again(patch: Patch) -> None:
+    """A machine whose node is missing becomes Pending, as if it had never joined."""
     true = states.report
 
     def report(seen: Seen, finding: Finding) -> Report:
@@ -214,7 +214,7 @@ def _new_ones_count_at_once(patch: Patch) -> None:
 
 
 def _wall_clock_ages(patch: Patch) -> None:
-    """How long a machine has been ready is read off a clock that people may set."""
+    """The time for which a machine has been ready is read from the wall clock."""
     patch.setattr(Witness, "since", lambda _self, _key, dated: dated)
     patch.setattr(Client, "steady", lambda self: self.clock)
 
@@ -251,12 +251,12 @@ def _deployment_counts_one_more(patch: Patch) -> None:
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:
-    """What was said of one rollout is taken for a word about the next."""
+    """A report about one rollout is taken for one about the next."""
     patch.setattr(deployment_progress, "begins", lambda _seen: False)
 
 
 def _time_is_never_over(patch: Patch) -> None:
-    """The deadline of a rollout never fires."""
+    """The deadline of a rollout never expires."""
     verdict = deployment_progress.progress
 
     def endless(*facts: Any) -> Progress:
@@ -267,7 +267,7 @@ def _time_is_never_over(patch: Patch) -> None:
 
 
 def _asks_for_ever(patch: Patch) -> None:
-    """A machine that is well is never left alone."""
+    """A healthy machine is requeued without end."""
 
     def restless(seen: Seen) -> Plan | None:
         well = seen.phase is Phase.RUNNING and seen.health.healthy
@@ -277,7 +277,7 @@ def _asks_for_ever(patch: Patch) -> None:
 
 
 def _writes_the_time(patch: Patch) -> None:
-    """Machines say when they were looked at, every forty seconds."""
+    """Machines are annotated with the time, every forty seconds."""
     pause, last = timedelta(seconds=40), dict[str, datetime]()
 
     def busy(seen: Seen) -> Plan | None:
@@ -293,8 +293,8 @@ def _writes_the_time(patch: Patch) -> None:
     patch.setattr(decide, "LIVING", (busy, *decide.LIVING))
 
 
-def _stumbles(patch: Patch) -> None:
-    """A pass over a machine whose node is missing ends with a surprise."""
+def _raises(patch: Patch) -> None:
+    """A pass over a machine whose node is missing raises an exception."""
 
     def stumble(seen: Seen) -> Plan | None:
         if seen.phase is Phase.RUNNING and seen.node is None:
@@ -306,7 +306,7 @@ def _stumbles(patch: Patch) -> None:
 
 @dataclass(frozen=True)
 class Mutation:
-    """One bug. ``rules`` must all be heard of; ``quiet`` as ``simulate``."""
+    """One bug. All ``rules`` must be violated; ``quiet`` as ``simulate``."""
 
     name: str
     rules: Sequence[str]
@@ -324,10 +324,10 @@ MUTATIONS = (
              deletion.delete_vm)),
     Mutation("drain skipped", ("a_drained_vm",), lambda patch: _without(patch, deletion.drain),
              stories=("delete-while-draining",)),
-    Mutation("node forgotten", ("Late",), lambda patch: _without(patch, deletion.delete_node),
+    Mutation("node left behind", ("Late",), lambda patch: _without(patch, deletion.delete_node),
              stories=("delete",)),
     Mutation("the node goes first", ("a_node_goes_after_its_vm",), _node_first),
-    Mutation("a lost answer is taken for a no", ("no_vm_without_a_machine",), _no_doubt,
+    Mutation("a lost answer is taken for a refusal", ("no_vm_without_a_machine",), _no_doubt,
              stories=("delete-while-creating",), near=97),
     Mutation("VMs are renamed", ("a_vm_on_record_stays",), prepare=_driven_by(_Renaming),
              stories=("create",), near=3),
@@ -335,25 +335,25 @@ MUTATIONS = (
              stories=("create",), near=12),
     Mutation("stale read trusted", ("a_set_keeps_its_size",), _stale_read_trusted, stories=("create",),
              near=12),
-    Mutation("names come again", ("a_name_is_for_one_machine",), _names_come_again,
+    Mutation("names are used again", ("a_name_is_for_one_machine",), _names_used_again,
              stories=("class-comes-too-late",)),
     Mutation("too much surge", ("not_too_many", "sizes_fit_the_spec"), _too_much_surge, stories=("roll",)),
     Mutation("never paused", ("no_roll_while_paused",), _never_paused, stories=("pause-and-resume",)),
     Mutation("revisions fall", ("revisions_grow",), _revisions_fall, stories=("roll",)),
     Mutation("the VM of a machine whose node is not ready is deleted", ("a_living_machine_keeps_its_vm",), _not_ready_is_dead,
              stories=("heal",)),
-    Mutation("a lost node makes young again", ("no_way_back",), _young_again, stories=("heal", "vanish"),
+    Mutation("a machine without its node is Pending again", ("no_way_back",), _pending_again, stories=("heal", "vanish"),
              near=26),
     Mutation("creation never ends", ("a_healthy_machine_is_not_failed",), _creation_never_ends),
     Mutation("a status counts one machine too many", ("a_true_count",), _counts_one_more),
     Mutation("a deployment's status counts one machine too many", ("a_true_total",), _deployment_counts_one_more, stories=("roll",)),
     Mutation("one rollout for ever", ("complete_is_true",), _one_rollout_for_ever, stories=("stuck", "roll")),
     Mutation("time is never over", ("a_rollout_is_reported",), _time_is_never_over, stories=("stuck",)),
-    Mutation("a set lets go early", ("a_set_outlives_its_machines",), _set_lets_go_early,
+    Mutation("a set loses its finalizer early", ("a_set_outlives_its_machines",), _set_lets_go_early,
              stories=("delete",)),
-    Mutation("a deployment lets go early", ("a_deployment_outlives_its_sets",), _deployment_lets_go_early,
+    Mutation("a deployment loses its finalizer early", ("a_deployment_outlives_its_sets",), _deployment_lets_go_early,
              stories=("delete",)),
-    Mutation("the best machines die first", ("not_too_few",), _scales_down_the_living,
+    Mutation("running machines are deleted first", ("not_too_few",), _scales_down_the_living,
              stories=("roll-twice",)),
     Mutation("new machines count at once", ("not_too_few",), _new_ones_count_at_once,
              stories=("roll-carefully",)),
@@ -363,7 +363,7 @@ MUTATIONS = (
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure, stories=("create",)),
     Mutation("asks for ever", ("bounded_work",), _asks_for_ever, stories=("heal",)),
     Mutation("writes the time", ("quiet_at_rest",), _writes_the_time, stories=("create",), quiet=120.0),
-    Mutation("stumbles", ("no_surprises",), _stumbles, stories=("heal", "vanish"), near=26),
+    Mutation("raises an exception", ("no_surprises",), _raises, stories=("heal", "vanish"), near=26),
 )  # fmt: skip
 
 
