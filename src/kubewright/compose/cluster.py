@@ -23,7 +23,6 @@ from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Intent, Place, Preflight
 from kubewright.compose.worlds import chosen, kinds, leases
 from kubewright.driver import registry
-from kubewright.driver.absent import Absent
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
@@ -103,15 +102,17 @@ def _makes_machines(options: Options) -> bool:
     return Half.MACHINES in leases(chosen(options))
 
 
-def load_driver(options: Options, clock: Clock) -> Driver:
-    """The driver that the options name; the driver option ``dataDir`` is the folder that it may write to.
+def load_driver(options: Options, clock: Clock) -> Driver | None:
+    """The driver that the options name; None where no machines are made.
+
+    The driver option ``dataDir`` is the folder that it may write to.
 
     Raises:
         InvalidInput: no driver is named where one is needed, none of that name is installed, or the driver
             refuses its options.
     """
     if not _makes_machines(options):
-        return Absent()
+        return None
     if not options.driver:
         known = ", ".join(registry.names())
         raise InvalidInput(f"which cloud? Name its driver with --driver NAME; installed: {known}")
@@ -125,7 +126,7 @@ def load_driver(options: Options, clock: Clock) -> Driver:
 async def run_with(
     control: Client,
     target: Client,
-    driver: Driver,
+    driver: Driver | None,
     options: Options,
     *,
     election: Election,

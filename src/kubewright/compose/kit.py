@@ -18,8 +18,7 @@ from typing import Any
 from kubewright.api.core import LEASE
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, worlds
-from kubewright.driver.capabilities import Closing
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
 from kubewright.kube.fence import Entitled, FencedTransport
@@ -52,7 +51,7 @@ class Kit:
         self,
         control: Client,
         target: Client,
-        driver: Driver,
+        driver: Driver | None,
         options: Options,
         metrics: Metrics,
         *,
@@ -157,7 +156,7 @@ def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:
     return Session(client, session.caches.borrow(client))
 
 
-async def close(driver: Driver, seconds: float = 2.0) -> None:
+async def close(driver: object, seconds: float = 2.0) -> None:
     """Let a driver close what it has open, within ``seconds``."""
     if isinstance(driver, Closing):
         async with asyncio.timeout(seconds):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
 
 

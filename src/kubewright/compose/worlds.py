@@ -13,21 +13,20 @@ from typing import Any
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
-from kubewright.driver.absent import Absent
 from kubewright.driver.contract import Driver
 from kubewright.driver.fence import Listener
 from kubewright.machines import world as machines
 from kubewright.runtime.world import Listed, World
 
 
-def worlds(options: Options, driver: Driver, on_call: Listener) -> tuple[World, ...]:
-    """The worlds of ``run``, in the order in which they are shown and started."""
+def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
+    """The worlds of ``run``, in the order in which they are shown and started. Machines need a driver."""
     return (machines.world(driver, on_call, options.machine, options.orphans),)
 
 
 def shown(options: Options) -> tuple[World, ...]:
     """The same worlds, for callers that read their lists and wire nothing."""
-    return worlds(options, Absent(), lambda _ended: None)
+    return worlds(options, None, lambda _ended: None)
 
 
 def listed(options: Options) -> list[Listed]:

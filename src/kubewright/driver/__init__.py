@@ -1,8 +1,8 @@
 """The driver port: how a cloud is plugged in. Start with ``contract``; the rest is around it.
 
-``contract``      the six verbs and the values they take: all that a provider's author implements
+``contract``      the six verbs, the values they take, and what a driver may offer beyond them: all that a
+                  provider's author implements
 ``errors``        the codes a driver may answer with, and how each wants to be retried
-``capabilities``  what a driver may offer beyond the six verbs
 ``registry``      finding drivers by name through entry points
 ``fence``         what stands around any driver: deadlines, slots, foreign exceptions, counts
 ``life``          what a controller does about one VM: ensured, looked for, deleted

@@ -30,7 +30,7 @@ Source       seed 004 (driver contract), mcm.md §3.1. ``testing.driver_conforma
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kubewright.api.core import Secret
 from kubewright.api.machine import names
@@ -139,3 +139,27 @@ class Driver(Protocol):
     async def list(self, request: ClassRequest) -> Sequence[Instance]: ...
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]: ...
+
+
+# What a driver may offer beyond the six verbs. It says so by having the method, and the composition root asks
+# with ``isinstance``; nothing else in the system looks.
+
+
+@runtime_checkable
+class Background(Protocol):
+    """A driver with loops of its own, such as the simulated cloud with its kubelets."""
+
+    async def run(self, cluster: Any) -> None:
+        """Run until cancelled.
+
+        ``cluster`` is the cluster that nodes join, as the shared ``kube.informer.Informers`` of its
+        client; the port does not know that type, so that a plugin's author needs no client.
+        """
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A driver that holds something open: a session, a file, a channel."""
+
+    async def close(self) -> None:
+        """Let go of everything. Called once, after the last call has ended; must not raise."""

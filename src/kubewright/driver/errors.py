@@ -4,11 +4,10 @@ Theory.      A driver raises one of these, and this file says what comes of it: 
              says, ``PAUSES`` when a call that failed so is repeated. Nothing else compares codes to find
              a delay. The text form ``machine codes error: code = [..] message = [..]`` exists because it
              ends up in ``lastOperation.description``, which cluster-autoscaler and Gardener read
-             (mcm.md §3.2); ``parse_error_text`` reads it back.
+             (mcm.md §3.2).
 Source       seed 004 "Machine Error Codes"; mcm.md §3.2-3.4.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -110,8 +109,6 @@ PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
 }
 """How long to wait before a failed call is repeated; None: as the operator says, LONG by default."""
 
-_TEXT = re.compile(r"machine codes error: code = \[(\w+)\] message = \[(.*)\]", re.DOTALL)
-
 
 class DriverError(KubewrightError):
     """A driver call failed with ``code``; ``message`` is what the cloud says of it.
@@ -194,14 +191,3 @@ class InvalidArgument(DriverError):
     """The class or the machine asks for something that this driver cannot understand."""
 
     code = Code.InvalidArgument
-
-
-def parse_error_text(text: str) -> DriverError | None:
-    """Read the text form, also from the middle of a description; None when there is none in it.
-
-    An unknown code name reads as Unknown. The message reaches to the last bracket, so it may have some.
-    """
-    if not (found := _TEXT.search(text)):
-        return None
-    code = Code.__members__.get(found[1], Code.Unknown)
-    return DriverError.of(code, found[2])

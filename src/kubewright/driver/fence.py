@@ -83,7 +83,7 @@ class Fenced:
         entitled: Callable[[], bool] = lambda: True,
     ) -> None:
         self.driver = driver
-        """The driver inside, for whoever asks what else it can do (``capabilities``)."""
+        """The driver inside, for whoever asks what else it can do (``contract``)."""
         self._clock = clock
         self._fences = fences
         self._slots = {operation: asyncio.Semaphore(fence.slots) for operation, fence in fences.items()}

@@ -34,7 +34,7 @@ from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.transport import Transport
-from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

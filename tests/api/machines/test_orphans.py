@@ -11,7 +11,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.driver.errors import Unimplemented
-from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import World, short_timeouts
 from kubewright.wire.gvk import Key

@@ -17,7 +17,6 @@ from kubewright.driver.errors import (
     Trouble,
     Unimplemented,
     Uninitialized,
-    parse_error_text,
 )
 
 
@@ -78,51 +77,6 @@ def test_a_creation_without_room_is_repeated_after_ten_minutes_by_default() -> N
     assert Exhausted("full").pause(During.CREATING) == TEN_MINUTES
 
 
-TEXTS = [
-    pytest.param(
-        "machine codes error: code = [Internal] message = [boom]",
-        Code.Internal,
-        "boom",
-        id="the text by itself",
-    ),
-    pytest.param(
-        "Cloud provider message - machine codes error: code = [ResourceExhausted] message = [no VMs]",
-        Code.ResourceExhausted,
-        "no VMs",
-        id="after a prefix",
-    ),
-    pytest.param(
-        "VM deletion failed due to - machine codes error: code = [Aborted] message = [busy]. However, retry",
-        Code.Aborted,
-        "busy",
-        id="before a suffix",
-    ),
-    pytest.param(
-        "machine codes error: code = [Internal] message = [list [a, b] of\ntwo]",
-        Code.Internal,
-        "list [a, b] of\ntwo",
-        id="with brackets and lines in it",
-    ),
-    pytest.param(
-        "machine codes error: code = [Novel] message = [x]", Code.Unknown, "x", id="with a code of tomorrow"
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "code", "message"), TEXTS)
-def test_the_text_is_read_back(text: str, code: Code, message: str) -> None:
-    error = parse_error_text(text)
-    assert error is not None
-    assert (error.code, error.message) == (code, message)
-
-
-@pytest.mark.parametrize("text", ["", "connection refused", "code = [Internal] message = [boom]"])
-def test_other_text_is_none(text: str) -> None:
-    assert parse_error_text(text) is None
-
-
-def test_what_was_written_is_read() -> None:
+def test_the_text_is_the_form_that_others_read() -> None:
     error = DriverError.of(Code.Unavailable, "try [again] later")
-    again = parse_error_text(str(error))
-    assert again is not None
-    assert (again.code, again.message) == (error.code, error.message)
+    assert str(error) == "machine codes error: code = [Unavailable] message = [try [again] later]"

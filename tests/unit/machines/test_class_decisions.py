@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.machines.machineclass.decide import finalizers
+from kubewright.machines.machineclass.reconciler import finalizers
 
 OURS, THEIRS = "ours", "theirs"
 CASES: list[tuple[str, list[str], dict[str, bool], list[str] | None]] = [

@@ -8,8 +8,7 @@ from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, OperationType, Phase
-from kubewright.api.machine.preserve import Preserve
+from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import OwnerReference
 from kubewright.machines.machine.decide import decide

@@ -15,6 +15,7 @@ from kubewright.driver.errors import MEDIUM, Code
 from kubewright.kube.errors import TimedOut
 from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.health import delete_when_triggered
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
 from kubewright.machines.machine.steps import (
@@ -34,7 +35,6 @@ from kubewright.machines.machine.steps import (
     SyncNode,
     Verb,
 )
-from kubewright.machines.machine.triggered import delete_when_triggered
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import (

@@ -16,8 +16,15 @@ from kubewright.driver.contract import Instance
 from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.decide import Sighting, not_managed, scheme, weigh, why_kept, why_spared
-from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.decide import (
+    OrphanSettings,
+    Sighting,
+    not_managed,
+    scheme,
+    weigh,
+    why_kept,
+    why_spared,
+)
 from kubewright.machines.orphans.wiring import suspicious
 from kubewright.testing.scenes import NOW, being_made, machine, minutes
 from kubewright.wire.gvk import Key

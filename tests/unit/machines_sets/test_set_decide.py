@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.preserve import Preserve
+from kubewright.api.machine.names import Phase, Preserve
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
     MachineDeployment,

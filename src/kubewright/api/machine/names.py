@@ -5,7 +5,7 @@ Theory.      Labels, annotations, taints, finalizers, phases and reasons are a c
              here once; code elsewhere uses the names, and the readers where a value has a form.
 Invariants.  A reader never raises: what it cannot read counts as absent, because anybody may
              have typed it.
-Source       mcm.md §2.1-2.7, §4.5, §4.7; seed 004.
+Source       mcm.md §2.1-2.7, §4.5, §4.7, §4.12; seed 004.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,7 @@ FORCE_DELETION_LABEL = "force-deletion"
 FORCE_DRAIN_LABEL = "force-drain"
 MACHINE_NAME_LABEL = "node.gardener.cloud/machine-name"
 """On a Node: the name of its machine."""
-CANDIDATE_FOR_UPDATE_LABEL = "node.machine.sapcloud.io/candidate-for-update"
-SELECTED_FOR_UPDATE_LABEL = "node.machine.sapcloud.io/selected-for-update"
-UPDATE_RESULT_LABEL = "node.machine.sapcloud.io/update-result"
 SCALE_UP_DISABLED_LABEL = "node.machine.sapcloud.io/scale-up-disabled"
-ZONE_LABEL = "topology.kubernetes.io/zone"
 
 # Annotations
 PRIORITY_ANNOTATION = "machinepriority.machine.sapcloud.io"
@@ -46,9 +42,7 @@ PREFER_NO_SCHEDULE = "deployment.machine.sapcloud.io/prefer-no-schedule"
 """Annotation on a MachineSet and key of the taint on its nodes."""
 UNFREEZE_ANNOTATION = "safety.machine.sapcloud.io/unfreeze"
 EFFECTIVE_CREATION_TIMEOUT_ANNOTATION = "node.machine.sapcloud.io/effective-creation-timeout"
-JOIN_DURATION_ANNOTATION = "node.machine.sapcloud.io/machine-join-duration"
 LAST_APPLIED_ANNOTATION = "node.machine.sapcloud.io/last-applied-anno-labels-taints"
-LAST_APPLIED_CAPACITY_ANNOTATION = "node.machine.sapcloud.io/last-applied-virtual-capacity"
 NOT_MANAGED_ANNOTATION = "node.machine.sapcloud.io/not-managed-by-mcm"
 ORPHAN_OF_ANNOTATION = "kubewright.dev/orphan-of-class"
 """On a Node, ours: no machine wants its VM, which is being deleted by the class of this namespace/name."""
@@ -56,12 +50,10 @@ NUMBER_ANNOTATION = "kubewright.dev/number"
 """On a Machine, ours: which of its set's machines it is, counted from 1; its name says the same."""
 LAST_NUMBER_ANNOTATION = "kubewright.dev/last-number"
 """On a MachineSet, ours: the highest number that a machine of it ever had, as far as none shows it."""
-UPDATE_FAILED_REASON_ANNOTATION = "node.machine.sapcloud.io/update-failed-reason"
 PRESERVE_ANNOTATION = "node.machine.sapcloud.io/preserve"
 LAST_APPLIED_PRESERVE_ANNOTATION = "node.machine.sapcloud.io/last-applied-node-preserve-value"
 SCALE_DOWN_DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 SCALE_DOWN_DISABLED_BY_US_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm"
-IGNORE_SCALING_ANNOTATION = "dependency-watchdog.gardener.cloud/ignore-scaling"
 LAST_APPLIED_CONFIG_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 # Finalizers
@@ -74,7 +66,6 @@ NODE_FINALIZER = "node.machine.sapcloud.io/machine-controller"
 CRITICAL_COMPONENTS_TAINT = "node.gardener.cloud/critical-components-not-ready"
 """While a node has it, its Pending machine is not moved to Running."""
 PRESERVED_TAINT = "node.machine.sapcloud.io/preserved"
-INSTANCE_NOT_READY_TAINT = "node.machine.sapcloud.io/instance-not-ready"
 
 TRUE = "True"
 """What freeze, force and taint markers hold."""
@@ -118,7 +109,6 @@ class OperationType(StrEnum):
     CREATE = "Create"
     UPDATE = "Update"
     IN_PLACE_UPDATE = "InPlaceUpdate"
-    DRAIN_NODE = "DrainNode"
     HEALTH_CHECK = "HealthCheck"
     DELETE = "Delete"
 
@@ -165,6 +155,24 @@ class TerminatingReason(StrEnum):
         return "Machine Controller is scaling down machine"
 
 
+class Preserve(StrEnum):
+    """What ``PRESERVE_ANNOTATION`` asks for (mcm.md §4.12)."""
+
+    NOW = "now"
+    WHEN_FAILED = "when-failed"
+    AUTO = "auto-preserved"
+    """Written by the set's controller: a Failed machine is kept that no user asked to keep."""
+    FALSE = "false"
+
+
+class PreservedReason(StrEnum):
+    """Reasons of the node condition ``Preserved``."""
+
+    BY_US = "Preserved by MCM."
+    BY_USER = "Preserved by user."
+    STOPPED = "Preservation stopped."
+
+
 DEFAULT_NODE_CONDITIONS = ("KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable")
 """Condition types that make a machine unhealthy unless False, when neither it nor a flag says otherwise."""
 
@@ -195,10 +203,8 @@ class ConditionReason(StrEnum):
     """Ours, of an event too: machines stay as they are, since they cannot be updated in place yet."""
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
-    OVERSHOOTING = "OverShootingReplicaCount"
     FREEZE_LABEL = "FreezeLabel"
     """Ours: the label ``freeze`` stands on the set, a user or a controller put it there."""
-    DEPLOYMENT_STATE_SYNC = "MachineDeploymentStateSync"
 
 
 class EventReason(StrEnum):
@@ -326,3 +332,8 @@ def creation_timeout_override(annotations: Mapping[str, str]) -> timedelta | Non
 def condition_list(text: str) -> tuple[str, ...]:
     """The types in ``spec.nodeConditions`` or the flag of that name; blanks around commas do not count."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def parse_preserve(value: str) -> Preserve | None:
+    """What a preserve annotation asks for; None when it is empty or cannot be read."""
+    return Preserve(value) if value in set(Preserve) else None

@@ -15,7 +15,7 @@ from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
 from kubewright.kube import config
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
 from kubewright.wire.naming import dns_label, dns_subdomain
 

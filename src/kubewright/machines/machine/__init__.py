@@ -15,7 +15,7 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
 
 Files        ``observe``   everything that is known of one machine, as one frozen picture (``Seen``)
              ``look``      makes the picture, from ``caches``, and ``moments``: what began before our eyes
-             ``creation``  ``health``  ``deletion``  ``triggered``  ``preservation``
+             ``creation``  ``health``  ``deletion``  ``preservation``
                            the decisions, pure: Seen -> Plan
              ``decide``    which of them apply, in which order
              ``node_marks``  what is written onto the machine's node, as patches (pure)

@@ -28,6 +28,7 @@ from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.patches import exactly, merge_patch, with_uid
+from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.refusals import mute
@@ -37,25 +38,21 @@ from kubewright.machines.machine.steps import (
     Adorn,
     Annotate,
     Call,
-    Cordon,
     DeleteMachine,
     DeleteNode,
     Drain,
     DropToken,
     EndPreservation,
     MachineStep,
-    MarkPreserved,
-    MarkTerminating,
+    NodePatch,
+    NodeStatusPatch,
     NodeStep,
     Plan,
     Record,
     Release,
     ReleaseVolumes,
-    SayPreserved,
     Step,
-    SyncNode,
 )
-from kubewright.machines.parts import Parts
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -91,11 +88,11 @@ class NodeGone(KubewrightError):
 class Actor:
     """Performs plans on both clusters."""
 
-    def __init__(self, parts: Parts, requests: Requests, calls: VmCalls) -> None:
-        self._control = parts.control
-        self._target = parts.target
-        self._recorder = parts.recorder
-        self._clock = parts.clock
+    def __init__(self, shared: Shared, requests: Requests, calls: VmCalls) -> None:
+        self._control = shared.control
+        self._target = shared.target
+        self._recorder = shared.recorder
+        self._clock = shared.clock
         self._requests = requests
         self._calls = calls
 
@@ -164,11 +161,9 @@ class Actor:
 
     async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
         match step:
-            case SyncNode(patch):
+            case NodePatch(patch):
                 await self._mark(seen, patch)
-            case Cordon(patch) | MarkPreserved(patch):
-                await self._mark(seen, patch)
-            case MarkTerminating(patch) | SayPreserved(patch):
+            case NodeStatusPatch(patch):
                 await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
                 await notes.drain.run(drain, self._target, now=seen.now)

@@ -16,8 +16,16 @@ from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node, Secret
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
+from kubewright.base.clock import Clock
+from kubewright.driver.contract import Driver
+from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import NAMELESS
+from kubewright.runtime.world import Ground
 from kubewright.wire.gvk import Key
 
 
@@ -111,6 +119,33 @@ class Caches:
         sets = (self.sets.header(key) for key in self.sets.keys_by("owner", group))
         owners = [header.uid for header in sets if header] or [group]
         return sum(self.machines.count_by("replacing", owner) for owner in owners)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the controllers of machines, classes and orphans share, for one term.
+
+    ``control`` has the machines, ``target`` their nodes; the two may be one. ``driver`` is fenced
+    (``driver.fence``). ``recorder`` writes events next to the machines.
+    """
+
+    control: Client
+    target: Client
+    caches: Caches
+    driver: Driver
+    recorder: Recorder
+    clock: Clock
+    settings: MachineSettings
+    metrics: Metrics
+
+
+def shared_of(ground: Ground, driver: Driver, settings: MachineSettings) -> Shared:
+    """What they share, in the one cluster that all machines of this API join."""
+    control, target = ground.control, ground.targets.get(NAMELESS)
+    caches = Caches(control.caches, target.caches)
+    return Shared(
+        control.client, target.client, caches, driver, ground.recorder, ground.clock, settings, ground.metrics
+    )
 
 
 def belongs(node: Node, machine: Machine) -> bool:

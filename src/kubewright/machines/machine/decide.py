@@ -18,12 +18,11 @@ from kubewright.machines.machine.creation import (
     refuse_usurped,
 )
 from kubewright.machines.machine.deletion import DELETING, Deciding
-from kubewright.machines.machine.health import follow_node, hold_still
+from kubewright.machines.machine.health import delete_when_triggered, follow_node, hold_still
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import begins, complaint, due, preserve
 from kubewright.machines.machine.refusals import allowed, patient
 from kubewright.machines.machine.steps import Plan
-from kubewright.machines.machine.triggered import delete_when_triggered
 
 LIVING: tuple[Deciding, ...] = (
     adorn, record_vm, hold_still, delete_when_triggered, preserve, refuse_invalid, ensure_vm, refuse_usurped,

@@ -24,7 +24,15 @@ from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import unsettled
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import DropToken, Milestone, Plan, Report, Step, SyncNode
+from kubewright.machines.machine.steps import (
+    DeleteMachine,
+    DropToken,
+    Milestone,
+    Plan,
+    Report,
+    Step,
+    SyncNode,
+)
 
 ASK_AGAIN = timedelta(seconds=5)
 """How soon an Unknown machine is looked at again that must wait for the replacement of others."""
@@ -38,6 +46,22 @@ def hold_still(seen: Seen) -> Plan | None:
     if not seen.blind:
         return None
     return Plan(wake=LOOK_AGAIN, because=f"the {seen.blind} cluster cannot be watched")
+
+
+def delete_when_triggered(seen: Seen) -> Plan | None:
+    """Delete the machine, as ``kubectl delete machine`` would, once a user has annotated its node.
+
+    It is ignored where the node template carries the annotation too: the controller would copy it onto the
+    node of every replacement, and delete each of them as soon as its node has joined (seed 004, FAQ "How to
+    delete machine object immedietly"; mcm.md §2.2, §15.1).
+    """
+    if seen.node is None or not names.deletion_triggered(seen.node.metadata.annotations):
+        return None
+    if names.deletion_triggered(seen.machine.spec.node_template.metadata.annotations):
+        return None
+    name = seen.node.metadata.name
+    because = f'node {name} is annotated with {names.TRIGGER_DELETION_ANNOTATION}: "true"'
+    return Plan((DeleteMachine(f"The machine is deleted: {because}"),), because=because)
 
 
 def follow_node(seen: Seen) -> Plan:

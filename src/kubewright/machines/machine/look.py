@@ -24,12 +24,11 @@ from kubewright.api.machine.validate import summary, validate_class, validate_ma
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata
-from kubewright.machines.machine.caches import Caches, ClassSeen, belongs
+from kubewright.machines.machine.caches import ClassSeen, Shared, belongs
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import remember
 from kubewright.machines.machine.steps import Cordon, Step
-from kubewright.machines.parts import Parts
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
@@ -52,13 +51,13 @@ class Notes:
 class Looker:
     """Makes ``Seen``, and keeps the notes and claims that go with it."""
 
-    def __init__(self, parts: Parts, caches: Caches, calls: VmCalls, moments: Moments) -> None:
-        self._caches = caches
-        self._target = parts.target
-        self._clock = parts.clock
+    def __init__(self, shared: Shared, calls: VmCalls, moments: Moments) -> None:
+        self._caches = shared.caches
+        self._target = shared.target
+        self._clock = shared.clock
         self._calls = calls
         self._moments = moments
-        self._settings = parts.settings
+        self._settings = shared.settings
         self._notes: dict[str, Notes] = {}
         self._living: dict[str, Notes] = {}
         self._claims: dict[str, str] = {}

@@ -23,8 +23,7 @@ from typing import Any
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine import names
-from kubewright.api.machine.names import NodeConditionType, Phase
-from kubewright.api.machine.preserve import Preserve, PreservedReason, parse_preserve
+from kubewright.api.machine.names import NodeConditionType, Phase, Preserve, PreservedReason, parse_preserve
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import AT_ONCE

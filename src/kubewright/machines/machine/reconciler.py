@@ -13,7 +13,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor, WriteRefused
-from kubewright.machines.machine.caches import Caches
+from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
@@ -21,7 +21,6 @@ from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.refusals import PAUSE, event_of
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.steps import Plan
-from kubewright.machines.parts import Parts
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
@@ -37,15 +36,13 @@ log = structlog.get_logger(__name__)
 class Machines:
     """The reconciler of Machines. ``busy`` says that more machines wait for us than we have hands."""
 
-    def __init__(
-        self, parts: Parts, caches: Caches, calls: VmCalls, moments: Moments, busy: Callable[[], bool]
-    ) -> None:
-        self._machines = caches.machines
-        self._looker = Looker(parts, caches, calls, moments)
-        requests = Requests(caches, parts.target, parts.clock, parts.settings.token_groups)
-        self._actor = Actor(parts, requests, calls)
+    def __init__(self, shared: Shared, calls: VmCalls, moments: Moments, busy: Callable[[], bool]) -> None:
+        self._machines = shared.caches.machines
+        self._looker = Looker(shared, calls, moments)
+        requests = Requests(shared.caches, shared.target, shared.clock, shared.settings.token_groups)
+        self._actor = Actor(shared, requests, calls)
         self._calls = calls
-        self._recorder = parts.recorder
+        self._recorder = shared.recorder
         self._busy = busy
         self._uids: dict[Key, str] = {}
 
@@ -108,21 +105,22 @@ def _fails(plan: Plan) -> bool:
     return plan.report is not None and plan.report.phase is Phase.FAILED
 
 
-def wire(parts: Parts, caches: Caches) -> tuple[Controller, VmCalls]:
+def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     """The machine controller, listening to everything that a decision looks at."""
-    hands, blind_from = parts.settings.workers, parts.settings.unreachable_after.total_seconds()
-    parts.metrics.gauge(
+    caches, clock, settings = shared.caches, shared.clock, shared.settings
+    blind_from = settings.unreachable_after.total_seconds()
+    shared.metrics.gauge(
         "mcm_machine_controller_frozen",
         "1 while a cluster cannot be watched, and nothing but deletions goes on",
         (),
-        lambda: [((), float(bool(caches.blind(parts.clock.monotonic(), blind_from))))],
+        lambda: [((), float(bool(caches.blind(clock.monotonic(), blind_from))))],
     )
-    steady = parts.control.steady()
+    steady = shared.control.steady()
     moments = Moments(steady)
     caches.machines.subscribe(lambda change: moments.hear(change, live=caches.machines.synced))
-    calls = VmCalls(parts.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
-    machines = Machines(parts, caches, calls, moments, lambda: controller.load > BUSY)
-    controller = Controller("machine", machines, parts.clock, workers=hands, metrics=parts.metrics)
+    calls = VmCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
+    machines = Machines(shared, calls, moments, lambda: controller.load > BUSY)
+    controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
     controller.watches(caches.classes, lambda change: caches.machines.keys_by("class", str(change.key)))

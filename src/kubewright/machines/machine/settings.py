@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kubewright.api.core import NODE_READY
-from kubewright.api.machine.names import NodeConditionType
+from kubewright.api.machine.names import DEFAULT_NODE_CONDITIONS, NodeConditionType
 from kubewright.api.machine.v1alpha1 import MachineSpec
 from kubewright.base.durations import parse_duration
 from kubewright.nodes.drain.policy import DrainPolicy, Force
@@ -27,12 +27,7 @@ class MachineSettings:
     preserve_timeout: timedelta = timedelta(hours=96)
     max_evict_retries: int = 360
     detach_timeout: timedelta = timedelta(minutes=2)
-    node_conditions: tuple[str, ...] = (
-        "KernelDeadlock",
-        "ReadonlyFilesystem",
-        "DiskPressure",
-        "NetworkUnavailable",
-    )
+    node_conditions: tuple[str, ...] = DEFAULT_NODE_CONDITIONS
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     token_groups: str = ""
 

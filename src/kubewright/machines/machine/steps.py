@@ -17,10 +17,22 @@ from kubewright.nodes.drain.plan import DrainPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Adorn:
-    """Put our finalizer and a deletion priority onto a machine that lacks them."""
+class Patch:
+    """Send this patch."""
 
     patch: Mapping[str, Any]
+
+
+class NodePatch(Patch):
+    """Send this merge patch of the Node."""
+
+
+class NodeStatusPatch(Patch):
+    """Send this strategic merge patch of the Node's status."""
+
+
+class Adorn(Patch):
+    """Put our finalizer and a deletion priority onto a machine that lacks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +56,8 @@ class DeleteMachine:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class Annotate:
+class Annotate(Patch):
     """Change the machine's own annotations."""
-
-    patch: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,39 +67,24 @@ class EndPreservation:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class MarkPreserved:
+class MarkPreserved(NodePatch):
     """Put the marks of a preserved machine on its Node, or take them off."""
 
-    patch: Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class SayPreserved:
+class SayPreserved(NodeStatusPatch):
     """Write the Node's condition ``Preserved``: until when it is kept, or that it no longer is."""
 
-    patch: Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class SyncNode:
+class SyncNode(NodePatch):
     """Bring labels, annotations and taints of the Node in line with the machine's template."""
 
-    patch: Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Cordon:
+class Cordon(NodePatch):
     """Make this Node unschedulable."""
 
-    patch: Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class MarkTerminating:
+class MarkTerminating(NodeStatusPatch):
     """Write the Node's condition ``Terminating``: why its machine is being deleted."""
-
-    patch: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,5 +5,4 @@ Theory.      A VM can only be deleted with the class and the credentials it was 
              one while a class does. Whoever deletes them too early finds them waiting, not gone.
 Invariants.  One write when the first user appears, one when the last is gone; none in between.
 Source       mcm.md §8; defect 21 of §19 (secrets compared by name only) is not copied.
-Files        ``decide`` (pure), ``reconciler`` (caches, one patch).
 """

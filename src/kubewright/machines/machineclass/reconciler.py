@@ -3,25 +3,22 @@
 Theory.      Machines come and go, classes seldom do. So a class keeps its finalizer between two machines,
              and is not written each time; a secret lets go with its last class, since people delete
              it when we may be gone already, with the namespace that it is in (mcm.md §8).
-Called by    ``runtime.controller``; the wiring is at the end. Continues in ``decide``.
+Called by    ``runtime.controller``; the wiring is at the end.
 """
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import structlog
 
-from kubewright.api.core import SECRET
-from kubewright.api.kinds import Kind
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
-from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, Machine, MachineClass
-from kubewright.api.meta import KubeObject
-from kubewright.kube.informer import Change
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass
+from kubewright.api.meta import KubeObject, with_finalizer, without_finalizer
+from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import exactly
-from kubewright.machines.machine.caches import Caches, class_key, secret_keys
-from kubewright.machines.machineclass.decide import finalizers
-from kubewright.machines.parts import Parts
+from kubewright.machines.machine.caches import Shared, class_key, secret_keys
+from kubewright.machines.machine.refusals import PAUSE
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
@@ -29,75 +26,83 @@ from kubewright.wire.gvk import Key
 
 T = TypeVar("T", bound=KubeObject)
 
-AGAIN_SECONDS = 180.0
-"""How soon a refused finalizer is written again: as other refused writes (``machine.refusals.PAUSE``)."""
-
 log = structlog.get_logger(__name__)
 
 
-class MachineClasses:
-    """A class is used while a machine refers to it."""
+class Kept(Generic[T]):
+    """The reconciler of a kind whose objects carry the finalizer ``ours`` while ``used`` says so."""
 
-    def __init__(self, caches: Caches, parts: Parts) -> None:
-        self._caches = caches
-        self._parts = parts
-
-    async def reconcile(self, key: Key) -> Result:
-        found = self._caches.classes.get(key)
-        if found is not None:
-            used = self._caches.machines.count_by("class", str(key)) > 0
-            return await hold(self._parts, MACHINE_CLASS, found, names.FINALIZER, used=used, lingers=True)
-        return Result.done()
-
-
-class Secrets:
-    """A secret is used while a class refers to it."""
-
-    def __init__(self, caches: Caches, parts: Parts) -> None:
-        self._caches = caches
-        self._parts = parts
+    def __init__(
+        self, shared: Shared, cache: Informer[T], used: Callable[[Key], bool], ours: str, *, lingers: bool
+    ) -> None:
+        self._shared = shared
+        self._cache = cache
+        self._used = used
+        self._ours = ours
+        self._lingers = lingers
 
     async def reconcile(self, key: Key) -> Result:
-        found = self._caches.secrets.get(key)
-        if found is not None:
-            used = self._caches.classes.count_by("secret", str(key)) > 0
-            return await hold(self._parts, SECRET, found, names.SECRET_FINALIZER, used=used, lingers=False)
-        return Result.done()
-
-
-async def hold(parts: Parts, kind: Kind[T], found: T, ours: str, *, used: bool, lingers: bool) -> Result:
-    """Write the finalizers of ``found`` if they must change. A refusal is told, and asked for again."""
-    meta = found.metadata
-    wanted = finalizers(meta.finalizers, ours, used=used, deleting=meta.deleting, lingers=lingers)
-    if wanted is None:
-        return Result.done()
-    body = {"metadata": {"finalizers": wanted, **exactly(meta)}}
-    try:
-        await parts.control.patch(kind, Key(meta.namespace, meta.name), body)
-    except ApiError as error:
-        if not is_refusal(error):
-            raise
-        doing = "put its finalizer on" if ours in wanted else "take its finalizer off"
-        # Not the server's words: of a Secret they may quote what is in it.
-        told = f"The API server refused to {doing}: {error.code} {error.reason}"
-        log.warning(
-            "refused", kind=kind.resource.kind, name=meta.name, namespace=meta.namespace, problem=told
+        """Write the finalizers of an object if they must change; a refusal is an event, and tried again."""
+        found = self._cache.get(key)
+        if found is None:
+            return Result.done()
+        meta, used = found.metadata, self._used(key)
+        wanted = finalizers(
+            meta.finalizers, self._ours, used=used, deleting=meta.deleting, lingers=self._lingers
         )
-        parts.recorder.event(found, EventReason.FAILED_UPDATE, told, warning=True)
-        return Result.later(AGAIN_SECONDS)
-    return Result.done()
+        if wanted is None:
+            return Result.done()
+        body = {"metadata": {"finalizers": wanted, **exactly(meta)}}
+        try:
+            await self._shared.control.patch(self._cache.kind, key, body)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            doing = "put its finalizer on" if used else "take its finalizer off"
+            # Not the server's words: of a Secret they may quote what is in it.
+            told = f"The API server refused to {doing}: {error.code} {error.reason}"
+            log.warning("refused", kind=self._cache.kind.resource.kind, object=str(key), problem=told)
+            self._shared.recorder.event(found, EventReason.FAILED_UPDATE, told, warning=True)
+            return Result.later(PAUSE)
+        return Result.done()
 
 
-def wire(parts: Parts, caches: Caches) -> tuple[Controller, Controller]:
+def finalizers(
+    present: Sequence[str], ours: str, *, used: bool, deleting: bool, lingers: bool
+) -> list[str] | None:
+    """The finalizers that should stand, or None when they do.
+
+    An object that is already being deleted takes no new finalizers. One without users lets go at once,
+    or, if it ``lingers``, only when it is being deleted.
+    """
+    if used and not deleting and ours not in present:
+        return with_finalizer(present, ours)
+    if not used and (deleting or not lingers) and ours in present:
+        return without_finalizer(present, ours)
+    return None
+
+
+def wire(shared: Shared) -> tuple[Controller, Controller]:
     """The two controllers, listening to what uses a class and what uses a secret."""
-    clock, metrics = parts.clock, parts.metrics
-    held = MachineClasses(caches, parts)
-    classes = Controller("machineclass", held, clock, workers=2, metrics=metrics)
-    classes.watches(caches.classes).watches(caches.machines, _class_of)
-    kept = Secrets(caches, parts)
-    secrets = Controller("secret", kept, clock, workers=2, metrics=metrics)
-    secrets.watches(caches.secrets).watches(caches.classes, _secrets_of)
-    return classes, secrets
+    caches, clock, metrics = shared.caches, shared.clock, shared.metrics
+    machines, classes, secrets = caches.machines, caches.classes, caches.secrets
+
+    def class_is_used(key: Key) -> bool:
+        return machines.count_by("class", str(key)) > 0
+
+    def secret_is_used(key: Key) -> bool:
+        return classes.count_by("secret", str(key)) > 0
+
+    of_classes = Kept(shared, classes, class_is_used, names.FINALIZER, lingers=True)
+    of_secrets = Kept(shared, secrets, secret_is_used, names.SECRET_FINALIZER, lingers=False)
+    return (
+        Controller("machineclass", of_classes, clock, workers=2, metrics=metrics)
+        .watches(classes)
+        .watches(machines, _class_of),
+        Controller("secret", of_secrets, clock, workers=2, metrics=metrics)
+        .watches(secrets)
+        .watches(classes, _secrets_of),
+    )
 
 
 def _class_of(change: Change[Machine]) -> Iterable[Key]:

@@ -16,8 +16,7 @@ from msgspec import structs
 from kubewright.api.conditions import true_condition
 from kubewright.api.core import NODE_READY
 from kubewright.api.machine import names
-from kubewright.api.machine.names import OperationState, Phase
-from kubewright.api.machine.preserve import Preserve, parse_preserve
+from kubewright.api.machine.names import OperationState, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.kube.header import Header

@@ -16,8 +16,7 @@ Called by    ``replicas.set.decide``, by way of ``world``.
 from datetime import timedelta
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.preserve import Preserve
+from kubewright.api.machine.names import Phase, Preserve
 from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import Plan
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, moment

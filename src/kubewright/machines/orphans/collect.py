@@ -17,9 +17,9 @@ from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver import errors as cloud
 from kubewright.driver.contract import ClassRequest, Instance, stub
+from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.decide import why_spared
 from kubewright.machines.orphans.farewell import Farewell
-from kubewright.machines.parts import Parts
 from kubewright.wire.errors import NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
@@ -29,11 +29,11 @@ log = structlog.get_logger(__name__)
 class Collector:
     """Deletes VMs and their nodes, on behalf of a class."""
 
-    def __init__(self, parts: Parts, farewell: Farewell) -> None:
-        self._parts = parts
+    def __init__(self, shared: Shared, farewell: Farewell) -> None:
+        self._shared = shared
         self._farewell = farewell
         self._going: set[str] = set()
-        self._collected = parts.metrics.counter(
+        self._collected = shared.metrics.counter(
             "machine_orphan_vms_collected",
             "VMs that were deleted because no machine wanted them",
             ("namespace", "machineclass"),
@@ -53,7 +53,7 @@ class Collector:
             log.warning("a VM without a machine is not gone", vm=vm.provider_id, error=str(error))
             if is_refusal(error):
                 told = f"VM {vm.provider_id} is not deleted: the API server refused: {error}"
-                self._parts.recorder.event(
+                self._shared.recorder.event(
                     of.machine_class, EventReason.FAILED_ORPHAN_DELETE, told, warning=True
                 )
             return False
@@ -86,18 +86,18 @@ class Collector:
         """Whether the server knows a machine that keeps the VM alive."""
         namesake: Machine | None = None
         with suppress(NotFound):
-            namesake = await self._parts.control.get(MACHINE, Key(namespace, vm.machine_name))
+            namesake = await self._shared.control.get(MACHINE, Key(namespace, vm.machine_name))
         if why := why_spared(vm, namesake):
             log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
         return bool(why)
 
     async def _delete(self, of: ClassRequest, vm: Instance) -> None:
         found, place = of.machine_class, of.machine_class.metadata
-        tell, what = self._parts.recorder.event, f"{vm.provider_id} of machine {vm.machine_name}"
+        tell, what = self._shared.recorder.event, f"{vm.provider_id} of machine {vm.machine_name}"
         known = {"provider_id": vm.provider_id, "node_name": vm.node_name}
         machine = stub(vm.machine_name, place.namespace, vm.owner_uid, **known)
         try:
-            await self._parts.driver.delete(of.of(machine))
+            await self._shared.driver.delete(of.of(machine))
         except cloud.NotFound:
             return
         except cloud.DriverError as error:

@@ -21,6 +21,26 @@ from kubewright.machines.machine.creation import unsettled
 
 
 @dataclass(frozen=True, slots=True)
+class OrphanSettings:
+    """What an operator may set for the collection of orphans."""
+
+    period: timedelta = timedelta(minutes=30)
+    """From one look at a class or at the nodes to the next, when nothing gives a reason to look sooner: MCM's
+    ``--machine-safety-orphan-vms-period``, with the seed's default."""
+
+    confirmation: timedelta = timedelta(minutes=5)
+    """A VM goes that was seen without a machine twice, at least so far apart. Longer than a creation may
+    take to show (``MachineSettings.confirm_absent``) and than a driver call may last."""
+
+    soon: timedelta = timedelta(minutes=1)
+    """From a reason to look (a start, a doubtful end of a machine) to the look. Reasons that come
+    meanwhile are gathered into the same one, so a class is never listed for one machine alone."""
+
+    at_once: int = 10
+    """VMs of one class that are deleted in one look; the others wait for the next, ``soon`` after."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sighting:
     """A VM on the list of a class, and who may have a claim to it.
 

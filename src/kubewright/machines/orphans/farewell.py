@@ -18,9 +18,8 @@ import structlog
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
 from kubewright.api.meta import without_finalizer
-from kubewright.machines.machine.caches import Caches, belongs
+from kubewright.machines.machine.caches import Shared, belongs
 from kubewright.machines.machine.settings import drain_policy
-from kubewright.machines.parts import Parts
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -39,11 +38,11 @@ class _Drain:
 class Farewell:
     """Looks after the nodes of VMs that go. All that ask a server may raise ApiError, TransportError."""
 
-    def __init__(self, parts: Parts, caches: Caches) -> None:
-        self._target = parts.target
-        self._clock = parts.clock
-        self._settings = parts.settings
-        self._caches = caches
+    def __init__(self, shared: Shared) -> None:
+        self._target = shared.target
+        self._clock = shared.clock
+        self._settings = shared.settings
+        self._caches = shared.caches
         self._drains: dict[str, _Drain] = {}
 
     def claims(self, node: Node) -> int:

@@ -21,10 +21,8 @@ from kubewright.api.machine import names
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.header import Header
 from kubewright.kube.patches import Patch, with_uid
-from kubewright.machines.machine.caches import Caches
-from kubewright.machines.orphans.decide import not_managed, scheme
-from kubewright.machines.orphans.settings import OrphanSettings
-from kubewright.machines.parts import Parts
+from kubewright.machines.machine.caches import Shared
+from kubewright.machines.orphans.decide import OrphanSettings, not_managed, scheme
 from kubewright.nodes import marks
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
@@ -47,14 +45,13 @@ class OrphanNodes:
 
     def __init__(
         self,
-        parts: Parts,
-        caches: Caches,
+        shared: Shared,
         settings: OrphanSettings,
         schemes: AbstractSet[str],
         claims: Callable[[Node], int],
     ) -> None:
-        self._parts = parts
-        self._caches = caches
+        self._shared = shared
+        self._caches = shared.caches
         self._settings = settings
         self._schemes = schemes
         self._claims = claims
@@ -69,7 +66,7 @@ class OrphanNodes:
         written, failed = 0, False
         for number, header in enumerate(there, 1):
             if number % BREATH == 0:
-                await self._parts.clock.sleep(0)
+                await self._shared.clock.sleep(0)
             if (body := self._mark(header, header.key in annotated)) is None:
                 continue
             failed |= not await self._write(header, body)
@@ -87,7 +84,7 @@ class OrphanNodes:
         claims = self._claims(node)
         if claims > 1:
             log.warning("several machines claim one node", node=node.metadata.name, machines=claims)
-        says = not_managed(node, claims, self._parts.clock.now(), self._parts.settings.creation_timeout)
+        says = not_managed(node, claims, self._shared.clock.now(), self._shared.settings.creation_timeout)
         if says is None or (says and (header.uid in self._told or not self._may_be_ours(node))):
             return None
         return marks.annotate(node, _annotations(node, says))
@@ -95,7 +92,7 @@ class OrphanNodes:
     async def _write(self, header: Header, body: Patch) -> bool:
         try:
             with suppress(NotFound):
-                await self._parts.target.patch(NODE, header.key, with_uid(body, header.uid))
+                await self._shared.target.patch(NODE, header.key, with_uid(body, header.uid))
         except KubewrightError as error:
             log.info("a node was not marked", node=header.key.name, error=str(error))
             return False

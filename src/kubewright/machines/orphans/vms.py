@@ -14,12 +14,10 @@ from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.kube.informer import Informer
-from kubewright.machines.machine.caches import Caches, secret_keys
+from kubewright.machines.machine.caches import Shared, secret_keys
 from kubewright.machines.orphans.collect import Collector
-from kubewright.machines.orphans.decide import Sighting, Weighed, scheme, weigh
+from kubewright.machines.orphans.decide import OrphanSettings, Sighting, Weighed, scheme, weigh
 from kubewright.machines.orphans.farewell import Farewell
-from kubewright.machines.orphans.settings import OrphanSettings
-from kubewright.machines.parts import Parts
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -41,17 +39,15 @@ class NotListed(KubewrightError):
 class OrphanVms:
     """The reconciler of classes, as far as VMs without machines are concerned."""
 
-    def __init__(
-        self, parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy, farewell: Farewell
-    ) -> None:
+    def __init__(self, shared: Shared, settings: OrphanSettings, busy: Busy, farewell: Farewell) -> None:
         self.schemes: set[str] = set()
         """Whose VMs our classes have: the schemes of all provider ids that were ever listed."""
-        self._parts = parts
-        self._caches = caches
+        self._shared = shared
+        self._caches = shared.caches
         self._settings = settings
         self._busy = busy
         self._farewell = farewell
-        self._collector = Collector(parts, farewell)
+        self._collector = Collector(shared, farewell)
         self._since: dict[Key, Mapping[str, float]] = {}
         self._cannot_list = False
 
@@ -68,7 +64,7 @@ class OrphanVms:
         request = class_request(found, self._caches.secrets)
         if request is None:
             return self._next()
-        began = self._parts.clock.monotonic()
+        began = self._shared.clock.monotonic()
         listed = await self._listed(request)
         if listed is None:
             return Result.done()
@@ -84,7 +80,7 @@ class OrphanVms:
     async def _listed(self, request: ClassRequest) -> Sequence[Instance] | None:
         """The VMs of a class; None when this driver cannot tell, which it is asked once."""
         try:
-            return await self._parts.driver.list(request)
+            return await self._shared.driver.list(request)
         except Unimplemented:
             if not self._cannot_list:
                 log.info("this driver cannot list VMs, so nobody looks for those without a machine")
@@ -101,7 +97,7 @@ class OrphanVms:
             self._sightings(key, listed),
             before,
             began=began,
-            ended=self._parts.clock.monotonic(),
+            ended=self._shared.clock.monotonic(),
             confirmation=self._settings.confirmation.total_seconds(),
         )
         self._since[key] = weighed.suspects

@@ -16,12 +16,11 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
 from kubewright.driver.life.doubts import LONGEST_CREATION
 from kubewright.kube.informer import Change
-from kubewright.machines.machine.caches import Caches, class_key
+from kubewright.machines.machine.caches import Shared, class_key
+from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.machines.orphans.farewell import Farewell
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
-from kubewright.machines.orphans.settings import OrphanSettings
 from kubewright.machines.orphans.vms import SEEN_BY, Busy, OrphanVms
-from kubewright.machines.parts import Parts
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
@@ -33,17 +32,18 @@ LONGEST_LOOK = 900.0
 """Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.fence``)."""
 
 
-def wire(parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
+def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
     """The two controllers: of classes with their VMs, and of nodes."""
-    farewell = Farewell(parts, caches)
-    vms = OrphanVms(parts, caches, settings, busy, farewell)
+    caches, clock, metrics = shared.caches, shared.clock, shared.metrics
+    farewell = Farewell(shared)
+    vms = OrphanVms(shared, settings, busy, farewell)
     caches.nodes.index(SEEN_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
     caches.nodes.index(NOT_MANAGED, _not_managed)
     classes = Controller(
-        "orphanvms", vms, parts.clock, workers=4, timeout=LONGEST_LOOK, metrics=parts.metrics, curve=PATIENT
+        "orphanvms", vms, clock, workers=4, timeout=LONGEST_LOOK, metrics=metrics, curve=PATIENT
     )
-    looker = OrphanNodes(parts, caches, settings, vms.schemes, farewell.claims)
-    nodes = Controller("orphannodes", looker, parts.clock, workers=1, metrics=parts.metrics)
+    looker = OrphanNodes(shared, settings, vms.schemes, farewell.claims)
+    nodes = Controller("orphannodes", looker, clock, workers=1, metrics=metrics)
     soon = settings.soon.total_seconds()
 
     def class_changed(change: Change[MachineClass]) -> None:
@@ -52,7 +52,7 @@ def wire(parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy) -> 
 
     def machine_changed(change: Change[Machine]) -> None:
         with suppress(KubewrightError):  # somebody's object has not the form of its kind
-            if (key := suspicious(change, parts.clock.now())) is not None:
+            if (key := suspicious(change, clock.now())) is not None:
                 classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
         if change.new is not None and caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED):
             nodes.enqueue(ALL, f"Machine {change.key} changed", after=soon)
@@ -60,7 +60,7 @@ def wire(parts: Parts, caches: Caches, settings: OrphanSettings, busy: Busy) -> 
     caches.classes.subscribe(class_changed)
     caches.machines.subscribe(machine_changed)
     nodes.enqueue(ALL, "the first look", after=2 * soon)  # when lists have told which nodes can be ours
-    parts.metrics.gauge(
+    metrics.gauge(
         "machine_orphan_vms",
         "VMs that no machine wants, as last seen",
         ("namespace", "machineclass"),

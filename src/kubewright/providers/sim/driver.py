@@ -47,7 +47,7 @@ class SimDriver:
         return volume_ids(volumes)
 
     async def run(self, cluster: Informers) -> None:
-        """Be the kubelets of all VMs in that cluster, until cancelled (``capabilities.Background``)."""
+        """Be the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""
         if self._settings.kubelets == "on":
             await Kubelets(self.cloud, cluster, self._settings).run()
 

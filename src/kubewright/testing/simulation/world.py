@@ -18,7 +18,7 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.settings import OrphanSettings
+from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.kubelets import Kubelets
