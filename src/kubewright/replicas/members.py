@@ -59,7 +59,7 @@ class Members(Generic[Obj, M]):
         self.clock = clock
         self.objects = objects
         self._reader = read
-        self._witness = Witness(clock)
+        self._witness = Witness(self.time)
         self._read: dict[Key, M] = {}
         self._owned: dict[str, list[M]] = {}
         self._listeners: list[Listener[M]] = []

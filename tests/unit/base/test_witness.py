@@ -32,7 +32,7 @@ def test_since(looks: list[Look], expect: float | None, step: float) -> None:
     hands = ManualClock()
     steady = SteadyClock(hands)
     steady.now()
-    witness = Witness(steady)
+    witness = Witness(lambda: steady.now().timestamp())
     found: float | None = None
     for passed, dated in looks:
         hands.passed, hands.ahead = passed, step
@@ -42,9 +42,23 @@ def test_since(looks: list[Look], expect: float | None, step: float) -> None:
 
 def test_what_is_forgotten_is_seen_for_the_first_time() -> None:
     hands = ManualClock()
-    witness = Witness(SteadyClock(hands))
+    steady = SteadyClock(hands)
+    witness = Witness(lambda: steady.now().timestamp())
     witness.since("key", T0 - 9)
     hands.passed = 5.0
     witness.forget("key")
     assert witness.since("key", T0 + 2) == T0 + 2
     assert witness.since("other", T0 + 3) == T0 + 3
+
+
+def test_a_state_began_before_our_eyes_or_when_its_date_says() -> None:
+    hands = ManualClock()
+    steady = SteadyClock(hands)
+    witness = Witness(lambda: steady.now().timestamp())
+    assert witness.began("key", "Running", T0 - 9) is None
+    hands.passed = 5.0
+    assert witness.began("key", "Running", T0 + 4) is None, "another date of the same state is nothing new"
+    assert witness.began("key", "Unknown", T0 - 9) == T0 + 5
+    hands.passed = 7.0
+    assert witness.began("key", "Unknown", None) == T0 + 5
+    assert witness.began("other", "Unknown", T0 + HOUR) == T0 + 7, "a date in the future counts as now"

@@ -5,18 +5,17 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              right as long as nobody sets it: a step of an hour would fail every machine that is being
              made and end every drain. But most of what matters begins before our eyes: a machine is
              made, is deleted, falls ill, and we hear of it at once. Of that we keep the moment on our
-             own monotonic clock; what had begun before us is as old as its dates say. A date in the
-             future is somebody's wrong clock, and counts as now.
+             own monotonic clock (``base.witness``); what had begun before us is as old as its dates say.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
 Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 """
 
-from dataclasses import replace
 from datetime import datetime
 
 from kubewright.api.core import Node
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
+from kubewright.base.witness import Witness
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.observe import Begun, reported
 from kubewright.machines.machine.settings import HEALTHY
@@ -26,40 +25,27 @@ class Moments:
     """What this process saw begin, by uid; losing it costs nothing but the protection."""
 
     def __init__(self, clock: SteadyClock) -> None:
-        self._clock = clock
-        self._begun: dict[str, Begun] = {}
-
-    def now(self) -> datetime:
-        """The time on a clock that does not step."""
-        return self._clock.now()
-
-    def monotonic(self) -> float:
-        """As ``Clock.monotonic``."""
-        return self._clock.monotonic()
+        self.now = clock.now
+        self.monotonic = clock.monotonic
+        self._born: dict[str, datetime] = {}
+        self._deleted: dict[str, datetime] = {}
+        self._phases = Witness(clock.now)
+        self._nodes = Witness(clock.now)
 
     def of(self, machine: Machine, node: Node | None) -> Begun:
         """The moments of one machine; whoever asks tells by the way how it and its node are now."""
-        begun = self._begun.setdefault(machine.metadata.uid, Begun())
-        phase = machine.status.current_status.phase
-        if begun.phase != phase:
-            begun.turned = self._begins(begun.phase is None, begun.born, reported(machine))
-            begun.phase = phase
-        state = _state(node)
-        if begun.state != state:
-            begun.shown = self._begins(begun.state is None, None, _dated(node))
-            begun.state = state
-        return replace(begun)
-
-    def _begins(self, first: bool, known: datetime | None, dated: datetime | None) -> datetime | None:
-        """Since when something is so; None: since its date. ``first``: it was so when we first looked."""
-        now = self._clock.now()
-        if first and (known is not None or dated is None or dated <= now):
-            return known
-        return now
+        uid, phase = machine.metadata.uid, machine.status.current_status.phase
+        born = self._born.get(uid)
+        turned = self._phases.began(uid, phase, reported(machine) if born is None else None)
+        shown = self._nodes.began(uid, _state(node), _dated(node))
+        return Begun(born, self._deleted.get(uid), turned or born, shown)
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
-        self._begun.pop(uid, None)
+        for known in (self._born, self._deleted):
+            known.pop(uid, None)
+        for witness in (self._phases, self._nodes):
+            witness.forget(uid)
 
     def hear(self, change: Change[Machine], *, live: bool) -> None:
         """A machine has changed. ``live``: it happened now; what a first list shows did not."""
@@ -69,9 +55,9 @@ class Moments:
         elif not live:
             return
         elif old is None or old.uid != new.uid:
-            self._begun[new.uid] = Begun(born=self._clock.now())
+            self._born[new.uid] = self.now()
         elif new.deleting and not old.deleting:
-            self._begun.setdefault(new.uid, Begun()).deleted = self._clock.now()
+            self._deleted[new.uid] = self.now()
 
 
 def _dated(node: Node | None) -> datetime | None:

@@ -46,20 +46,18 @@ class Refused:
     until: datetime
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Begun:
     """What of one machine began before our eyes, and when; None for what did not.
 
-    ``born`` it was made; ``deleted`` it was deleted; ``turned`` it came to the ``phase`` that it is in;
-    ``shown`` its node came to the ``state`` that it shows.
+    ``born`` it was made; ``deleted`` it was deleted; ``turned`` it came to the phase that it is in;
+    ``shown`` its node came to the state that it shows.
     """
 
     born: datetime | None = None
     deleted: datetime | None = None
     turned: datetime | None = None
-    phase: str | None = None
     shown: datetime | None = None
-    state: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

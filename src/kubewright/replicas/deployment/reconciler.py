@@ -70,7 +70,7 @@ class Deployments(Generic[D, S, M]):
         self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
         self.sets.index(WITHOUT_OWNER, namespace_of_orphans)
         self.index = index
-        self._witness = Witness(index.clock)
+        self._witness = Witness(index.time)
         self._clock = client.clock
         self._doubts = Doubts(client, self.deployments, self.sets)
         self._actor = Actor(world, client, teller, self._doubts)
