@@ -27,6 +27,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
+from kubewright.kube.client import Client
 from kubewright.kube.patches import exactly, merge_patch, with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
@@ -172,7 +173,7 @@ class Actor:
                     with suppress(NotFound):
                         await self._target.delete(VOLUME_ATTACHMENT, Key("", name))
             case DeleteNode():
-                await self._delete_node(step)
+                await delete_node(self._target, step)
                 notes.node_gone = seen.machine.spec.provider_id
             case _:
                 assert_never(step)
@@ -224,13 +225,15 @@ class Actor:
             inputs=seen.inputs,
         )
 
-    async def _delete_node(self, step: DeleteNode) -> None:
-        key = Key("", step.name)
-        with suppress(NotFound):
-            if step.finalizers is not None:
-                freed = {"metadata": {"uid": step.uid, "finalizers": list(step.finalizers) or None}}
-                await self._target.patch(NODE, key, freed)
-            await self._target.delete(NODE, key, uid=step.uid)
+
+async def delete_node(target: Client, step: DeleteNode) -> None:
+    """Take MCM's finalizer off a node and delete it, if it is still the one that was seen."""
+    key = Key("", step.name)
+    with suppress(NotFound):
+        if step.finalizers is not None:
+            freed = {"metadata": {"uid": step.uid, "finalizers": list(step.finalizers) or None}}
+            await target.patch(NODE, key, freed)
+        await target.delete(NODE, key, uid=step.uid)
 
 
 def _new_topics(plan: Plan, notes: Notes) -> bool:

@@ -10,7 +10,7 @@ Theory.      The control cluster has the machines, their classes and secrets; th
 Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node, Secret
 from kubewright.api.machine import names
@@ -94,17 +94,22 @@ class Caches:
         found = self.classes.get(key)
         if found is None:
             return ClassSeen(problem=f'MachineClass "{ref.name}" not found in namespace "{namespace}"')
+        seen = self.with_secrets(found)
+        if not seen.problem and found.secret_ref is not None and "userData" not in seen.secret.data:
+            problem = f'userdata field not found in secret for machine "{machine.metadata.name}"'
+            return replace(seen, problem=problem)
+        return seen
+
+    def with_secrets(self, found: MachineClass) -> ClassSeen:
+        """A class and what its secrets hold."""
         secret: dict[str, bytes] = {}
         versions = [found.metadata.uid, str(found.metadata.generation)]
         for place in secret_keys(found):
             if (part := self.secrets.get(place)) is None:
-                return ClassSeen(found, problem=f'Secret "{place}" of MachineClass "{ref.name}" not found')
+                return ClassSeen(found, problem=f'Secret "{place}" of MachineClass "{found.name}" not found')
             secret |= part.data
             versions.append(part.metadata.resource_version)
-        problem = ""
-        if found.secret_ref is not None and "userData" not in secret:
-            problem = f'userdata field not found in secret for machine "{machine.metadata.name}"'
-        return ClassSeen(found, Secret(data=secret), problem, "/".join(versions))
+        return ClassSeen(found, Secret(data=secret), version="/".join(versions))
 
     def group_of(self, machine: Machine) -> str:
         """Who shares the ration of replacements with this machine."""

@@ -21,7 +21,6 @@ from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
-from kubewright.api.meta import without_finalizer
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
@@ -35,7 +34,6 @@ from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
     Call,
     Cordon,
-    DeleteNode,
     Drain,
     DropToken,
     MarkTerminating,
@@ -177,15 +175,13 @@ def delete_vm(seen: Seen) -> Plan | None:
 
 def delete_node(seen: Seen) -> Plan | None:
     """Delete the Node object once its VM is gone, and take MCM's finalizer off it."""
-    if seen.node is None or (seen.node.metadata.deleting and not _held(seen.node.metadata.finalizers)):
+    if seen.node is None:
         return None
-    meta = seen.node.metadata
-    left = without_finalizer(meta.finalizers, names.NODE_FINALIZER)
-    plan = _with_step(
-        DeleteNode(meta.name, meta.uid, tuple(left) if _held(meta.finalizers) else None),
-        "its VM is gone, so its node goes",
-    )
-    over = f"VM {seen.machine.spec.provider_id} is deleted; its node {meta.name} goes"
+    step = node_marks.deletion(seen.node)
+    if seen.node.metadata.deleting and step.finalizers is None:
+        return None
+    plan = _with_step(step, "its VM is gone, so its node goes")
+    over = f"VM {seen.machine.spec.provider_id} is deleted; its node {step.name} goes"
     return replace(plan, milestone=Milestone(EventReason.VM_DELETED, over, event=False))
 
 
@@ -267,10 +263,6 @@ def _again(vm: VmPlan, report: Report) -> Plan:
         return Plan((Call(vm.call),), because=vm.because, report=report)
     told = report.description
     return Plan(report=report, wake=vm.wake, because=told, warning=(EventReason.FAILED_DELETE_VM, told))
-
-
-def _held(finalizers: tuple[str, ...] | list[str]) -> bool:
-    return names.NODE_FINALIZER in finalizers
 
 
 def _with_step(step: Step, because: str) -> Plan:

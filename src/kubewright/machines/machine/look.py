@@ -91,7 +91,7 @@ class Looker:
         if machine.metadata.deleting:
             return self._seen(machine, node, vm, busy)
         if node is None and preservation.by_node(machine):
-            node = await self._node_now(machine)
+            node = await self._read_own_node(machine)  # a late cache must not end the preservation
         seen = self._seen(machine, node, vm, busy)
         if node is None or not preservation.draining(machine, node):
             return seen
@@ -108,11 +108,10 @@ class Looker:
         Raises:
             ApiError, TransportError: the node could not be read, so nothing may be decided from it.
         """
-        machine, node, name = seen.machine, None, names.node_name(seen.machine.metadata.labels)
-        if not name:
+        machine = seen.machine
+        if not names.node_name(machine.metadata.labels):
             return seen
-        with suppress(NotFound):
-            node = await self._target.get(NODE, Key("", name))
+        node = await self._read_node(machine)
         if node is not None and not belongs(node, machine):
             node = seen.node
         return replace(seen, node=node, health=self._health_of(machine, node))
@@ -206,10 +205,8 @@ class Looker:
         known = notes.node_gone if gone else notes.node_unseen
         if not name or known == of or not (gone or self._may_be_drained(vm)):
             return None
-        with suppress(NotFound):
-            node = await self._target.get(NODE, Key("", name))
-            if belongs(node, machine):
-                return node
+        if (node := await self._read_own_node(machine)) is not None:
+            return node
         if gone:
             notes.node_gone = of
         else:
@@ -221,12 +218,15 @@ class Looker:
         longest = self._settings.unreachable_after.total_seconds()
         return vm.verb is not Verb.DELETE and not self._caches.blind(self._moments.monotonic(), longest)
 
-    async def _node_now(self, machine: Machine) -> Node | None:
-        """The live node of a machine that its node's annotation preserves: a late cache must not end that."""
+    async def _read_node(self, machine: Machine) -> Node | None:
+        """The node of the machine's name, read from the server; whose it is, the caller finds out."""
         with suppress(NotFound):
-            node = await self._target.get(NODE, Key("", names.node_name(machine.metadata.labels)))
-            return node if belongs(node, machine) else None
+            return await self._target.get(NODE, Key("", names.node_name(machine.metadata.labels)))
         return None
+
+    async def _read_own_node(self, machine: Machine) -> Node | None:
+        node = await self._read_node(machine)
+        return node if node is not None and belongs(node, machine) else None
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
         pods = await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}")

@@ -5,7 +5,7 @@ Theory.      ``nodes.marks`` knows how a node is patched, this file which names 
              MCM reads and writes (mcm.md §4.9).
 Invariants.  Pure. The patch of a node that has been patched so is ``{}``.
 Source       mcm.md §2.5, §4.9, §4.10, §4.12.
-Called by    ``health`` (``sync_node``), ``deletion`` (``terminating``), ``preservation``.
+Called by    ``health``, ``deletion``, ``preservation``, ``orphans.farewell``.
 """
 
 from datetime import datetime
@@ -18,8 +18,9 @@ from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.kube.patches import Patch
+from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
 
@@ -73,6 +74,13 @@ def unpreserved(node: Node, *, drop: bool) -> Patch:
     wanted = [*(_AUTOSCALER if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
     taints = marks.untaint(node, names.PRESERVED_TAINT, "NoSchedule")
     return marks.together(marks.annotate(node, dict.fromkeys(wanted, None)), taints)
+
+
+def deletion(node: Node) -> DeleteNode:
+    """The step that deletes this very node, and takes MCM's finalizer off first."""
+    meta = node.metadata
+    left = tuple(without_finalizer(meta.finalizers, names.NODE_FINALIZER))
+    return DeleteNode(meta.name, meta.uid, left if left != meta.finalizers else None)
 
 
 def _desired(template: NodeTemplateSpec) -> Desired:

@@ -10,14 +10,14 @@ Called by    ``collect``; ``vms`` for nodes whose VM is gone already.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
 
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
-from kubewright.api.meta import without_finalizer
+from kubewright.machines.machine import node_marks
+from kubewright.machines.machine.act import delete_node
 from kubewright.machines.machine.caches import Shared, belongs
 from kubewright.machines.machine.settings import drain_policy
 from kubewright.nodes.drain.session import DrainSession
@@ -25,14 +25,6 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Drain:
-    """Since when the pods of one VM's node are asked to leave, and what came of it."""
-
-    started: datetime
-    session: DrainSession = field(default_factory=DrainSession)
 
 
 class Farewell:
@@ -43,7 +35,8 @@ class Farewell:
         self._clock = shared.clock
         self._settings = shared.settings
         self._caches = shared.caches
-        self._drains: dict[str, _Drain] = {}
+        self._drains: dict[str, tuple[datetime, DrainSession]] = {}
+        """Since when the pods of a VM's node are asked to leave, and what came of it; by provider id."""
 
     def claims(self, node: Node) -> int:
         """How many machines say that this node is theirs."""
@@ -64,18 +57,18 @@ class Farewell:
     async def empty(self, node: Node, collecting: str) -> bool:
         """Mark the node and ask its pods to leave; whether none is left that anybody waits for."""
         await self._mark(node, collecting)
-        going = self._drains.setdefault(node.spec.provider_id, _Drain(self._clock.now()))
         now = self._clock.now()
-        plan = going.session.plan(
+        started, session = self._drains.setdefault(node.spec.provider_id, (now, DrainSession()))
+        plan = session.plan(
             await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}"),
             drain_policy(self._settings),
             now=now,
-            started=going.started,
+            started=started,
             conditions=node.status.conditions,
         )
         if not plan.done:
             log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)
-            await going.session.run(plan, self._target, now=now)
+            await session.run(plan, self._target, now=now)
         return plan.done
 
     async def bury(self, node_name: str, provider_id: str) -> None:
@@ -83,7 +76,8 @@ class Farewell:
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", node_name))
             if node.spec.provider_id == provider_id and not self.claims(node):
-                await self._delete(node)
+                await delete_node(self._target, node_marks.deletion(node))
+                log.info("the node of a collected VM is deleted", node=node_name)
 
     async def _mark(self, node: Node, collecting: str) -> None:
         known = node.metadata.annotations.get(names.ORPHAN_OF_ANNOTATION)
@@ -93,12 +87,3 @@ class Farewell:
         with suppress(NotFound):
             body = {"metadata": meta, "spec": {"unschedulable": True}}
             await self._target.patch(NODE, Key("", node.metadata.name), body)
-
-    async def _delete(self, node: Node) -> None:
-        """As a machine's own deletion does it: MCM's finalizer holds it no longer."""
-        meta, key = node.metadata, Key("", node.metadata.name)
-        left = without_finalizer(meta.finalizers, names.NODE_FINALIZER)
-        if len(left) != len(meta.finalizers):
-            await self._target.patch(NODE, key, {"metadata": {"uid": meta.uid, "finalizers": left or None}})
-        await self._target.delete(NODE, key, uid=meta.uid)
-        log.info("the node of a collected VM is deleted", node=meta.name)

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
-from kubewright.api.core import Secret
-from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
-from kubewright.kube.informer import Informer
-from kubewright.machines.machine.caches import Shared, secret_keys
+from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.collect import Collector
 from kubewright.machines.orphans.decide import OrphanSettings, Sighting, Weighed, scheme, weigh
 from kubewright.machines.orphans.farewell import Farewell
@@ -61,9 +58,10 @@ class OrphanVms:
         if found is None or self._cannot_list:
             self._since.pop(key, None)
             return Result.done()
-        request = class_request(found, self._caches.secrets)
-        if request is None:
+        seen = self._caches.with_secrets(found)
+        if seen.problem:
             return self._next()
+        request = ClassRequest(found, seen.secret)
         began = self._shared.clock.monotonic()
         listed = await self._listed(request)
         if listed is None:
@@ -148,13 +146,3 @@ class OrphanVms:
         """When to look again: when a suspect can be confirmed, soon when work is left, else in a period."""
         soon = Result.later(self._settings.soon if hurry else None)
         return Result.later(self._settings.period).sooner(soon).sooner(Result.later(wake))
-
-
-def class_request(found: MachineClass, secrets: Informer[Secret]) -> ClassRequest | None:
-    """What a driver is told of a class; None while one of its secrets is missing."""
-    data: dict[str, bytes] = {}
-    for place in secret_keys(found):
-        if (part := secrets.get(place)) is None:
-            return None
-        data |= part.data
-    return ClassRequest(found, Secret(data=data))
