@@ -59,14 +59,14 @@ async def may(api: Api, **attributes: str) -> Object:
     return status
 
 
-async def believed(api: Api, namespace: str = "") -> None:
+async def role_in_use(api: Api, namespace: str = "") -> None:
     """Wait until the user has the right that stands in every role."""
 
     async def marked() -> bool:
         namespaced = {"namespace": namespace or api.namespace} if namespace != "*" else {}
         return bool((await may(api, verb="see", group="test", resource="marks", **namespaced))["allowed"])
 
-    await api.eventually(marked, "the role is believed")
+    await api.eventually(marked, "the role is in use")
 
 
 async def granted(api: Api, *rules: Object) -> Api:
@@ -74,7 +74,7 @@ async def granted(api: Api, *rules: Object) -> Api:
     await role(api, "r", *rules, MARK)
     await binding(api, "b", ("Role", "r"), person(api))
     ann = api.as_user(user(api))
-    await believed(ann)
+    await role_in_use(ann)
     return ann
 
 
@@ -104,7 +104,7 @@ def refused(answer: Answer) -> str:
         ("POST", "/version", {}, 'forbidden: {who} cannot post path "/version"'),
     ],
 )  # fmt: skip
-async def test_who_has_no_right_is_told_which_one(
+async def test_a_refusal_names_the_right_that_is_missing(
     api: Api, method: str, path: str, query: dict[str, str], said: str
 ) -> None:
     words = {
@@ -125,7 +125,7 @@ async def test_a_refusal_has_the_details_of_what_was_asked(api: Api) -> None:
     assert (await ann.get("/metrics")).body["details"] == {}
 
 
-async def test_a_refusal_tells_of_a_role_that_is_missing(api: Api) -> None:
+async def test_a_refusal_names_a_role_that_is_missing(api: Api) -> None:
     ann = api.as_user(user(api))
     await binding(api, "b", ("Role", "none"), person(api))
 
@@ -247,7 +247,7 @@ async def test_a_binding_names_users_groups_and_service_accounts(api: Api, kind:
         ),
     }[kind]
     await binding(api, "b", ("Role", "r"), subject)
-    await believed(asking)
+    await role_in_use(asking)
     assert (await asking.get(api.at("configmaps"))).code == 200
     assert (await api.as_user("stranger", group="others").get(api.at("configmaps"))).code == 403
 
@@ -259,12 +259,12 @@ async def test_a_cluster_role_gives_where_it_is_bound(api: Api) -> None:
     )
     await binding(api, "b", ("ClusterRole", name), person(api))
     ann = api.as_user(user(api))
-    await believed(ann)
+    await role_in_use(ann)
     assert (await ann.get(api.at("configmaps"))).code == 200
     assert refused(await ann.get("/api/v1/configmaps"))
     assert refused(await ann.get("/metrics"))
     await binding(api, name, ("ClusterRole", name), person(api), kind="clusterrolebindings")
-    await believed(ann, "*")
+    await role_in_use(ann, "*")
     assert (await ann.get("/api/v1/configmaps")).code == 200
     assert (await ann.get("/metrics")).code == 200
     told = (await may(ann, verb="get", path="/metrics/slis"))["reason"]
@@ -298,7 +298,7 @@ async def test_what_may_i(api: Api) -> None:
     assert (nowhere.code, nowhere.message) == (400, "no namespace on request")
 
 
-async def test_who_am_i_when_taken_for_another(api: Api) -> None:
+async def test_who_am_i_as_an_impersonated_user(api: Api) -> None:
     asking = Api(
         api.transport, api.clock, api.flavour, api.namespace,
         headers={

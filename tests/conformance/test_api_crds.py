@@ -215,7 +215,7 @@ async def test_what_breaks_the_schema_is_refused(
     assert (await widgets.api.get(f"{widgets.path}/x")).code == 404
 
 
-async def test_every_violation_is_told(widgets: Widgets) -> None:
+async def test_every_violation_is_reported(widgets: Widgets) -> None:
     answer = await widgets.api.post(widgets.path, widgets.widget("x", {"size": 0, "name": "toolong"}))
     assert {(reason, field) for reason, field, _ in answer.causes} == {
         ("FieldValueTooLong", "spec.name"),
@@ -426,7 +426,7 @@ async def test_a_kind_that_is_taken_is_not_accepted(widgets: Widgets) -> None:
     await widgets.api.delete(path)
 
 
-async def test_a_definition_takes_its_objects_along(api: Api) -> None:
+async def test_the_objects_of_a_definition_are_deleted_with_it(api: Api) -> None:
     widgets = Widgets(api)
     await widgets.define()
     held = widgets.widget()

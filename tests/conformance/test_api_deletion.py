@@ -172,7 +172,7 @@ async def test_a_pod_on_a_node_has_its_grace(api: Api) -> None:
     assert (await api.get(path)).code == 404
 
 
-async def test_a_pod_says_how_much_grace_it_wants(api: Api) -> None:
+async def test_the_grace_period_of_a_pod_counts(api: Api) -> None:
     await made(api, pod(node="n1", terminationGracePeriodSeconds=7), "pods")
     ending = (await api.delete(api.at("pods", "p"))).ok()
     assert ending["metadata"]["deletionGracePeriodSeconds"] == 7
@@ -251,14 +251,14 @@ async def test_what_has_another_living_owner_stays(api: Api) -> None:
     await api.gone(child)
 
 
-async def test_what_was_made_for_a_dead_owner_goes_too(api: Api) -> None:
+async def test_what_was_created_for_a_deleted_owner_is_deleted_too(api: Api) -> None:
     owner = await made(api, config_map("owner"))
     await api.delete(api.at("configmaps", "owner"))
     await made(api, config_map("child", ownerReferences=owned_by(owner)))
     await api.gone(api.at("configmaps", "child"))
 
 
-async def test_a_namespace_takes_everything_along(api: Api) -> None:
+async def test_everything_in_a_namespace_is_deleted_with_it(api: Api) -> None:
     path = f"/api/v1/namespaces/{api.namespace}"
     await made(api, config_map(finalizers=[HOLD]))
     await made(api, pod(), "pods")

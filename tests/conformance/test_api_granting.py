@@ -50,10 +50,10 @@ async def writer(api: Api, *rules: Object) -> Api:
     (await api.post(api.at("rolebindings", group=RBAC), binding(api, "own", "Role", "own"))).ok()
     dev = api.as_user(user(api))
 
-    async def believed() -> bool:
+    async def in_use() -> bool:
         return (await dev.get(api.at("roles", "own", group=RBAC))).code == 200
 
-    await api.eventually(believed, "the role is believed")
+    await api.eventually(in_use, "the role is in use")
     return dev
 
 
@@ -117,24 +117,24 @@ async def test_a_binding_gives_no_more_than_its_writer_has(api: Api) -> None:
     assert (await api.post(path, binding(api, "b", "Role", "none"))).code == 201  # an admin may be early
 
 
-async def test_a_role_that_gathers_is_for_who_has_everything(api: Api) -> None:
+async def test_only_a_user_with_all_rights_may_create_an_aggregated_role(api: Api) -> None:
     name = f"gatherers-{api.namespace}"
     rule = {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["create", "get"]}
     (await api.post(cluster("clusterroles"), role(name, rule))).ok()
     (await api.post(cluster("clusterrolebindings"), binding(api, name, "ClusterRole", name))).ok()
     dev = api.as_user(user(api))
 
-    async def believed() -> bool:
+    async def in_use() -> bool:
         return (await dev.get(cluster("clusterroles", name))).code == 200
 
-    await api.eventually(believed, "the role is believed")
+    await api.eventually(in_use, "the role is in use")
     gathers = {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
     answer = await dev.post(cluster("clusterroles"), role(f"{name}-all", **gathers))
     assert answer.code == 403
     assert answer.message == f'clusterroles.{RBAC} "{name}-all" is forbidden: {GATHERS}'
 
 
-async def test_a_role_gathers_the_rules_of_those_it_chooses(api: Api) -> None:
+async def test_an_aggregated_role_has_the_rules_of_the_selected_roles(api: Api) -> None:
     name, label = f"all-{api.namespace}", {f"gather-{api.namespace}": "yes"}
     gathers = {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": label}]}}
     path = cluster("clusterroles", name)

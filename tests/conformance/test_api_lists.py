@@ -206,7 +206,7 @@ async def test_a_continue_token_brings_its_own_version(filled: Api) -> None:
     assert answer.message == "specifying resource version is not allowed when using continue"
 
 
-async def test_the_token_of_a_forgotten_moment_is_expired_and_offers_another(filled: Api) -> None:
+async def test_the_token_of_a_lost_version_is_expired_and_another_is_offered(filled: Api) -> None:
     path = filled.at("configmaps")
     token = (await filled.get(path, limit="3")).ok()["metadata"]["continue"]
     padded = token + "=" * (-len(token) % 4)

@@ -14,7 +14,7 @@ def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": found, "data": data or {"k": "v"}}
 
 
-async def test_what_is_created_comes_back_with_what_the_server_owns(api: Api) -> None:
+async def test_what_is_created_comes_back_with_the_fields_of_the_server(api: Api) -> None:
     answer = await api.post(api.at("configmaps"), config_map("a", labels={"x": "y"}))
     made = answer.ok()
     assert answer.code == 201

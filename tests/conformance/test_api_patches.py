@@ -122,7 +122,7 @@ async def test_a_strategic_patch_merges_conditions_of_a_node(api: Api) -> None:
     assert found == {"Ready": "False", "DiskPressure": "False"}
 
 
-async def test_a_strategic_patch_deletes_and_replaces_when_told_to(api: Api, path: str) -> None:
+async def test_a_strategic_patch_deletes_and_replaces_when_asked_to(api: Api, path: str) -> None:
     body: Object = {"data": {"$patch": "replace", "only": "1"}, "metadata": {"labels": {"x": None}}}
     after = (await api.patch(path, body, content_type=STRATEGIC_PATCH)).ok()
     assert after["data"] == {"only": "1"}

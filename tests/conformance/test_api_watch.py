@@ -22,7 +22,7 @@ def told(event: Object) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
-async def test_a_watch_tells_what_happens_after_its_version(api: Api) -> None:
+async def test_a_watch_sends_what_happens_after_its_version(api: Api) -> None:
     await make(api, "before")
     path = api.at("configmaps")
     async with api.watch(path, resourceVersion=await version_of(api)) as watch:
@@ -50,7 +50,7 @@ async def test_a_watch_without_a_version_begins_with_what_is_there(api: Api, ver
     assert [told(event) for event in events] == [("ADDED", name) for name in "abc"]
 
 
-async def test_what_happened_since_a_version_is_told_first(api: Api) -> None:
+async def test_what_happened_since_a_version_is_sent_first(api: Api) -> None:
     await make(api, "a")
     version = await version_of(api)
     await make(api, "b")
@@ -60,7 +60,7 @@ async def test_what_happened_since_a_version_is_told_first(api: Api) -> None:
     assert [told(event) for event in events] == [("ADDED", "b"), ("DELETED", "a")]
 
 
-async def test_many_watchers_are_told_the_same_in_the_same_order(api: Api) -> None:
+async def test_many_watches_get_the_same_events_in_the_same_order(api: Api) -> None:
     path, version = api.at("configmaps"), await version_of(api)
 
     async def listen() -> list[tuple[str, str]]:
@@ -105,7 +105,7 @@ async def test_one_object_is_watched_by_its_name(api: Api) -> None:
         assert told(await watch.next()) == ("ADDED", "b")
 
 
-async def test_another_namespace_is_not_told(api: Api) -> None:
+async def test_a_watch_gets_nothing_of_another_namespace(api: Api) -> None:
     other = f"{api.namespace}-b"
     (await api.post("/api/v1/namespaces", {"metadata": {"name": other}})).ok()
     async with api.watch(api.at("configmaps"), resourceVersion=await version_of(api)) as watch:
@@ -114,7 +114,7 @@ async def test_another_namespace_is_not_told(api: Api) -> None:
         assert told(await watch.next()) == ("ADDED", "mine")
 
 
-async def test_all_namespaces_are_told_to_who_watches_them_all(api: Api) -> None:
+async def test_a_watch_of_all_namespaces_gets_everything(api: Api) -> None:
     async with api.watch("/api/v1/secrets", resourceVersion=await version_of(api)) as watch:
         (await api.post(api.at("secrets"), {"metadata": {"name": "s"}})).ok()
         while (event := await watch.next())["object"]["metadata"]["namespace"] != api.namespace:

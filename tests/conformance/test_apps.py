@@ -117,7 +117,7 @@ async def test_the_status_of_a_deployment_and_its_set(new_workloads: NewWorkload
         assert "finalizers" not in its_set["metadata"]
 
 
-async def test_what_happens_is_told_in_events(new_workloads: NewWorkloads) -> None:
+async def test_what_happens_is_reported_in_events(new_workloads: NewWorkloads) -> None:
     async with new_workloads() as apps:
         await apps.deploy("web", 2)
         await apps.rolled_out("web")
@@ -508,7 +508,9 @@ async def test_pods_that_are_not_ready_go_before_ready_ones(new_workloads: NewWo
         assert names(await apps.pods_are("web", 2)) == pods
 
 
-async def test_a_pod_that_is_refused_is_told_in_conditions_and_events(new_workloads: NewWorkloads) -> None:
+async def test_a_pod_that_is_refused_is_reported_in_conditions_and_events(
+    new_workloads: NewWorkloads,
+) -> None:
     async with new_workloads() as apps:
         await apps.deploy("web", 1, pod_template("web", priorityClassName="missing"))
         web = await apps.until("web", lambda d: condition(d, "ReplicaFailure")[0], "it says that it fails")

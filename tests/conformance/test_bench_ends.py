@@ -59,7 +59,7 @@ def outlived(process: int) -> bool:
         pytest.param(signal.SIGKILL, False, id="SIGKILL"),
     ],
 )
-def test_a_benchmark_takes_its_programs_along(
+def test_a_benchmark_that_is_ended_ends_its_programs(
     world: str, least: int, number: signal.Signals, whole_group: bool, tmp_path: Path
 ) -> None:
     words = [sys.executable, "-m", "bench", "--world", world, "--machines", "2"]

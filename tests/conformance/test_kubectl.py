@@ -265,7 +265,7 @@ def test_scale(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground"])
-def test_delete_takes_dependents_along(filled: Kubectl, cascade: str) -> None:
+def test_delete_deletes_dependents(filled: Kubectl, cascade: str) -> None:
     owned(filled, "child")
     assert filled("delete", "configmap", "a", f"--cascade={cascade}").startswith('configmap "a" deleted')
     filled("wait", "--for=delete", "configmap/child", "--timeout=30s")
@@ -278,7 +278,7 @@ def test_delete_leaves_orphans(filled: Kubectl) -> None:
     assert "ownerReferences" not in loaded(filled, "configmap", "child")["metadata"]
 
 
-def test_delete_waits_for_finalizers_unless_told_not_to(filled: Kubectl) -> None:
+def test_delete_waits_for_finalizers_unless_asked_not_to(filled: Kubectl) -> None:
     filled("patch", "configmap", "a", "--type=merge", "-p", '{"metadata":{"finalizers":["example.io/hold"]}}')
     filled("delete", "configmap", "a", "--wait=false")
     said = filled.refused("delete", "configmap", "a", "--timeout=1s")

@@ -96,7 +96,7 @@ def test_whoami(kubectl: Kubectl) -> None:
     assert "Username" in kubectl("auth", "whoami")
 
 
-def test_a_refusal_is_told_as_it_is(reader: Kubectl) -> None:
+def test_a_refusal_is_reported_as_it_is(reader: Kubectl) -> None:
     said = reader.refused("get", "nodes", "--as", user(reader))
     assert said == (
         f'Error from server (Forbidden): nodes is forbidden: User "{user(reader)}" cannot list resource "nodes" '

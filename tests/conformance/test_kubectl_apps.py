@@ -54,7 +54,7 @@ def test_create_deployment_runs_pods_and_says_nothing_else(web: Kubectl) -> None
     assert [pod[1:3] for pod in pods] == [["1/1", "Running"]] * 2
 
 
-def test_a_rollout_is_watched_told_and_undone(web: Kubectl) -> None:
+def test_a_rollout_is_watched_described_and_undone(web: Kubectl) -> None:
     web("annotate", "deployment/web", "kubernetes.io/change-cause=the first")
     web("set", "image", "deployment/web", "*=app:2")
     web("annotate", "deployment/web", "kubernetes.io/change-cause=the second", "--overwrite")

@@ -168,7 +168,7 @@ async def test_the_original_keeps_us_from_one_half_and_we_do_the_other(new_scene
                 assert original.leads
 
 
-async def test_when_the_original_dies_we_take_its_half(new_scene: NewScene) -> None:
+async def test_when_the_original_ends_our_process_leads_its_half(new_scene: NewScene) -> None:
     async with new_scene() as scene:
         world = scene.world
         async with scene.original(Half.SETS):

@@ -98,7 +98,7 @@ def test_another_manager_takes_the_lead(word: str, killed: bool) -> None:
     assert {told.index(line) > told.index(gone) for line in leases} == {killed}
 
 
-def test_a_blind_manager_lists_anew_what_it_was_not_told() -> None:
+def test_a_blind_manager_lists_again_what_it_has_not_received() -> None:
     calm = undisturbed(BY_NAME["scale-down"], seed=1)
     blind = simulate(BY_NAME["scale-down"], replace(calm.plot, schedule=parse("write:1:blind")))
     assert judged(blind, calm.picture).good

@@ -64,7 +64,7 @@ def test_faults_are_injected_at_every_place() -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 8])
-def test_the_same_process_tells_it_twice(seed: int) -> None:
+def test_the_same_process_gives_the_same_trace_twice(seed: int) -> None:
     one, two = simulate(*plot_of(seed)), simulate(*plot_of(seed))
     assert one.lines == two.lines
     assert one.picture == two.picture

@@ -55,7 +55,7 @@ def test_a_job_that_comes_to_nothing_is_lost_and_the_others_are_not() -> None:
     assert broke.why.startswith("it raised ZeroDivisionError: division by zero, at ")
 
 
-def test_a_farm_on_which_everything_dies_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_farm_whose_workers_all_die_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(farming, "MOST_LOST", 2)
     with (
         Farm(1) as farm,

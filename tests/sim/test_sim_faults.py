@@ -120,7 +120,7 @@ def test_an_outage_refuses_for_its_time(word: str, seconds: float, target: bool)
     play(act, apart=True)
 
 
-def test_who_is_cut_off_hears_nothing_and_others_do() -> None:
+def test_a_client_that_is_cut_off_receives_nothing_and_others_do() -> None:
     async def act(scene: Scene) -> None:
         await scene.inject("partition")
         request = Request("GET", "/api/v1/namespaces/default")

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "goldens"
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_the_story_is_told_as_it_is_kept(story: Story) -> None:
+def test_a_story_gives_its_golden_file(story: Story) -> None:
     told, file = in_words(story), FOLDER / f"{story.name}.txt"
     if os.environ.get("UPDATE_GOLDENS"):
         FOLDER.mkdir(exist_ok=True)

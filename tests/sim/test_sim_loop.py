@@ -34,7 +34,7 @@ def _order(seed: int) -> list[int]:
     return said
 
 
-def test_the_seed_decides_who_goes_first() -> None:
+def test_the_seed_decides_which_task_runs_first() -> None:
     assert _order(1) == _order(1)
     assert sorted(_order(1)) == list(range(8))
     assert len({tuple(_order(seed)) for seed in range(5)}) == 5
@@ -200,13 +200,13 @@ def test_an_action_can_come_before_any_step(loop: SimLoop) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_who_is_killed_before_a_step_does_not_make_it(loop: SimLoop, number: int) -> None:
+def test_a_process_that_is_killed_before_a_step_does_not_make_it(loop: SimLoop, number: int) -> None:
     said = _count_steps(loop, {number: Process.kill})
     assert said == ["worker 0", "other 0", "!", "other 1", "other 2"]
     assert loop.steps == number
 
 
-def test_a_world_in_which_nothing_can_happen_is_told_of(loop: SimLoop) -> None:
+def test_a_deadlock_is_reported(loop: SimLoop) -> None:
     with pytest.raises(Deadlock):
         loop.run_until_complete(asyncio.wait_for(_for_ever(), None))
 
@@ -215,7 +215,7 @@ async def _for_ever() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_circle_is_told_of(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_livelock_is_reported(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubewright.testing.simulation.loop.TURNS_WITHOUT_TIME", 1000)
 
     async def circle() -> None:

@@ -67,7 +67,7 @@ async def _no() -> bool:
     return False
 
 
-def test_a_collector_that_takes_the_first_sight_for_the_truth_is_noticed(
+def test_a_collector_that_deletes_at_first_sight_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It deletes what its cache does not know yet."""
@@ -104,7 +104,7 @@ def test_a_stale_answer_is_the_one_of_some_seconds_ago() -> None:
     loop.destroy()
 
 
-def test_a_very_late_creation_has_told_its_caller_long_before() -> None:
+def test_a_very_late_creation_has_answered_its_caller_long_before() -> None:
     loop = loops.SimLoop(seed=1)
     clock, process = SimClock(loop, "cloud"), loops.Process(loop, "cloud")
     cloud = Cloud(clock, Store(None))

@@ -179,7 +179,7 @@ def a_set_waits_for_those_that_go(step: Step, past: Past) -> str:
     crew = past.crew_of(step.new)
     if crew is None or not crew.sizes or past.late_creation(step.new["metadata"]["name"]):
         return ""
-    size = max(crew.sizes.believable(past.since()))
+    size = max(crew.sizes.in_force(past.since()))
     return f"set {crew.key} has {crew.total} toys, and a size of {size}" if crew.total > size else ""
 
 
@@ -227,7 +227,7 @@ def test_stories_of_toys_notice(bug: Any, story: Story, monkeypatch: pytest.Monk
     assert not run(story, Plot(seed=1)).good
 
 
-def test_a_rollout_that_takes_too_much_room_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollout_that_uses_too_much_surge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     greedy = replace(rollouts.TOY_DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
     monkeypatch.setattr(api, "TOY_DEPLOYMENTS", greedy)
     found = next(story for story in STORIES if story.name == "toys-roll")

@@ -47,7 +47,7 @@ comes and goes quickly, more where something lasts, as a drain or an unhealthy n
 
 
 @pytest.mark.parametrize("story", STORIES, ids=attrgetter("name"))
-def test_an_undisturbed_story_tells_so_many_events(story: Story) -> None:
+def test_an_undisturbed_story_writes_so_many_events(story: Story) -> None:
     events = undisturbed(story, seed=1).counts.events
     assert events <= EVENTS.get(story.name, 0), f"{story.name} tells {events} events: right, and in EVENTS?"
 

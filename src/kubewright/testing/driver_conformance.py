@@ -307,7 +307,7 @@ async def _deleted(driver: Driver, request: MachineRequest) -> None:
 
 
 async def _assert_only(driver: Driver, machine_class: ClassRequest, expected: Sequence[Instance]) -> None:
-    """The class has exactly these VMs; a driver without ``list`` is believed."""
+    """The class has exactly these VMs; without ``list`` nothing is checked."""
     with suppress(Unimplemented):
         listed = {instance.provider_id for instance in await driver.list(machine_class)}
         assert listed == {instance.provider_id for instance in expected}

@@ -36,7 +36,7 @@ class Options:
     """How a judge differs from the release's defaults.
 
     ``fsync=False`` makes writes as fast as memory and loses them with the power: for tests, where
-    nothing is measured. ``node_grace_seconds`` is how long a silent kubelet is believed. ``rates``
+    nothing is measured. ``node_grace_seconds`` is how long a kubelet may be silent. ``rates``
     are the queries a second, and the burst, of the controller manager.
     """
 

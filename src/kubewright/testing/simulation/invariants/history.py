@@ -36,7 +36,7 @@ class History(Generic[T]):
         while len(self._entries) > 1 and self._entries[1][0] < since:
             self._entries.popleft()
 
-    def believable(self, since: float) -> Iterator[T]:
+    def in_force(self, since: float) -> Iterator[T]:
         """Each value that stood at ``since`` or later, the last one first."""
         for moment, value in reversed(self._entries):
             yield value
@@ -54,7 +54,7 @@ class History(Generic[T]):
 
 def mixed(numbers: History[int], since: float) -> int:
     """The most that a manager may count: it sees its own changes at once, those of others late or never."""
-    values = [*numbers.believable(since)]
+    values = [*numbers.in_force(since)]
     falls = (max(0, before - after) for after, before in pairwise(values))
     return values[0] + sum(falls) if values else 0
 
@@ -201,7 +201,7 @@ class Fleet:
         if fits and self.ended[-1] is None:
             self.ended = [now if end is None else end for end in self.ended]
 
-    def believable(self, since: float) -> list[Desired]:
+    def in_force(self, since: float) -> list[Desired]:
         """The specs that a manager may still act upon, the last one included."""
         past = [
             each for each, end in zip(self.desired, self.ended, strict=False) if end is None or end >= since
@@ -216,7 +216,7 @@ class Fleet:
         new = [crew for crew in self.crews.values() if crew.template == desired.template]
         made, run = sum(crew.total for crew in new), sum(crew.running for crew in new)
         self.roll.move((min(made, desired.replicas), made - self.total, run), now)
-        for each in self.believable(since):
+        for each in self.in_force(since):
             if each.template == desired.template and made == run == self.total == each.replicas:
                 self.roll.arrived.put(desired.template, now)
 

@@ -29,7 +29,7 @@ def not_too_many(step: Step, past: Past) -> str:
     fleet = past.fleet_of(past.crew_of(made)) if made is not None else None
     if fleet is None:
         return ""
-    most = max((each.most for each in fleet.believable(past.since())), default=fleet.alive)
+    most = max((each.most for each in fleet.in_force(past.since())), default=fleet.alive)
     return f"{fleet.key} has {fleet.alive} machines, more than {most}" if fleet.alive > most else ""
 
 
@@ -39,7 +39,7 @@ def a_set_keeps_its_size(step: Step, past: Past) -> str:
     crew = past.crew_of(made) if made is not None else None
     if crew is None or not crew.sizes:
         return ""
-    size = max(crew.sizes.believable(past.since()))
+    size = max(crew.sizes.in_force(past.since()))
     return f"set {crew.key} has {crew.alive} machines, and a size of {size}" if crew.alive > size else ""
 
 
@@ -64,7 +64,7 @@ def sizes_fit_the_spec(step: Step, past: Past) -> str:
         or (step.old is None and past.late_creation(crew.key.partition("/")[2]))
     ):
         return ""
-    most = max((each.most for each in fleet.believable(past.since())), default=fleet.size)
+    most = max((each.most for each in fleet.in_force(past.since())), default=fleet.size)
     return f"the sets of {fleet.key} add up to {fleet.size}, more than {most}" if fleet.size > most else ""
 
 
@@ -90,7 +90,7 @@ def not_too_few(step: Step, past: Past) -> str:
     ):
         return ""
     told = min(past.since(), crew.told)
-    least = min((each.least for each in fleet.believable(told)), default=0)
+    least = min((each.least for each in fleet.in_force(told)), default=0)
     fallen = sum(each.stopped_since(told) for each in fleet.crews.values())
     hidden = sum(each.changed_between(*past.unseen()) for each in fleet.crews.values())
     kept = fleet.available(past.now())
@@ -161,7 +161,7 @@ def no_roll_while_paused(step: Step, past: Past) -> str:
         return ""
     crew = past.crews[step.new["metadata"]["uid"]]
     fleet = past.fleet_of(crew)
-    specs = fleet.believable(past.since()) if fleet is not None else []
+    specs = fleet.in_force(past.since()) if fleet is not None else []
     paused = [each.paused for each in specs if each.machine_class == crew.machine_class]
     return f"set {step.key} is made, and its deployment is paused" if paused and all(paused) else ""
 
@@ -185,7 +185,7 @@ def _made(step: Step, past: Past) -> Object | None:
 
 def _current(fleet: Fleet, since: float) -> list[Crew]:
     """The sets that a manager may take for the current set."""
-    classes = {each.machine_class for each in fleet.believable(since)}
+    classes = {each.machine_class for each in fleet.in_force(since)}
     return [crew for crew in fleet.crews_since(since) if crew.machine_class in classes]
 
 

@@ -30,7 +30,7 @@ def complete_is_true(step: Step, past: Past) -> str:
     if not _reports(step) or progress_of(step.new)[1] != ConditionReason.NEW_MACHINE_SET_AVAILABLE:
         return ""
     fleet, since = past.fleets[step.key], past.since()
-    specs, arrived = fleet.believable(since), [*fleet.roll.arrived.believable(since)]
+    specs, arrived = fleet.in_force(since), [*fleet.roll.arrived.in_force(since)]
     if any(each.template in arrived or _may_seem_reached(each, fleet, since) for each in specs):
         return ""
     return f"{step.key} says that its rollout is complete, and wants {specs[-1].template}"
@@ -65,7 +65,7 @@ def _may_seem_reached(desired: Desired, fleet: Fleet, since: float) -> bool:
     crews = fleet.crews_since(since)
     new = sum(mixed(crew.runnings, since) for crew in crews if crew.template == desired.template)
     old = sum(
-        min(crew.totals.believable(since), default=0) for crew in crews if crew.template != desired.template
+        min(crew.totals.in_force(since), default=0) for crew in crews if crew.template != desired.template
     )
     return new >= desired.replicas and not old
 
