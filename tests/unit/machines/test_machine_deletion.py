@@ -15,6 +15,7 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.steps import (
+    Attachment,
     Call,
     Cordon,
     DeleteNode,
@@ -45,6 +46,7 @@ from kubewright.testing.scenes import (
 
 DYING = machine("Running", deleted=timedelta(0))
 EMPTY = DrainPlan(done=True)
+ATTACHED, DETACHING = Attachment("a", "uid-a"), Attachment("b", "uid-b", deleting=True)
 ANOTHER = Instance("sim:///another", VM.node_name)
 BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
 MARKED = MarkTerminating(
@@ -84,18 +86,40 @@ DELETION = [
     Case("an empty node's VM may go", seen(DYING, node(cordoned=True), drain=EMPTY), [Call(Verb.DELETE)]),
     Case(
         "attached volumes are waited for",
-        seen(DYING, node(cordoned=True), drain=EMPTY, attachments=("a",), drained_since=NOW),
+        seen(DYING, node(cordoned=True), drain=EMPTY, attachments=(ATTACHED,), drained_since=NOW),
+        [],
+    ),
+    Case(
+        "so are those that are being detached",
+        seen(DYING, node(cordoned=True), drain=EMPTY, attachments=(DETACHING,), drained_since=NOW),
         [],
     ),
     Case(
         "but not for ever",
-        seen(DYING, node(cordoned=True), drain=EMPTY, attachments=("a",), drained_since=NOW - minutes(3)),
+        seen(
+            DYING, node(cordoned=True), drain=EMPTY, attachments=(ATTACHED,), drained_since=NOW - minutes(3)
+        ),
         [Call(Verb.DELETE)],
     ),
     Case(
         "a forced deletion takes the attachments off",
-        seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=("a",)),
-        [ReleaseVolumes(("a",))],
+        seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=(ATTACHED,)),
+        [ReleaseVolumes((ATTACHED,))],
+    ),
+    Case(
+        "and only those that are not being deleted yet",
+        seen(
+            DYING,
+            node(cordoned=True),
+            drain=DrainPlan(done=True, forced=True),
+            attachments=(ATTACHED, DETACHING),
+        ),
+        [ReleaseVolumes((ATTACHED,))],
+    ),
+    Case(
+        "then their detachment is not waited for",
+        seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=(DETACHING,)),
+        [Call(Verb.DELETE)],
     ),
     Case(
         "while the VM is deleted nothing is asked twice",

@@ -20,6 +20,7 @@ from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
 from kubewright.machines.machine.steps import (
     Adorn,
+    Attachment,
     Call,
     Cordon,
     DeleteNode,
@@ -92,7 +93,8 @@ RECORD = Record(VM)
 SYNC = SyncNode(node_marks.sync_node(NAMELESS, machine("Running")))
 CORDON = Cordon(marks.cordon())
 MARK = MarkTerminating(node_marks.terminating(node(), names.TerminatingReason.SCALE_DOWN, NOW))
-VOLUMES = ReleaseVolumes(("a",))
+ATTACHED = Attachment("a", "uid-a")
+VOLUMES = ReleaseVolumes((ATTACHED,))
 NODE = DeleteNode("m1", "n1")
 
 
@@ -243,7 +245,11 @@ LEAVING = [
     Case(
         "attachments that cannot be deleted stay behind a VM that goes by force",
         told(
-            VOLUMES, FORCED, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=("a",)
+            VOLUMES,
+            FORCED,
+            node(cordoned=True),
+            drain=DrainPlan(done=True, forced=True),
+            attachments=(ATTACHED,),
         ),
         [Call(Verb.DELETE)],
     ),

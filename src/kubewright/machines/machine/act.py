@@ -169,9 +169,9 @@ class Actor:
             case Drain(drain):
                 await notes.drain.run(drain, self._target, now=seen.now)
             case ReleaseVolumes(attachments):
-                for name in attachments:
+                for each in attachments:
                     with suppress(NotFound):
-                        await self._target.delete(VOLUME_ATTACHMENT, Key("", name))
+                        await self._target.delete(VOLUME_ATTACHMENT, Key("", each.name), uid=each.uid)
             case DeleteNode():
                 await delete_node(self._target, step)
                 notes.node_gone = seen.machine.spec.provider_id

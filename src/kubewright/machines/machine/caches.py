@@ -22,6 +22,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.steps import Attachment
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
@@ -81,10 +82,10 @@ class Caches:
         node = self.nodes.get(Key("", name))
         return node is not None and not belongs(node, machine)
 
-    def attached(self, node: Node) -> tuple[str, ...]:
-        """The VolumeAttachments of a node that nobody is deleting."""
-        found = self.attachments.by("node", node.metadata.name)
-        return tuple(sorted(each.metadata.name for each in found if not each.metadata.deleting))
+    def attached(self, node: Node) -> tuple[Attachment, ...]:
+        """The VolumeAttachments of a node, those that are being deleted too."""
+        metas = [each.metadata for each in self.attachments.by("node", node.metadata.name)]
+        return tuple(sorted(Attachment(meta.name, meta.uid, meta.deleting) for meta in metas))
 
     def class_of(self, machine: Machine) -> ClassSeen:
         """The machine's class and what its secrets hold."""

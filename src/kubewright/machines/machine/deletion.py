@@ -149,11 +149,12 @@ def release_volumes(seen: Seen) -> Plan | None:
     if not _drainable(seen) or seen.node is None or not seen.attachments:
         return None
     if seen.forced:
-        return _with_step(ReleaseVolumes(seen.attachments), DETACHING)
-    left = seen.drain_policy.until_detached(seen.drained_since or seen.now, seen.now)
-    if left is not None and left <= timedelta(0):
+        left = tuple(each for each in seen.attachments if not each.deleting)
+        return _with_step(ReleaseVolumes(left), DETACHING) if left else None
+    wait = seen.drain_policy.until_detached(seen.drained_since or seen.now, seen.now)
+    if wait is not None and wait <= timedelta(0):
         return None
-    return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", left)
+    return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", wait)
 
 
 def delete_vm(seen: Seen) -> Plan | None:

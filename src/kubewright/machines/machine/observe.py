@@ -19,7 +19,7 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
-from kubewright.machines.machine.steps import Step
+from kubewright.machines.machine.steps import Attachment, Step
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
 from kubewright.nodes.health import Health
@@ -74,7 +74,7 @@ class Seen:
     ``doubt_until``  until when a creation that nobody answered may still bring a VM
     ``drain``        what the node's pods ask for; None when they were not looked at
     ``drained_since``  since when this process has seen the node empty
-    ``attachments``  VolumeAttachments of the node that nobody is deleting
+    ``attachments``  VolumeAttachments of the node
     ``replacing``    how many other machines of the deployment are being replaced
     ``has_token``    there may be a bootstrap token of this machine
     ``busy``         more machines wait for us than we have hands: reports can wait
@@ -100,7 +100,7 @@ class Seen:
     doubt_until: datetime | None = None
     drain: DrainPlan | None = None
     drained_since: datetime | None = None
-    attachments: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     replacing: int = 0
     has_token: bool = False
     busy: bool = False

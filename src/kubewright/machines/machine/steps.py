@@ -94,11 +94,20 @@ class Drain:
     plan: DrainPlan
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Attachment:
+    """A VolumeAttachment. One that is being deleted stays until its CSI driver has detached the volume."""
+
+    name: str
+    uid: str
+    deleting: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseVolumes:
     """Delete these VolumeAttachments without waiting for their detachment."""
 
-    names: tuple[str, ...]
+    attachments: tuple[Attachment, ...]
 
 
 @dataclass(frozen=True, slots=True)
