@@ -5,10 +5,10 @@ from operator import attrgetter
 import pytest
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.journal import NODES
+from kubewright.testing.simulation.journal import MACHINES, NODES, PODS, VMS
 from kubewright.testing.simulation.tape import Case, Tape, told
 
-VMS = [
+LIFE_OF_VMS = [
     Case("one VM is right", lambda t: t.up()),
     Case(
         "a second one for the same machine is not",
@@ -170,6 +170,125 @@ DRAINS = [
     ),
 ]
 
+PODS_LEAVE = [
+    Case(
+        "a pod is evicted at any time",
+        told(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks()),
+    ),
+    Case(
+        "it is not deleted before its time",
+        told(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks(eviction=False, grace=0)),
+        "no_pod_is_forced_early",
+    ),
+    Case(
+        "it is when its drain has had its time",
+        told(
+            lambda t: t.up(leaving=True, drainTimeout="60s"),
+            lambda t: t.pod(),
+            lambda t: t.wait(50),
+            lambda t: t.asks(eviction=False, grace=0),
+        ),
+    ),
+    Case(
+        "or after so many refusals",
+        told(
+            lambda t: t.up(leaving=True, maxEvictRetries=1),
+            lambda t: t.pod(),
+            lambda t: t.wait(10),
+            lambda t: t.asks(eviction=False, grace=0),
+        ),
+    ),
+    Case(
+        "or when its node is gone",
+        told(lambda t: t.machine(), lambda t: t.pod(), lambda t: t.asks(eviction=False, grace=0)),
+    ),
+    Case(
+        "what has another uid is not deleted at all",
+        told(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks(uid="other", eviction=False)),
+    ),
+    Case(
+        "a budget with room lets a pod go",
+        told(
+            lambda t: t.up(),
+            lambda t: t.budget(1),
+            lambda t: t.pod(name="q"),
+            lambda t: t.pod(),
+            lambda t: t.evicted(),
+        ),
+    ),
+    Case(
+        "one without does not",
+        told(lambda t: t.up(), lambda t: t.budget(1), lambda t: t.pod(), lambda t: t.evicted()),
+        "budgets_hold",
+    ),
+    Case(
+        "a user may delete the pod",
+        told(lambda t: t.up(), lambda t: t.budget(1), lambda t: t.pod(), lambda t: t.pod(leaving=True)),
+    ),
+    Case(
+        "a pod with a volume leaves beside one without",
+        told(
+            lambda t: t.up(leaving=True),
+            lambda t: t.pod(name="a", claim="a"),
+            lambda t: t.pod(name="b"),
+            lambda t: t.evicted("b"),
+            lambda t: t.evicted("a", claim="a"),
+        ),
+    ),
+    Case(
+        "but not beside another with a volume",
+        told(
+            lambda t: t.up(leaving=True),
+            lambda t: t.pod(name="a", claim="a"),
+            lambda t: t.pod(name="b", claim="b"),
+            lambda t: t.evicted("b", claim="b"),
+            lambda t: t.evicted("a", claim="a"),
+        ),
+        "volumes_leave_one_by_one",
+    ),
+    Case(
+        "unless that is on another node",
+        told(
+            lambda t: t.up(leaving=True),
+            lambda t: t.pod(name="a", claim="a"),
+            lambda t: t.pod("n", name="b", claim="b", leaving=True),
+            lambda t: t.wait(5),
+            lambda t: t.evicted("a", claim="a"),
+        ),
+    ),
+    Case(
+        "a VM goes when its volumes are detached, not before",
+        told(lambda t: t.up(leaving=True), lambda t: t.attached(), lambda t: t.ends()),
+        "volumes_are_detached_first",
+    ),
+    Case(
+        "or when they have had their time",
+        told(
+            lambda t: t.up(leaving=True),
+            lambda t: t.pod(),
+            lambda t: t.attached(),
+            lambda t: t.put(PODS, "ns/p", None),
+            lambda t: t.wait(120),
+            lambda t: t.ends(),
+        ),
+    ),
+    Case(
+        "a machine is deleted as the one that was seen",
+        told(lambda t: t.up(), lambda t: t.asks("m", MACHINES, uid="")),
+        "what_was_seen_is_deleted",
+    ),
+    Case("its version will do", told(lambda t: t.up(), lambda t: t.asks("m", MACHINES, uid="", version="7"))),
+    Case(
+        "a VM is deleted for the machine that has it",
+        told(lambda t: t.up(), lambda t: t.asks("m", VMS, vm="sim:///r/vm-000001")),
+    ),
+    Case(
+        "and for no other",
+        told(lambda t: t.up(), lambda t: t.asks("n", VMS, vm="sim:///r/vm-000001")),
+        "what_was_seen_is_deleted",
+    ),
+]
+
 LIVES = [
     Case("a machine that runs may fall ill", told(lambda t: t.up(), lambda t: t.machine(phase="Unknown"))),
     Case(
@@ -203,7 +322,7 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*VMS, *DRAINS, *LIVES], ids=attrgetter("name"))
+@pytest.mark.parametrize("case", [*LIFE_OF_VMS, *DRAINS, *PODS_LEAVE, *LIVES], ids=attrgetter("name"))
 def test_an_invariant(case: Case) -> None:
     tape = Tape()
     case.play(tape)

@@ -15,16 +15,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as with_fields
 
+from kubewright.api.core import POD
 from kubewright.api.machine.names import Phase
 from kubewright.base.witness import Witness
+from kubewright.builtin import budgets
 from kubewright.driver.contract import Driver, Instance, MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines.deployment import world as deployment_world
-from kubewright.machines.machine import creation, decide, deletion, states
+from kubewright.machines.machine import creation, decide, deletion, observe, states
 from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report
 from kubewright.machines.machineset import world as machineset
@@ -45,6 +48,7 @@ from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.search import plot_of
 from kubewright.testing.simulation.stories import BY_NAME, Story
 from kubewright.testing.simulation.world import World
+from kubewright.wire.gvk import Key
 
 Patch = pytest.MonkeyPatch
 SEEDS = 200
@@ -304,6 +308,55 @@ def _raises(patch: Patch) -> None:
     patch.setattr(decide, "LIVING", (stumble, *decide.LIVING))
 
 
+def _drained_with(patch: Patch, **other: Any) -> None:
+    """Every drain has another policy than it should."""
+    true = observe.drain_policy
+    patch.setattr(observe, "drain_policy", lambda *args, **how: replace(true(*args, **how), **other))
+
+
+def _evictions_are_deletions(patch: Patch) -> None:
+    """Pods are deleted with their grace, and no budget is asked."""
+
+    async def evict(self: Client, key: Key, *, uid: str = "", grace: int | None = None) -> None:
+        await self.delete(POD, key, uid=uid, grace=grace)
+
+    patch.setattr(Client, "evict", evict)
+
+
+def _generous_budgets(patch: Patch) -> None:
+    """A budget lets one pod more go than it may."""
+    true = budgets.judge
+
+    def generous(seen: Any, now: datetime) -> Any:
+        verdict = true(seen, now)
+        allowed = verdict.status.disruptions_allowed + 1
+        return replace(verdict, status=with_fields(verdict.status, disruptions_allowed=allowed))
+
+    patch.setattr(budgets, "judge", generous)
+
+
+def _whichever_it_is(patch: Patch) -> None:
+    """Objects are deleted by their names alone."""
+    true = Client.delete
+
+    async def delete(self: Client, kind: Any, key: Key, **how: Any) -> None:
+        await true(self, kind, key, **{**how, "uid": "", "resource_version": ""})
+
+    patch.setattr(Client, "delete", delete)
+
+
+def _any_vm(patch: Patch) -> None:
+    """The cloud is asked to delete a VM for a machine without a uid."""
+    true = Requests.make
+
+    async def make(self: Requests, machine: Any, verb: Verb, *more: Any) -> MachineRequest:
+        request = await true(self, machine, verb, *more)
+        stranger = with_fields(machine, metadata=with_fields(machine.metadata, uid=""))
+        return replace(request, machine=stranger) if verb is Verb.DELETE else request
+
+    patch.setattr(Requests, "make", make)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """One bug. All ``rules`` must be violated; ``quiet`` as ``simulate``."""
@@ -358,6 +411,19 @@ MUTATIONS = (
     Mutation("new machines count at once", ("not_too_few",), _new_ones_count_at_once,
              stories=("roll-carefully",)),
     Mutation("ages on the wall clock", ("not_too_few",), _wall_clock_ages, stories=("roll-carefully",)),
+    Mutation("half the time to drain", ("no_pod_is_forced_early",), lambda patch: _drained_with(patch,
+             timeout=timedelta(seconds=30)), stories=("drain-in-vain",)),
+    Mutation("evictions are deletions", ("no_pod_is_forced_early", "budgets_hold"), _evictions_are_deletions,
+             stories=("roll-under-budget", "delete-against-budget")),
+    Mutation("generous budgets", ("budgets_hold",), _generous_budgets, stories=("roll-under-budget",)),
+    Mutation("all volumes at once", ("volumes_leave_one_by_one",), lambda patch: _drained_with(patch,
+             one_by_one=False), stories=("drain-volumes",)),
+    Mutation("volumes forgotten", ("volumes_are_detached_first",), lambda patch: _without(patch,
+             deletion.release_volumes), stories=("drain-volumes",)),
+    Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,
+             detach_timeout=timedelta(seconds=1)), stories=("drain-volumes",)),
+    Mutation("whichever it is", ("what_was_seen_is_deleted",), _whichever_it_is, stories=("drain-volumes",)),
+    Mutation("any VM", ("what_was_seen_is_deleted",), _any_vm, stories=("delete",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),
     Mutation("the VM is never recorded", ("Late",), _vm_never_recorded_after_failure, stories=("create",)),

@@ -83,6 +83,10 @@ FOUND = {
         "delete-while-draining",
         Plot(0, kill_after=3, stale=20),
     ),
+    "an attachment that is gone is not deleted again and again while a cache still shows it": (
+        "drain-in-vain",
+        Plot(5, parse("at:1.33:kill,at:2.19:kill,write:20:target-unreachable"), elect=True, apart=True),
+    ),
     "a set whose watch is late is set free too": ("keep-sets", Plot(294, parse("watch:26:bunch"))),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",

@@ -41,11 +41,20 @@ Choose = Callable[[str, str], str]
 class RemoteDriver:
     """A ``Driver`` on the other side of a network."""
 
-    def __init__(self, driver: Driver, cloud: Process, clock: Clock, choose: Choose) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        cloud: Process,
+        clock: Clock,
+        choose: Choose,
+        heard: Callable[[MachineRequest], None] = lambda _request: None,
+    ) -> None:
         self._driver = driver
         self._cloud = cloud
         self._clock = clock
         self._choose = choose
+        self._heard = heard
+        """Told of each deletion when it is asked for."""
 
     async def create(self, request: MachineRequest) -> Instance:
         return await self._call("create", request.name, lambda: self._driver.create(request))
@@ -54,6 +63,7 @@ class RemoteDriver:
         return await self._call("initialize", request.name, lambda: self._driver.initialize(request))
 
     async def delete(self, request: MachineRequest) -> str | None:
+        self._heard(request)
         return await self._call("delete", request.name, lambda: self._driver.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:

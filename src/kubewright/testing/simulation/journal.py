@@ -29,9 +29,14 @@ MACHINE_SETS = "machinesets.machine.sapcloud.io"
 MACHINE_DEPLOYMENTS = "machinedeployments.machine.sapcloud.io"
 MACHINE_CLASSES = "machineclasses.machine.sapcloud.io"
 NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "events"
+BUDGETS, ATTACHMENTS = "poddisruptionbudgets.policy", "volumeattachments.storage.k8s.io"
+VMS = "vms"
+"""What a ``Removal`` by a driver call names as its resource."""
 LEASE_HALVES = {f"default/{half.value}": half for half in Half}
 """The Leases by which managers elect their leaders, and the half that each is for."""
-WATCHED = frozenset((MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, MACHINE_CLASSES, NODES, PODS))
+WATCHED = frozenset(
+    (MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS, MACHINE_CLASSES, NODES, PODS, BUDGETS, ATTACHMENTS)
+)
 """What ``Journal.objects`` holds decoded; of everything else only the bytes are kept."""
 
 
@@ -71,7 +76,28 @@ class VmStep:
     new: Vm | None
 
 
-Step = ApiStep | VmStep
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A manager asks for the end of one object, or of one VM: a request as it arrives, carried out or not.
+
+    ``resource``   as in ``WATCHED``, or ``VMS`` for a driver call, whose ``key`` is that of the machine
+    ``uid``, ``version``  what the object must have; of a driver call the machine's uid
+    ``grace``      seconds that a pod gets; None: as many as it asks for
+    ``eviction``   the server is asked to respect the pod's disruption budget
+    ``vm``         the VM that a driver call names, by its providerID
+    """
+
+    client: str
+    resource: str
+    key: str
+    uid: str = ""
+    version: str = ""
+    grace: int | None = None
+    eviction: bool = False
+    vm: str = ""
+
+
+Step = ApiStep | VmStep | Removal
 Listener = Callable[[Step], None]
 
 
@@ -133,6 +159,10 @@ class Journal:
         else:
             known[new.key] = after
             self._tell(ApiStep(resource, new.key, before, after, cluster, new.version))
+
+    def asked(self, removal: Removal) -> None:
+        """A manager has asked for a removal."""
+        self._tell(removal)
 
     def vm_is(self, vm: Vm) -> None:
         """The cloud has made or changed a VM."""

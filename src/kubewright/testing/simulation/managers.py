@@ -27,6 +27,7 @@ from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import Ground, Wired
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
+from kubewright.testing.simulation import removals
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import RemoteDriver
 from kubewright.testing.simulation.clusters import RESTART_SECONDS, Cluster
@@ -158,7 +159,8 @@ class Managers:
         control = self._client(world.control, process, clock)
         target = self._client(world.target, process, clock) if world.plot.apart else control
         choose = partial(world.injector.of_call, process.name)
-        driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose)
+        heard = partial(removals.called, world.journal, process.name)
+        driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
         options = replace(world.plot.options, controllers=("*",))
         kit = Kit(
             control,

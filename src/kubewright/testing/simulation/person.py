@@ -22,12 +22,15 @@ from kubewright.providers.sim.spec import parse_spec
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.journal import MACHINES, NODES, Object
 from kubewright.testing.simulation.schedule import CLOCK_FAULTS, NODE_FAULTS
+from kubewright.testing.simulation.workloads import App, Workloads
 from kubewright.testing.simulation.world import World
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 NAMESPACE_NAME = "garden"
 CLASSES = ("small", "large", "huge")
+MADE = {"made-by": "person"}
+"""The labels of the pods that a person runs."""
 PACE = 0.1
 """How slow the simulated cloud is: creation 0.05 s, boot 0.15 s, deletion 0.05 s."""
 
@@ -46,6 +49,7 @@ class Person:
 
     def __init__(self, world: World, stop: Callable[[], bool] = lambda: False) -> None:
         self.world = world
+        self.workloads = Workloads(world)
         self.victim = ""
         """Name of the machine that the story is about."""
         self.deleted: set[str] = set()
@@ -188,10 +192,12 @@ class Person:
         told = f"annotates machine {name}: {orjson.dumps(annotations).decode()}"
         await self._with_retries(told, lambda: self.world.client.patch(MACHINE, key, body))
 
-    async def make_budget(self, name: str) -> None:
-        """A disruption budget that never allows an eviction of the pods that ``run_pod`` makes."""
-        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"made-by": "person"}}}
-        body = {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, "spec": spec}
+    async def make_budget(self, name: str, labels: Mapping[str, str] = MADE, **spec: Any) -> None:
+        """A disruption budget for pods with these labels. Without ``spec`` it never lets one of them go."""
+        body = {
+            "metadata": {"name": name, "namespace": NAMESPACE_NAME},
+            "spec": {**(spec or {"maxUnavailable": 0}), "selector": {"matchLabels": dict(labels)}},
+        }
         await self._with_retries(f"makes budget {name}", lambda: self.world.nodes.create(PDB, body))
 
     async def delete_budget(self, name: str) -> None:
@@ -199,18 +205,25 @@ class Person:
         key = Key(NAMESPACE_NAME, name)
         await self._with_retries(f"deletes budget {name}", lambda: self.world.nodes.delete(PDB, key))
 
-    async def run_pod(self, name: str, node: str, *, seconds: int) -> None:
-        """A pod on a node that takes so many seconds to end."""
-        body = {
-            "metadata": {"name": name, "namespace": NAMESPACE_NAME, "labels": {"made-by": "person"}},
-            "spec": {
-                "nodeName": node,
-                "terminationGracePeriodSeconds": seconds,
-                "containers": [{"name": "main", "image": "busybox"}],
-            },
+    async def run_pod(self, name: str, node: str, *, seconds: int, claim: str = "") -> None:
+        """A pod on a node, that takes so long to end when it is asked to. ``claim`` names its volume."""
+        spec: dict[str, Any] = {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": seconds,
+            "containers": [{"name": "main", "image": "busybox"}],
         }
+        if claim:
+            self.workloads.begin()
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+        meta = {"name": name, "namespace": NAMESPACE_NAME, "labels": MADE}
         told = f"makes pod {name} on {node}"
-        await self._with_retries(told, lambda: self.world.nodes.create(POD, body))
+        await self._with_retries(told, lambda: self.world.nodes.create(POD, {"metadata": meta, "spec": spec}))
+
+    async def run_app(self, name: str, count: int, *, seconds: int) -> None:
+        """So many pods, made again elsewhere when they leave."""
+        self.world.journal.say("person", f"runs {count} pods of {name}")
+        self.workloads.keep(App(name, NAMESPACE_NAME, count, seconds))
+        await self.until(self.workloads.whole, f"{count} pods of {name}")
 
     async def make(self, kind: Kind[Any], name: str, **body: Any) -> None:
         """Create an object of any kind."""

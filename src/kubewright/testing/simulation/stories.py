@@ -9,7 +9,8 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 
 from dataclasses import dataclass
 
-from kubewright.testing.simulation import acts, ends
+from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.testing.simulation import acts, drains, ends
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, reported, settled
 
@@ -22,7 +23,12 @@ class Story:
     act: Part
     end: End
     before: Part = acts.nothing
+    kubelets: KubeletSettings | None = None
+    """How the kubelets behave; None: as they do by default, and every pod ends within a second."""
 
+
+SLOW_PODS = KubeletSettings(pod_stop_seconds=3600)
+"""Pods take all of their grace to end."""
 
 STORIES: tuple[Story, ...] = (
     Story("create", acts.create, settled(3)),
@@ -83,6 +89,9 @@ STORIES: tuple[Story, ...] = (
     Story("name-too-long", acts.name_too_long, ends.nothing_left),
     Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
+    Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
+    Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
+    Story("roll-under-budget", drains.roll, drains.rolled, drains.an_app_with_a_budget, SLOW_PODS),
 )
 
 BY_NAME = {story.name: story for story in STORIES}

@@ -16,6 +16,8 @@ from kubewright.providers.sim.spec import SimSpec
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.invariants import Past, judge
 from kubewright.testing.simulation.journal import (
+    ATTACHMENTS,
+    BUDGETS,
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
     MACHINES,
@@ -23,6 +25,7 @@ from kubewright.testing.simulation.journal import (
     PODS,
     ApiStep,
     Journal,
+    Removal,
     Step,
     VmStep,
 )
@@ -93,9 +96,34 @@ class Tape:
         spec = {"providerID": f"sim:///r/{vm}"}
         self.put(NODES, name, {"metadata": {"name": name}, "spec": spec, "status": status})
 
-    def pod(self, node: str = "m", phase: str = "Running") -> None:
-        meta = {"name": "p", "namespace": "ns"}
-        self.put(PODS, "ns/p", {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": phase}})
+    def pod(self, node: str = "m", phase: str = "Running", name: str = "p", **more: Any) -> None:
+        """A pod that is Ready; ``claim`` is its volume's, ``leaving`` whether it is being deleted."""
+        meta = _meta(name, labels={"app": "web"})
+        if more.pop("leaving", False):
+            meta["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": more.get("claim")}}
+        spec = {"nodeName": node, "volumes": [claim] if "claim" in more else []}
+        status = {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]}
+        self.put(PODS, f"ns/{name}", {"metadata": meta, "spec": spec, "status": status})
+
+    def asks(self, name: str = "p", resource: str = PODS, **more: Any) -> None:
+        """A manager asks for a removal: of a pod by eviction, of other objects by their uid."""
+        how = {"uid": f"uid-{name}", "eviction": resource == PODS, **more}
+        self._play(Removal("manager-1", resource, f"ns/{name}", **how))
+
+    def evicted(self, name: str = "p", **more: Any) -> None:
+        """A manager evicts a pod, and it begins to leave."""
+        self.asks(name)
+        self.pod(name=name, leaving=True, **more)
+
+    def budget(self, least: int) -> None:
+        """So many pods of the app must be healthy."""
+        spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}
+        self.put(BUDGETS, "ns/web", {"metadata": _meta("web"), "spec": spec})
+
+    def attached(self, node: str = "m") -> None:
+        """A volume is attached to a node."""
+        self.put(ATTACHMENTS, "csi", {"metadata": {"name": "csi"}, "spec": {"nodeName": node}})
 
     def vm(self, name: str = "m", serial: int = 1, **more: Any) -> None:
         vm = Vm(serial=serial, name=name, owner_uid=f"uid-{name}", spec=SimSpec(), created_at=0, up_at=0)

@@ -12,6 +12,7 @@ Called by    ``run``. What users do is in ``person``; the managers are in ``mana
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
@@ -23,6 +24,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.testing.simulation import removals
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.clusters import Cluster
 from kubewright.testing.simulation.injector import Injector
@@ -70,7 +72,7 @@ class Plot:
 class World:
     """See the module. ``begin`` first; ``tell`` marks the moment from which writes and faults count."""
 
-    def __init__(self, loop: SimLoop, plot: Plot) -> None:
+    def __init__(self, loop: SimLoop, plot: Plot, kubelets: KubeletSettings | None = None) -> None:
         self.loop = loop
         self.plot = plot
         self.began = 0.0
@@ -82,6 +84,7 @@ class World:
         self.faults = Process(loop, "faults")
         self._hand = Process(loop, "person")
         self._kubelets = Process(loop, "kubelets")
+        self._kubelet_settings = kubelets or KubeletSettings()
         self._cloud = Process(loop, "cloud")
         self.control = self._cluster("control")
         self.target = self._cluster("target") if plot.apart else self.control
@@ -133,7 +136,8 @@ class World:
     def _cluster(self, name: str) -> Cluster:
         cluster = Cluster(self.loop, self.journal, name, self.clock)
         cluster.host.slow, cluster.host.away = self.injector.lateness, self.injector.away
-        cluster.host.on_asked += [self.tally.asked, self.staleness.arrives]
+        heard = partial(removals.heard, self.journal)
+        cluster.host.on_asked += [self.tally.asked, self.staleness.arrives, heard]
         cluster.host.on_answered += [self.tally.answered, self.staleness.is_done]
         return cluster
 
@@ -146,7 +150,7 @@ class World:
         informers = Informers(self._connect(self.target, self._kubelets, self.clock("kubelets")))
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())
-            group.create_task(Kubelets(self.cloud, informers, KubeletSettings()).run())
+            group.create_task(Kubelets(self.cloud, informers, self._kubelet_settings).run())
 
     def _kill_after(self) -> None:
         if self.began and self.counts.writes == self.plot.kill_after:

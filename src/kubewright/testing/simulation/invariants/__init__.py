@@ -6,8 +6,9 @@ Theory.      An invariant gets each step right after it happened and answers wha
              happens to that one; staleness excuses only what was right in the state that was received.
 Where        ``vms``       machines and their VMs: one each, none forgotten, none taken away undrained
              ``replicas``  numbers: neither too many nor too few; statuses count only what exists
+             ``drains``    pods: asked to leave in their order, and removed only when their time is up
              ``rollouts``  what a deployment's status says about its rollout
-             ``past``, ``history``, ``facts``   what the rules read
+             ``past``, ``pods``, ``history``, ``facts``   what the rules read
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
              product on purpose (``tests/sim/test_sim_mutations.py``) and see that it is caught: a test
              asks for a mutation for every rule.
@@ -16,6 +17,13 @@ Called by    ``run``.
 
 from collections.abc import Callable, Iterable
 
+from kubewright.testing.simulation.invariants.drains import (
+    budgets_hold,
+    no_pod_is_forced_early,
+    volumes_are_detached_first,
+    volumes_leave_one_by_one,
+    what_was_seen_is_deleted,
+)
 from kubewright.testing.simulation.invariants.past import Past as Past
 from kubewright.testing.simulation.invariants.replicas import (
     a_deployment_outlives_its_sets,
@@ -69,6 +77,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     a_rollout_is_reported,
     no_way_back,
     a_healthy_machine_is_not_failed,
+    no_pod_is_forced_early,
+    budgets_hold,
+    volumes_leave_one_by_one,
+    volumes_are_detached_first,
+    what_was_seen_is_deleted,
 )
 
 

@@ -82,6 +82,13 @@ def ended(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
+def volume_claims(pod: Object) -> Iterator[str]:
+    """The names of a pod's PersistentVolumeClaims."""
+    for volume in pod["spec"].get("volumes") or ():
+        if (found := volume.get("persistentVolumeClaim")) is not None:
+            yield str(found["claimName"])
+
+
 def revision(found: Object | None) -> int:
     """The revision of a deployment or set; 0 for none."""
     notes = found["metadata"].get("annotations", {}) if found is not None else {}

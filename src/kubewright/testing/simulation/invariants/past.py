@@ -17,7 +17,6 @@ from kubewright.machines.machine.settings import MachineSettings
 from kubewright.testing.simulation.invariants.facts import (
     controller_of,
     deleting,
-    ended,
     node_name,
     ready_date,
     recorded_by,
@@ -26,6 +25,7 @@ from kubewright.testing.simulation.invariants.facts import (
     well,
 )
 from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, desired_by
+from kubewright.testing.simulation.invariants.pods import Pods
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
@@ -35,6 +35,7 @@ from kubewright.testing.simulation.journal import (
     ApiStep,
     Journal,
     Object,
+    Removal,
     Step,
     VmStep,
 )
@@ -89,21 +90,27 @@ class Past:
     """Since when nodes are not Ready, by name."""
     ready: dict[str, float] = field(default_factory=dict)
     """Since when nodes are Ready, by name."""
-    pods: Index = field(default_factory=dict)
-    """Keys of pods that have not ended, by the name of their node."""
     recorded: Index = field(default_factory=dict)
     """Keys of machines by the VM and by the node that they have on record."""
     crews: dict[str, Crew] = field(default_factory=dict)
     """The machines of each set, by the set's uid."""
     fleets: dict[str, Fleet] = field(default_factory=dict)
     """The sets of each deployment, by its key."""
+    drained: Pods = field(init=False)
+    """Pods, and who asked them to leave."""
     _places: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
     """How each machine is counted: its set, whether it is alive, whether it runs."""
+
+    def __post_init__(self) -> None:
+        self.drained = Pods(self.now)
 
     def learn(self, step: Step) -> None:
         """Take a step in, before any rule judges it."""
         if isinstance(step, VmStep):
             self._vm(step)
+        elif isinstance(step, Removal):
+            if step.resource == PODS:
+                self.drained.hear(step)
         elif (learn := _LEARNED.get(step.resource)) is not None:
             learn(self, step)
 
@@ -291,14 +298,7 @@ class Past:
             self.not_ready.setdefault(step.key, self.now())
 
     def _pod(self, step: ApiStep) -> None:
-        for pod, there in ((step.old, False), (step.new, True)):
-            node = str(pod["spec"].get("nodeName", "")) if pod is not None else ""
-            if not node or pod is None:
-                continue
-            if there and not ended(pod):
-                self.pods.setdefault(node, {})[step.key] = None
-            else:
-                self.pods.get(node, {}).pop(step.key, None)
+        self.drained.learn(step)
 
 
 def _place(machine: Object) -> tuple[str, bool, bool]:

@@ -3,11 +3,7 @@
 Called by    ``invariants``, whose table these rules stand in.
 """
 
-from datetime import timedelta
-
-from kubewright.api.machine import names
-from kubewright.base.durations import parse_duration
-from kubewright.machines.machine.settings import SICK
+from kubewright.testing.simulation.invariants.drains import may_force
 from kubewright.testing.simulation.invariants.facts import (
     deleting,
     is_ended,
@@ -71,8 +67,8 @@ def a_drained_vm(step: Step, past: Past) -> str:
     if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
         return ""
     vm = step.new
-    pods, node = past.pods.get(vm.node_name), vm.node_name
-    if not pods or node in past.dead or node in past.lost or _given_up(vm.owner_uid, node, past):
+    pods, node = past.drained.on.get(vm.node_name), vm.node_name
+    if not pods or node in past.dead or node in past.lost or may_force(vm.owner_uid, node, past):
         return ""
     return f"{vm.id} is deleted under {list(pods)}"
 
@@ -108,20 +104,6 @@ def _shared(machine: Object, past: Past) -> str:
         if len(past.recorded[found]) > 1:
             return f"{list(past.recorded[found])} all have {found}"
     return ""
-
-
-def _given_up(uid: str, node: str, past: Past) -> bool:
-    """Whether the controller need not wait for the pods of this machine."""
-    machine = past.journal.objects[MACHINES].get(past.uids.get(uid, ""))
-    if machine is None:
-        return False
-    if names.force_deletion(machine["metadata"].get("labels", {})):
-        return True
-    own = machine["spec"].get("drainTimeout")
-    timeout = parse_duration(own) if own else past.settings.drain_timeout
-    late = past.now() - past.leaving.get(uid, past.now()) >= timeout / timedelta(seconds=1)
-    silent = past.now() - past.not_ready.get(node, past.now()) > SICK / timedelta(seconds=1)
-    return late or silent
 
 
 BEFORE_UP = ("", "Pending", "CrashLoopBackOff")
