@@ -5,7 +5,7 @@ Theory.      A command turns words into ``compose.options`` values and hands ove
              means a bug of Kubewright.
 Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
 Files        ``app``         the commands
-             ``up/``, ``run/``, ``demo/``, ``down``, ``standing`` (`status`), ``completion``
+             ``up/``, ``run/``, ``demo/``, ``standing`` (`status`, `down`), ``completion``
              ``words``, ``signals``   what several commands share
 """
 

@@ -77,7 +77,7 @@ def down(
     timeout: Annotated[str, typer.Option(help="How long to wait for its end.", metavar="DURATION")] = "30s",
 ) -> None:
     """End the `up` that serves a data folder. Its data are kept."""
-    from kubewright.cli.down import down as command
+    from kubewright.cli.standing import down as command
 
     print(command(data_dir, words.duration("--timeout", timeout)))
 

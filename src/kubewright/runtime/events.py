@@ -16,7 +16,7 @@ Called by    reconcilers; ``run`` is a service of ``manager``. Continues in ``ev
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -61,15 +61,6 @@ class _Written:
 
     key: Key
     count: int
-
-
-class Teller(Protocol):
-    """What those who tell of something need."""
-
-    def event(
-        self, about: Object | Mapping[str, Any], reason: str, message: str, *, warning: bool = False
-    ) -> None:
-        """As ``Recorder.event``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +239,10 @@ class Recorder:
             name=about.metadata.name,
             uid=about.metadata.uid,
         )
+
+
+Teller = Recorder | Voice
+"""What a controller tells its events to."""
 
 
 def _final(error: KubewrightError) -> bool:

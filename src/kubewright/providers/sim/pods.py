@@ -16,45 +16,28 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.meta import Time
+from kubewright.api.core import Pod, PodSpec
+from kubewright.api.meta import Value
 from kubewright.base.clock import rfc3339
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.vm import Vm
 
 
-class _Part(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Base of the slice below."""
-
-
-class Container(_Part, frozen=True):
+class Container(Value, frozen=True):
     """A container, as far as a hollow kubelet reports on it."""
 
     name: str = ""
     image: str = ""
 
 
-class _Meta(_Part, frozen=True):
-    uid: str = ""
-    creation_timestamp: Time | None = None
-    deletion_timestamp: Time | None = None
-    deletion_grace_period_seconds: int | None = None
-
-
-class _Spec(_Part, frozen=True):
-    node_name: str = ""
+class _Spec(PodSpec, frozen=True):
     containers: tuple[Container, ...] = ()
 
 
-class _Status(_Part, frozen=True):
-    phase: str = ""
+class PodSlice(Pod, frozen=True):
+    """What a hollow kubelet reads of a pod, which is more than what controllers read."""
 
-
-class PodSlice(_Part, frozen=True):
-    """What a hollow kubelet reads of a pod; more than controllers do, so it has a type of its own."""
-
-    metadata: _Meta = _Meta()
     spec: _Spec = _Spec()
-    status: _Status = _Status()
 
 
 _decoder = msgspec.json.Decoder(PodSlice)
