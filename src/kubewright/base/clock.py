@@ -7,7 +7,7 @@ Theory.      Everything that asks what time it is, waits, or draws a random numb
 Invariants.  This file and ``runtime`` are the only places where ``datetime.now``,
              ``time.*`` and ``asyncio.sleep`` may stand (ruff bans them elsewhere).
              ``now`` is always aware and in UTC. ``monotonic`` never goes back.
-Called by    everyone, through the ``clock`` argument of a constructor.
+Called by    every package, through the ``clock`` argument of a constructor.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The real time of this machine; randomness that nobody can guess, because tokens are drawn from it."""
+    """The real time of this machine; randomness that cannot be guessed, because tokens are drawn from it."""
 
     def __init__(self) -> None:
         self.random: random.Random = random.SystemRandom()

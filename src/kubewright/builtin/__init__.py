@@ -30,7 +30,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics
-from kubewright.runtime.world import Ground, Listed, Wired, World
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +48,30 @@ class Settings:
 
 
 CONTROLLERS = (
-    Listed("garbage-collector", "*", "", "deletes objects whose owners are gone"),
-    Listed("namespace", "Namespace", "", "empties a namespace that is deleted, then lets it go"),
-    Listed("node-lifecycle", "Node", "", "marks a node whose kubelet has fallen silent"),
-    Listed("disruption", "PodDisruptionBudget", "", "counts how many pods may be evicted"),
-    Listed("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
-    Listed("pod-gc", "Pod", "", "deletes pods on nodes that are gone"),
-    Listed("scheduler", "Pod", "", "gives pods that have no node one"),
-    Listed("replicaset", "ReplicaSet", "", "keeps as many pods as a set says"),
-    Listed("deployment", "Deployment", "", "keeps sets of pods, sizes them and rolls them out"),
+    ControllerInfo("garbage-collector", "*", "", "deletes objects whose owners are gone"),
+    ControllerInfo("namespace", "Namespace", "", "empties a namespace that is deleted, then lets it go"),
+    ControllerInfo("node-lifecycle", "Node", "", "marks a node whose kubelet has fallen silent"),
+    ControllerInfo("disruption", "PodDisruptionBudget", "", "counts how many pods may be evicted"),
+    ControllerInfo("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
+    ControllerInfo("pod-gc", "Pod", "", "deletes pods on nodes that are gone"),
+    ControllerInfo("scheduler", "Pod", "", "gives pods that have no node one"),
+    ControllerInfo("replicaset", "ReplicaSet", "", "keeps as many pods as a set says"),
+    ControllerInfo("deployment", "Deployment", "", "keeps sets of pods, sizes them and rolls them out"),
 )
 
 
 def world(settings: Settings) -> World:
     """All of these controllers as a world, for the control cluster."""
 
-    def wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
+    def wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
         return controllers(
-            ground.control.caches, settings=settings, recorder=ground.recorder, metrics=ground.metrics
+            environment.control.caches,
+            settings=settings,
+            recorder=environment.recorder,
+            metrics=environment.metrics,
         )
 
-    return World("builtin", CONTROLLERS, wire, told=(PDB, POD, DEPLOYMENT, REPLICA_SET))
+    return World("builtin", CONTROLLERS, wire, event_kinds=(PDB, POD, DEPLOYMENT, REPLICA_SET))
 
 
 def controllers(
@@ -77,7 +80,7 @@ def controllers(
     settings: Settings | None = None,
     recorder: Recorder | None = None,
     metrics: Metrics | None = None,
-) -> Wired:
+) -> Runnables:
     """All of these controllers, for the server of ``informers``, through its client."""
     settings = settings or Settings()
     client, clock = informers.client, informers.client.clock
@@ -97,7 +100,7 @@ def controllers(
     for informer in scaled.values():
         disruption.watches(informer, keeper.of_scaled)
 
-    return Wired(
+    return Runnables(
         [
             collector.controller,
             Controller("namespace", ends, clock, workers=4, metrics=metrics).watches(

@@ -71,7 +71,7 @@ class Namespaces:
             await self._finalize(namespace)
             return Result.done()
         await self._tell(namespace, left, troubles)
-        return Result.later(patience(namespace, self._client.clock.now()))
+        return Result.later(next_pass(namespace, self._client.clock.now()))
 
     async def _empty(self, namespace: str) -> tuple[list[Left], list[str]]:
         """Delete what is there; what is left, and what went wrong."""
@@ -140,7 +140,7 @@ def finalizes(namespace: Json) -> bool:
     return FINALIZER in namespace.get("spec", {}).get("finalizers", ())
 
 
-def patience(namespace: Json, now: datetime) -> float:
+def next_pass(namespace: Json, now: datetime) -> float:
     """Seconds until another pass: a quarter of the time that its end has taken so far, within bounds."""
     age = (now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"])).total_seconds()
     return min(LATEST_SECONDS, max(SOONEST_SECONDS, age / 4))

@@ -83,7 +83,7 @@ class NodeLife:
             return Result.done()
         now = self._clock.monotonic()
         heard = now - self._heard.setdefault(key.name, now)
-        silent = min(heard, self._leases.sight.watched(now, LONGEST_GAP))
+        silent = min(heard, self._leases.visibility.visible_for(now, LONGEST_GAP))
         remaining = grace_of(node, self._settings) - silent
         if remaining > 0:
             await self._mark(node, ())

@@ -1,4 +1,4 @@
-"""Pods on nodes that are gone: nobody else will remove them.
+"""Pods on nodes that are gone: no kubelet will remove them.
 
 Theory.      A pod is removed by its kubelet. Without its node there is none, and the pod, even one
              that is being deleted, would stay for ever. A node that is missing gets a while to come

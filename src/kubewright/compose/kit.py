@@ -28,7 +28,7 @@ from kubewright.runtime.group import Group, Settings, Task, Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
-from kubewright.runtime.world import Ground, Listed, World
+from kubewright.runtime.world import ControllerInfo, Environment, World
 from kubewright.wire.gvk import Key
 
 COMPONENT = "machine-controller-manager"
@@ -58,14 +58,14 @@ class Kit:
         beside: Sequence[World] = (),
     ) -> None:
         on_call = DriverMetrics(metrics.registry).of(options.driver)
-        self.controllers: list[Listed] = [
+        self.controllers: list[ControllerInfo] = [
             *chosen(options),
             *(each for one in beside for each in one.controllers),
         ]
         self.clock = control.clock
         self.metrics = metrics
         self._worlds = (*worlds(options, driver, on_call), *beside)
-        kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.told))]
+        kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]
         self._control = Session(control, Informers(control, namespace=options.namespace))
@@ -109,15 +109,15 @@ class Kit:
 
         return Group(lease, self.clock, begin, elector=elector, again=election.again, settings=settings)
 
-    def _lasting(self, name: str, controllers: Sequence[Listed], settings: Settings) -> Group:
+    def _lasting(self, name: str, controllers: Sequence[ControllerInfo], settings: Settings) -> Group:
         work = self.work(controllers)
         return Group(name, self.clock, lambda: work, settings=settings)
 
-    def work(self, controllers: Sequence[Listed]) -> Work:
+    def work(self, controllers: Sequence[ControllerInfo]) -> Work:
         """Controllers for as long as the process lives."""
         return self._work(controllers, self._control, self._target, lambda: True)
 
-    def term(self, controllers: Sequence[Listed], lease: str, entitled: Entitled) -> Work:
+    def term(self, controllers: Sequence[ControllerInfo], lease: str, entitled: Entitled) -> Work:
         """Controllers for one term, which remember nothing of an earlier one.
 
         ``entitled`` is asked before each write to a server and each call of the driver.
@@ -134,18 +134,18 @@ class Kit:
         return replace(work, end=end)
 
     def _work(
-        self, controllers: Sequence[Listed], control: Session, target: Session, entitled: Entitled
+        self, controllers: Sequence[ControllerInfo], control: Session, target: Session, entitled: Entitled
     ) -> Work:
-        ground = Ground(control, Fixed(target), entitled, self.recorder, self.clock, self.metrics)
+        environment = Environment(control, Fixed(target), entitled, self.recorder, self.clock, self.metrics)
         mine = [
             (world, [each.name for each in world.controllers if each in controllers])
             for world in self._worlds
         ]
-        wired = [world.wire(ground, names) for world, names in mine if names]
+        runnables = [world.wire(environment, names) for world, names in mine if names]
         return Work(
-            [controller for each in wired for controller in each.controllers],
+            [controller for each in runnables for controller in each.controllers],
             list(dict.fromkeys((control.caches, target.caches))),
-            [task for each in wired for task in each.background],
+            [task for each in runnables for task in each.background],
         )
 
 

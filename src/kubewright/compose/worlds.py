@@ -16,7 +16,7 @@ from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.fence import Listener
 from kubewright.machines import world as machines
-from kubewright.runtime.world import Listed, World
+from kubewright.runtime.world import ControllerInfo, World
 
 
 def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
@@ -29,12 +29,12 @@ def shown(options: Options) -> tuple[World, ...]:
     return worlds(options, None, lambda _ended: None)
 
 
-def listed(options: Options) -> list[Listed]:
+def listed(options: Options) -> list[ControllerInfo]:
     """Every controller that can be chosen."""
     return [each for world in shown(options) for each in world.controllers]
 
 
-def chosen(options: Options) -> list[Listed]:
+def chosen(options: Options) -> list[ControllerInfo]:
     """The controllers that ``options.controllers`` chooses.
 
     Raises:
@@ -56,7 +56,7 @@ def kinds(options: Options) -> list[Kind[Any]]:
     return [kind for world in ours for kind in world.kinds]
 
 
-def leases(controllers: Iterable[Listed]) -> list[str]:
+def leases(controllers: Iterable[ControllerInfo]) -> list[str]:
     """The Leases that these controllers work under, each once; empty for controllers without a Lease."""
     return list(dict.fromkeys(each.lease for each in controllers))
 

@@ -1,7 +1,7 @@
 """How to reach a cluster, and as whom: a kubeconfig as a value. Pure.
 
-Theory.      Two kinds of kubeconfig come to us. One that the user points at is his own: it may name
-             files and programs. One that lies in a Secret was written by whoever may write that
+Theory.      Two kinds of kubeconfig come to us. One that the user points at is the user's own: it may name
+             files and programs. One that lies in a Secret was written by a user who may write that
              Secret: running its programs or reading our files for it would hand our identity over.
              So ``inline_only`` refuses everything that is not data (docs/decisions/0018-one-transport.md).
 Invariants.  Whatever is wrong becomes one sentence (``InvalidInput``) without a secret in it.
@@ -35,7 +35,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A bearer token that somebody else renews in a file."""
+    """A bearer token that another program renews in a file."""
 
     path: Path
 

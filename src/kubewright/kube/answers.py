@@ -1,7 +1,7 @@
 """What stands in the answers of an API server: lists, deletions, refusals. Values only, no I/O.
 
 Theory.      Objects stay bytes here: ``msgspec.Raw`` finds where each one begins and ends, and
-             nobody decodes an object before somebody looks at it.
+             an object is decoded only when a caller looks at it.
 Called by    the client, the reflector and the transports.
 """
 

@@ -7,7 +7,7 @@ Theory.      A verb builds one request, sends it (repeating it where ``retries``
 Invariants.  An answer of 400 and above raises its ``wire.errors`` class, the lack of one a
              ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
              that we did not create is only patched (design decision D3). Bodies are never logged.
-Called by    everybody above ``kube``. Continues in ``transport`` and ``informers``.
+Called by    every package above ``kube``. Continues in ``transport`` and ``informers``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ class Written:
 
     ``body`` is the object as the server answered it: as it is now, or as it last was when the
     write removed it (``header.read_answer`` tells). Many deletes answer a mere ``Status``: then
-    ``body`` is empty and ``uid`` says which object is gone; it too is empty when nobody knows.
+    ``body`` is empty and ``uid`` says which object is gone; it too is empty when that is not known.
     """
 
     resource: Resource
@@ -221,16 +221,18 @@ class Client:
             **_present(deleteOptions=options),
         }
         path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}/eviction"
-        await self.send(self.request("POST", path, msgspec.json.encode(body)), safe=bool(uid), patient=False)
+        await self.send(
+            self.request("POST", path, msgspec.json.encode(body)), safe=bool(uid), wait_if_asked=False
+        )
 
-    async def send(self, request: Request, *, safe: bool = False, patient: bool = True) -> Response:
+    async def send(self, request: Request, *, safe: bool = False, wait_if_asked: bool = True) -> Response:
         """One request with everything this module promises; for paths that have no verb here.
 
         Args:
             request: what to send.
             safe: sending it twice does no harm.
-            patient: wait and repeat when the server asks for that with ``Retry-After``. A refused
-                eviction looks the same and is an answer to the caller, so evictions are not.
+            wait_if_asked: wait and repeat when the server asks for that with ``Retry-After``. A refused
+                eviction looks the same and is an answer to the caller, so evictions do not wait.
         """
         clock = self.clock
         deadline = clock.monotonic() + REQUEST_SECONDS
@@ -243,7 +245,7 @@ class Client:
                     return response
                 raise failure(response)
             except (ApiError, TransportError) as error:
-                if not patient and isinstance(error, TooManyRequests):
+                if not wait_if_asked and isinstance(error, TooManyRequests):
                     raise
                 wait = pause(error, attempt, safe=safe, draw=clock.random.random())
                 if wait is None or clock.monotonic() + wait >= deadline:

@@ -53,7 +53,7 @@ class BadAnswer(TransportError):
 
 
 def unanswered(error: KubewrightError) -> bool:
-    """Whether a write that ended so may have happened all the same: nobody said no."""
+    """Whether a write that ended so may have happened all the same: the server did not refuse it."""
     if isinstance(error, ApiError):
         return error.code >= 500
     return not isinstance(error, ConnectFailed)

@@ -5,8 +5,8 @@ Theory.      ``reflector`` says what to ask and when; ``cache`` says what an obj
              people once when something is wrong and once when it is right again; of a server that
              cannot be reached by all that watch it, one tells (``outage``).
 Invariants.  Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
-             cut, since the connection may be dead at the other end; ``sight`` then says that nothing
-             was seen since its last word. The loop gets its turn at
+             cut, since the connection may be dead at the other end; ``visibility`` then says that nothing
+             was seen since the last event. The loop gets its turn at
              least every ``BREATH`` events.
 Called by    ``informer``.
 """
@@ -37,7 +37,7 @@ from kubewright.kube.reflector import (
     step,
 )
 from kubewright.kube.scope import Scope
-from kubewright.kube.sight import Sight
+from kubewright.kube.visibility import Visibility
 from kubewright.wire import watch
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Resource
@@ -49,7 +49,7 @@ log = structlog.get_logger("kubewright.kube")
 
 
 class Sink(Protocol):
-    """Where a feed brings what it hears: ``cache.Cache``, or whoever keeps less than objects."""
+    """Where a feed brings what it hears: ``cache.Cache``, or what keeps less than objects."""
 
     seen: int
     """How far the server's history was told completely."""
@@ -87,7 +87,7 @@ class Feed:
     def __init__(self, client: Client, resource: Resource, scope: Scope, cache: Sink) -> None:
         self.counts = Counts()
         self.synced = asyncio.Event()
-        self.sight = Sight()
+        self.visibility = Visibility()
         self._client = client
         self._resource = resource
         self._scope = scope
@@ -100,7 +100,7 @@ class Feed:
     async def run(self) -> None:
         """List and watch until cancelled."""
         clock = self._client.clock
-        self.sight.lost(clock.monotonic())
+        self.visibility.lost(clock.monotonic())
         try:
             await self._follow_on(Listing())
         finally:
@@ -112,7 +112,7 @@ class Feed:
             happened = await self._ask(state)
             following = step(state, happened, clock.random.random())
             if isinstance(happened, Failed):
-                self.sight.lost(clock.monotonic())
+                self.visibility.lost(clock.monotonic())
             self._note(happened, following.state.failures)
             state = following.state
             if following.pause:
@@ -143,7 +143,7 @@ class Feed:
         self._cache.page(page.version, [headers.read(bytes(item)) for item in page.items])
         if not page.token:
             self._cache.end()
-            self.sight.sees(self._client.clock.monotonic())
+            self.visibility.gained(self._client.clock.monotonic())
             self.synced.set()
         return PageRead(self._cache.seen, page.token)
 
@@ -160,7 +160,7 @@ class Feed:
         request = self._client.request("GET", self._path, query=(*self._scope.query, *asked))
         async with self._client.transport.stream(request) as chunks:
             opened = self._heard = clock.monotonic()
-            self.sight.sees(opened)
+            self.visibility.gained(opened)
             error: ApiError | TransportError | None = None
             try:
                 await self._follow(chunks)
@@ -168,7 +168,7 @@ class Feed:
                 error = broken
             ended = clock.monotonic()
             silent = ended - self._heard >= IDLE_SECONDS
-            self.sight.lost(self._heard if silent else ended)
+            self.visibility.lost(self._heard if silent else ended)
             cut = Cut(self._cache.seen, ended - opened)
         return Failed(error, cut) if isinstance(error, (ApiError, BadAnswer)) else cut
 

@@ -1,15 +1,15 @@
-"""Whether a server answers at all, and who says so when it does not. Pure.
+"""Whether a server answers at all, and which watch logs it when it does not. Pure.
 
-Theory.      A request to a host that swallows packets costs its whole deadline. After ``PATIENCE`` such
-             silences in a row we stop waiting: requests fail at once, but for one short probe every
+Theory.      A request to a host that swallows packets costs its whole deadline. After ``SILENCES_ALLOWED``
+             such silences in a row we stop waiting: requests fail at once, but for one short probe every
              few seconds. Any answer, a refusal included, ends that. What fails quickly, such as a
-             refused connection, does not count: it holds nobody up and says what is wrong.
+             refused connection, does not count: it costs no time and says what is wrong.
 Invariants.  A server that answers is never held back. At most one probe is under way, and the next
              one begins soon enough for a leader to renew its Lease in time.
 Called by    ``client``, one per cluster.
 """
 
-PATIENCE = 3
+SILENCES_ALLOWED = 3
 """Silences in a row before we stop waiting."""
 
 SLOW = 1.0
@@ -32,7 +32,7 @@ class Health:
 
     def admit(self, now: float, timeout: float) -> float | None:
         """The timeout with which a request may go out at this moment; None: it may not."""
-        if self.silences < PATIENCE:
+        if self.silences < SILENCES_ALLOWED:
             return timeout
         if self._probing or now < self._probe_at:
             return None
@@ -45,12 +45,12 @@ class Health:
         self._probing = False
 
     def failed(self, now: float, took: float) -> None:
-        """There was no answer, or nobody waited for it any more."""
+        """There was no answer, or the caller did not wait for it any longer."""
         if took >= SLOW:
             self.silences += 1
         if self._probing or took >= SLOW:
             self._probing = False
-            self._probe_at = now + min(SHORTEST * 2.0 ** max(self.silences - PATIENCE, 0), LONGEST)
+            self._probe_at = now + min(SHORTEST * 2.0 ** max(self.silences - SILENCES_ALLOWED, 0), LONGEST)
 
 
 class Outage:
@@ -69,8 +69,8 @@ class Outage:
     def begins(self, who: str, trouble: str) -> bool:
         """The watch ``who`` cannot reach the server, for ``trouble``; whether to log that."""
         self._troubled[who] = trouble
-        news, self._said = trouble != self._said, trouble
-        return news
+        is_new, self._said = trouble != self._said, trouble
+        return is_new
 
     def ends(self, who: str) -> bool:
         """The watch ``who`` reaches the server again, or has ended; whether to log the end of the outage."""

@@ -4,7 +4,7 @@ Theory.      ``feed`` asks the server, ``cache`` decides what may stand, and thi
              two: readers look without waiting, listeners hear of every change. A write of this
              process is in its informers when the call that made it returns.
 Invariants.  Before ``synced`` the informer may show less than there is; after it, never anything
-             that was not so on the server. A listener that raises is logged and hurts nobody else.
+             that was not so on the server. A listener that raises is logged and hurts no other.
              What readers get is shared and frozen (Structs) or their own (plain dicts).
 Called by    ``informers``, which shares informers and runs them.
 """
@@ -24,7 +24,7 @@ from kubewright.kube.errors import BadAnswer, TimedOut
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
 from kubewright.kube.scope import Scope
-from kubewright.kube.sight import Sight
+from kubewright.kube.visibility import Visibility
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import EVERYTHING, Selector
 
@@ -72,9 +72,9 @@ class Informer(Generic[T]):
         return self._feed.synced.is_set()
 
     @property
-    def sight(self) -> Sight:
-        """Since when we see what happens; for whoever concludes something from silence."""
-        return self._feed.sight
+    def visibility(self) -> Visibility:
+        """Since when the watch sees what happens; for controllers that conclude something from silence."""
+        return self._feed.visibility
 
     def get(self, key: Key) -> T | None:
         """The object, or None.
@@ -106,7 +106,7 @@ class Informer(Generic[T]):
         ``owner`` (uid of the controlling owner) and ``namespace`` are always there.
 
         Raises:
-            KeyError: nobody declared this index.
+            KeyError: no such index is declared.
             Undecodable: as ``list``.
         """
         return self._store.by(index, value)
@@ -115,7 +115,7 @@ class Informer(Generic[T]):
         """The keys of those objects; nothing is decoded.
 
         Raises:
-            KeyError: nobody declared this index.
+            KeyError: no such index is declared.
         """
         return frozenset(self._store.keys_by(index, value))
 
@@ -123,7 +123,7 @@ class Informer(Generic[T]):
         """How many they are; this costs the same for one and for ten thousand.
 
         Raises:
-            KeyError: nobody declared this index.
+            KeyError: no such index is declared.
         """
         return len(self._store.keys_by(index, value))
 

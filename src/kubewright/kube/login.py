@@ -1,7 +1,7 @@
 """Credentials for requests: fetched when needed, renewed in time, never left out.
 
 Theory.      A request without the credentials that the kubeconfig promises would be made as
-             somebody else, so a failing plugin or an unreadable token file is an error of the
+             another user, so a failing plugin or an unreadable token file is an error of the
              request (``LoginFailed``), not a reason to go on without. Plugins and files are asked
              again when their answer grows old, and once after a 401; a 403 is an answer.
 Invariants.  One plugin runs at a time, with a deadline, without a terminal. Nothing that it prints

@@ -6,7 +6,7 @@ Happenings.  PageRead  a page came            Cut     an open stream ended, howe
              Failed    a request was refused or got no answer
 Theory.      A cut is normal (servers end watches, and cut those who read slowly): resume at the last
              version, never list again for it. Only a server that says that this version is too
-             old (410), or that sends what nobody understands, makes us list. All else is tried
+             old (410), or that sends what is no event, makes us list. All else is tried
              again as it was.
 Pace.        Each failure doubles the pause, from ``SHORTEST`` to ``LONGEST`` seconds, with jitter; a
              good stream (it lived, or it brought us further) resets it. The first 410 is free,

@@ -1,10 +1,10 @@
 """By how much our wall clock differs from a server's: every HTTP answer says what time it is there. Pure.
 
 Theory.      Dates in objects are the server's (when it was made, when it was deleted) or those of others that
-             keep time with it. Who compares them with a wall clock that is wrong takes a new machine for
-             an old one, or never finds it old enough. The ``Date`` of an answer tells what the time
-             was on the other side at some moment between question and answer, in whole seconds.
-             Lists are heard too, before anybody learns of what is in them.
+             keep time with it. A controller that compares them with a wall clock that is wrong takes a new
+             machine for an old one, or never finds it old enough. The ``Date`` of an answer tells what
+             the time was on the other side at some moment between question and answer, in whole seconds.
+             Answers to lists are measured too, before callers learn of what is in them.
 Invariants.  A difference that rounding and the way of the answer can explain is none. Else the server's
              clock is taken to read the earliest that it can: so nothing seems older than it is.
 Source       RFC 9110 §6.6.1; Go's net/http and aiohttp send it with each answer.

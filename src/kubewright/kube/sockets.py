@@ -199,7 +199,7 @@ async def _read(answer: aiohttp.ClientResponse) -> Response:
 
 
 def _cut(answer: aiohttp.ClientResponse) -> None:
-    """End a stream that may go on: a polite goodbye would wait for a server that keeps talking."""
+    """End a stream that may go on: a graceful end would wait for a server that keeps sending."""
     transport = answer.connection.transport if answer.connection is not None else None
     answer.close()
     if isinstance(transport, asyncio.WriteTransport):

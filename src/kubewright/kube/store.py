@@ -1,12 +1,12 @@
 """Objects of one kind by key, as bytes, with indexes. No history, no rules: see ``cache``.
 
-Theory.      Objects are decoded when somebody looks; the last two thousand looked at stay decoded,
+Theory.      Objects are decoded when a caller looks; the last two thousand looked at stay decoded,
              because a set's machines are read far more often than they change. Structs are frozen,
              so a reader cannot spoil them; plain dicts are not, and are decoded anew each time.
              Declared indexes look into the object, so they remember its values; the built-in two,
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
 Invariants.  Every index agrees with the objects after each call. An object that its type cannot
-             read stands in no declared index; whoever reads it gets ``Undecodable``. An index
+             read stands in no declared index; reading it raises ``Undecodable``. An index
              whose function raises misses that object and hurts nothing else.
 Called by    ``cache``.
 """
@@ -25,7 +25,7 @@ from kubewright.wire.selectors import EVERYTHING, Selector
 T = TypeVar("T")
 
 DECODED = 2048
-"""Objects per store that stay decoded after somebody looked: up to 7 KiB each."""
+"""Objects per store that stay decoded after a caller looked: up to 7 KiB each."""
 
 log = structlog.get_logger("kubewright.kube")
 
@@ -107,7 +107,7 @@ class Store(Generic[T]):
         """Keys of the objects that have ``value`` in ``index``, in order of arrival.
 
         Raises:
-            KeyError: nobody declared this index.
+            KeyError: no such index is declared.
         """
         if index == "owner":
             return self._owners.keys(value)
@@ -119,7 +119,7 @@ class Store(Generic[T]):
         """The objects that have ``value`` in ``index``.
 
         Raises:
-            KeyError: nobody declared this index.
+            KeyError: no such index is declared.
             Undecodable: as ``select``.
         """
         return [self.decode(self._headers[key]) for key in self.keys_by(index, value)]

@@ -35,7 +35,7 @@ from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
 from kubewright.runtime.sessions.session import NAMELESS
-from kubewright.runtime.world import Ground, Listed, Wired, World
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 
 class Half(StrEnum):
@@ -46,13 +46,19 @@ class Half(StrEnum):
 
 
 CONTROLLERS = (
-    Listed("machinedeployment", "MachineDeployment", Half.SETS, "keeps sets, sizes them and rolls them out"),
-    Listed("machineset", "MachineSet", Half.SETS, "keeps as many machines as a set says"),
-    Listed("machine", "Machine", Half.MACHINES, "makes VMs, watches their nodes, drains and deletes them"),
-    Listed("machineclass", "MachineClass", Half.MACHINES, "keeps classes while machines use them"),
-    Listed("secret", "Secret", Half.MACHINES, "keeps secrets while classes use them"),
-    Listed("orphanvms", "MachineClass", Half.MACHINES, "deletes VMs of a class that no machine wants"),
-    Listed("orphannodes", "Node", Half.MACHINES, "marks nodes that no machine stands for"),
+    ControllerInfo(
+        "machinedeployment", "MachineDeployment", Half.SETS, "keeps sets, sizes them and rolls them out"
+    ),
+    ControllerInfo("machineset", "MachineSet", Half.SETS, "keeps as many machines as a set says"),
+    ControllerInfo(
+        "machine", "Machine", Half.MACHINES, "makes VMs, watches their nodes, drains and deletes them"
+    ),
+    ControllerInfo("machineclass", "MachineClass", Half.MACHINES, "keeps classes while machines use them"),
+    ControllerInfo("secret", "Secret", Half.MACHINES, "keeps secrets while classes use them"),
+    ControllerInfo(
+        "orphanvms", "MachineClass", Half.MACHINES, "deletes VMs of a class that no machine wants"
+    ),
+    ControllerInfo("orphannodes", "Node", Half.MACHINES, "marks nodes that no machine stands for"),
 )
 
 
@@ -64,34 +70,34 @@ def world(
     Without a driver only the controllers of sets can be wired.
     """
 
-    def wire(ground: Ground, chosen: Sequence[str]) -> Wired:
+    def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         halves = {each.lease for each in CONTROLLERS if each.name in chosen}
-        made = list(_sets(ground)) if Half.SETS in halves else []
+        made = list(_sets(environment)) if Half.SETS in halves else []
         background: list[Task] = []
         if Half.MACHINES in halves:
             assert driver is not None, "machines need a driver"
-            fenced = Fenced(driver, ground.clock, on_end=on_call, entitled=ground.entitled)
-            shared = shared_of(ground, fenced, settings)
+            fenced = Fenced(driver, environment.clock, on_end=on_call, entitled=environment.entitled)
+            shared = shared_of(environment, fenced, settings)
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
             background.append(calls.run)
             if isinstance(driver, Background):
-                background.append(partial(driver.run, ground.targets.get(NAMELESS).caches))
-        return Wired([each for each in made if each.name in chosen], background)
+                background.append(partial(driver.run, environment.targets.get(NAMELESS).caches))
+        return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
         "machines",
         CONTROLLERS,
         wire,
         kinds=(MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS),
-        told=(SECRET,),
+        event_kinds=(SECRET,),
         definitions=crds,
     )
 
 
-def _sets(ground: Ground) -> tuple[Controller, Controller]:
-    caches, recorder, metrics = ground.control.caches, ground.recorder, ground.metrics
-    index = Members(caches.get(MACHINE), read, ground.control.client.steady())
+def _sets(environment: Environment) -> tuple[Controller, Controller]:
+    caches, recorder, metrics = environment.control.caches, environment.recorder, environment.metrics
+    index = Members(caches.get(MACHINE), read, environment.control.client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
     sets = Sets(MACHINE_SETS, caches, recorder, index=index)
     return deployments.controller(metrics), sets.controller(metrics)

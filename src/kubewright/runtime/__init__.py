@@ -11,7 +11,7 @@ Tour, in the order of use:
 ``leader``      election on a Lease, so that of several replicas one works; ``lease``: what is pure of it
 ``world``       the controllers of one API as a value: what the program's list of worlds consists of
 ``group``       controllers that begin and end together, under a Lease of their own
-``events``      core/v1 Events: deduplicated, rate limited, never in anybody's way
+``events``      core/v1 Events: deduplicated, rate limited, never in the way of a reconciliation
 ``metrics``     numbers for Prometheus; ``health`` the endpoints that show them; ``log`` the log
 
 Nothing here knows machines or clusters; everything here could be published alone.

@@ -30,12 +30,12 @@ from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.gvk import Key
 
-PATIENT_SECONDS = 1.0
+FIXED_RETRY_SECONDS = 1.0
 """A fixed retry shorter than this means "look again"; when that does not help, backoff takes over."""
 
 BREATH = 16
-"""Looks of one worker in a row before all others have their turn: looks that need no answer from
-anybody would else hold the event loop for as long as there are keys."""
+"""Looks of one worker in a row before all others have their turn: looks that need no answer
+from a server would else hold the event loop for as long as there are keys."""
 
 Gather = Callable[[Change[Any]], float]
 
@@ -88,7 +88,7 @@ class Controller:
         mapped = to_keys or own_key
 
         def changed(change: Change[Any]) -> None:
-            self._changed(informer.kind, change, mapped, patient=not informer.synced, gather=gather)
+            self._changed(informer.kind, change, mapped, low_priority=not informer.synced, gather=gather)
 
         informer.subscribe(changed)
         return self
@@ -110,7 +110,7 @@ class Controller:
             cluster, mapped, known = session.cluster, partial(to_keys, session.cluster), False
 
             def changed(change: Change[Any]) -> None:
-                self._changed(kind, change, mapped, patient=not known)
+                self._changed(kind, change, mapped, low_priority=not known)
 
             session.informer(kind).subscribe(changed)
             known = True
@@ -118,7 +118,7 @@ class Controller:
 
         def woken(cluster: Key, why: str) -> None:
             for key in of_cluster(cluster):
-                self._queue.add(key, why, patient=True)
+                self._queue.add(key, why, low_priority=True)
 
         def lost(session: Session, because: str) -> None:
             woken(session.cluster, f"cluster {session.cluster} is not connected: {because}")
@@ -160,7 +160,7 @@ class Controller:
         change: Change[Any],
         to_keys: ToKeys,
         *,
-        patient: bool,
+        low_priority: bool,
         gather: Gather | None = None,
     ) -> None:
         """Put the keys that a change concerns in line."""
@@ -177,7 +177,7 @@ class Controller:
             if wait > 0:
                 self._queue.add_after(key, wait, why)
             else:
-                self._queue.add(key, why, patient=patient)
+                self._queue.add(key, why, low_priority=low_priority)
 
     async def _work(self) -> None:
         looks = 0
@@ -227,7 +227,7 @@ class Controller:
                     queue.add_after(key, after, "its time has come")
             case OnChange():
                 queue.forget(key)
-            case After(seconds) if seconds >= PATIENT_SECONDS:
+            case After(seconds) if seconds >= FIXED_RETRY_SECONDS:
                 queue.add_after(key, seconds, f"retry after {seconds:g} s")
             case After(seconds):
                 queue.retry(key, "look again", at_least=seconds)
@@ -246,7 +246,7 @@ def _told(error: Exception) -> Retry:
     for each in known:
         say = log.debug if _means_look_again(each.retry) else log.info
         say("reconciliation failed", error=str(each), error_kind=type(each).__name__)
-    return min((each.retry for each in known), key=_patience)
+    return min((each.retry for each in known), key=_precedence)
 
 
 def _known_errors(error: BaseException) -> list[KubewrightError]:
@@ -260,11 +260,11 @@ def _known_errors(error: BaseException) -> list[KubewrightError]:
 
 
 def _means_look_again(retry: Retry) -> bool:
-    """Whether the failure is everyday business: somebody else wrote first."""
-    return isinstance(retry, After) and retry.seconds < PATIENT_SECONDS
+    """Whether the failure is everyday business: another client wrote first."""
+    return isinstance(retry, After) and retry.seconds < FIXED_RETRY_SECONDS
 
 
-def _patience(retry: Retry) -> tuple[int, float]:
+def _precedence(retry: Retry) -> tuple[int, float]:
     """Sorts retries: what comes back by itself before what waits for a change, the sooner first."""
     match retry:
         case Backoff():

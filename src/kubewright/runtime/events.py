@@ -1,4 +1,4 @@
-"""Events: what happened to an object, told to whoever runs ``kubectl describe``.
+"""Events: what happened to an object, for users who run ``kubectl describe``.
 
 Theory.      Telling is best effort and must cost its teller nothing: ``Recorder.event`` puts a note
              into a bounded map and returns; one background task writes. Notes that are the same
@@ -115,7 +115,7 @@ class Recorder:
             about: the object; it needs a name, and should have its uid.
             reason: one CamelCase word that programs may look for.
             message: a sentence for people.
-            warning: somebody should look at it.
+            warning: a user should look at it.
             component: who tells it, where that is not the recorder's own component.
         """
         try:

@@ -184,7 +184,7 @@ class Elector:
         if seen is None or not (self.leading and self._certain):
             seen = await self._look()
             if self.leading and seen.lease is not None and seen.holder != self.identity:
-                raise LostLease(f"lease {self.key} is held by {seen.holder or 'nobody'}")
+                raise LostLease(f"lease {self.key} is held by {seen.holder or 'no process'}")
         if self._clock.monotonic() < seen.free_at:
             return False
         began = self._clock.monotonic()

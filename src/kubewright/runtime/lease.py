@@ -17,7 +17,7 @@ RELEASED_SECONDS = 1
 
 
 RIVAL_SECONDS = 15.0
-"""How long the least patient candidate waits for a renewal: client-go before 1.27 uses its own flag
+"""How long the candidate that waits least waits for a renewal: client-go before 1.27 uses its own flag
 ``--leader-elect-lease-duration``, with this default, and not the duration in the Lease."""
 
 STOP_SECONDS = 1.0

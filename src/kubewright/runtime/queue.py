@@ -1,16 +1,16 @@
 """The work queue: every key has one place, waits its turn, and is never worked on twice at once.
 
-Theory.      A key is in up to three sets. *Dirty*: somebody asked for a look that has not begun.
+Theory.      A key is in up to three sets. *Dirty*: a look is asked for and has not begun.
              *Running*: a worker has it. *Delayed*: a look is due at some moment. Adding a dirty key
              changes nothing; adding a running key makes it dirty, and ``done`` puts it back in
              line. So an add that comes during a reconciliation leads to another one after it, a
              thousand adds lead to one, and the reconciler sees every change without hurry.
-             A key has one delay, the earliest anybody asked for: a later one adds nothing, since
-             whoever looks at the earlier moment asks for the next. A *patient* add stands as if it
-             had come ``PATIENCE`` adds later: after a start, ten thousand first looks let a person's
-             change pass, and still nobody starves.
+             A key has one delay, the earliest that was asked for: a later one adds nothing, since
+             the look at the earlier moment asks for the next. An add of *low priority* stands as if it
+             had come ``OVERTAKEN_BY`` adds later: after a start, ten thousand first looks let a user's
+             change pass, and still no key starves.
 Invariants.  No key is handed out while it runs. No add is lost before ``close``. Keys leave in the
-             order they came, patient ones apart. No delay ends early (beyond the loop's own
+             order they came, those of low priority apart. No delay ends early (beyond the loop's own
              resolution). One timer for all delays: nothing polls, and on a virtual loop the order is
              repeatable.
 Called by    ``controller``. All methods but ``get`` and ``drained`` return at once.
@@ -30,8 +30,8 @@ _RESOLUTION = 1e-6
 """Delays closer than this are over: the event loop itself is no finer."""
 
 
-PATIENCE = 1_000
-"""How many later adds may overtake a patient one."""
+OVERTAKEN_BY = 1_000
+"""How many later adds may overtake one of low priority."""
 
 
 class QueueFull(KubewrightError):
@@ -94,7 +94,7 @@ class _Place:
 
 
 _END = (-1, None)
-"""The entry of the line that tells workers to go home."""
+"""The entry of the line that tells workers to end."""
 
 
 class Queue:
@@ -117,10 +117,10 @@ class Queue:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def add(self, key: Key, why: str = "", *, patient: bool = False) -> None:
+    def add(self, key: Key, why: str = "", *, low_priority: bool = False) -> None:
         """Ask for a look at ``key`` as soon as its turn comes. Ignored once the queue is closed.
 
-        ``patient``: others may go first.
+        ``low_priority``: others may go first.
 
         Raises:
             QueueFull: the key is new and the queue holds its limit.
@@ -128,7 +128,7 @@ class Queue:
         if self._closed:
             return
         self._sequence += 1
-        rank = 2 * (self._sequence + PATIENCE) + 1 if patient else 2 * self._sequence  # unique
+        rank = 2 * (self._sequence + OVERTAKEN_BY) + 1 if low_priority else 2 * self._sequence  # unique
         if (place := self._dirty.get(key)) is None:
             self._admit(key)
             self._adds += 1
@@ -143,7 +143,7 @@ class Queue:
             self._line.put_nowait((place.rank, key))
 
     def add_after(self, key: Key, seconds: float, why: str = "") -> None:
-        """Ask for a look in ``seconds``; of several such wishes for a key the earliest counts."""
+        """Ask for a look in ``seconds``; of several such times for a key the earliest counts."""
         if seconds <= 0:
             self.add(key, why)
             return

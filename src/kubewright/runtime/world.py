@@ -24,7 +24,7 @@ from kubewright.runtime.sessions.session import Lookup, Session
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ControllerInfo:
     """A controller in the list of all.
 
     ``name``   as in ``--controllers``, in metrics and in the log
@@ -41,7 +41,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Environment:
     """What controllers are wired to, for one term.
 
     ``control``   the cluster that has the objects of the world
@@ -58,7 +58,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
+class Runnables:
     """Controllers that listen but do not work yet, and the tasks to run beside them."""
 
     controllers: Sequence[Controller]
@@ -71,15 +71,15 @@ class World:
 
     ``name``         as help shows it
     ``kinds``        the kinds of its own API
-    ``told``         kinds of other APIs that its events may be about
+    ``event_kinds``  kinds of other APIs that its events may be about
     ``controllers``  all of them, in the order in which they are shown and started
     ``wire``         makes those of its controllers whose names it gets, at least one
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
     """
 
     name: str
-    controllers: Sequence[Listed]
-    wire: Callable[[Ground, Sequence[str]], Wired]
+    controllers: Sequence[ControllerInfo]
+    wire: Callable[[Environment, Sequence[str]], Runnables]
     kinds: Sequence[Kind[Any]] = ()
-    told: Sequence[Kind[Any]] = ()
+    event_kinds: Sequence[Kind[Any]] = ()
     definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple

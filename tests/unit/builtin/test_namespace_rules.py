@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.base.clock import parse_rfc3339
 from kubewright.builtin.discovery import Served, read
-from kubewright.builtin.namespaces import Left, conditions, finalizes, patience
+from kubewright.builtin.namespaces import Left, conditions, finalizes, next_pass
 from kubewright.wire.gvk import Resource
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -62,9 +62,9 @@ def test_only_our_finalizer_counts():
 
 
 @pytest.mark.parametrize(("age", "wait"), [(0, 1), (4, 1), (20, 5), (600, 15)])
-def test_patience_grows_with_age_within_bounds(age, wait):
+def test_the_time_to_the_next_pass_grows_with_age_within_bounds(age, wait):
     namespace = {"metadata": {"deletionTimestamp": NOW}}
-    assert patience(namespace, parse_rfc3339(NOW) + timedelta(seconds=age)) == wait
+    assert next_pass(namespace, parse_rfc3339(NOW) + timedelta(seconds=age)) == wait
 
 
 def test_what_is_left_is_told_in_the_usual_words():

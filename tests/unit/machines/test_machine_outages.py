@@ -119,10 +119,10 @@ async def test_whether_we_are_held_still_is_measured() -> None:
     control, target = (Client(InProcess(_nobody), clock, name=name) for name in ("control", "target"))
     kit = Kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
     kit.work(kit.controllers)
-    machines, nodes = kit.informers[0].get(MACHINE).sight, kit.informers[1].get(NODE).sight
+    machines, nodes = kit.informers[0].get(MACHINE).visibility, kit.informers[1].get(NODE).visibility
     assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
-    machines.sees(clock.monotonic())
-    nodes.sees(clock.monotonic())
+    machines.gained(clock.monotonic())
+    nodes.gained(clock.monotonic())
     assert b"mcm_machine_controller_frozen 0.0" in metrics.render()
     nodes.lost(clock.monotonic())
     await asyncio.sleep(29)

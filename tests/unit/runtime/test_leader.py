@@ -458,7 +458,7 @@ async def test_a_leader_that_is_asked_to_step_down_is_gone_before_another_leads(
         await asyncio.sleep(1)
         assert not (first.leading and second.leading)
     assert second.leading
-    with pytest.raises(LostLease, match="held by nobody"):
+    with pytest.raises(LostLease, match="held by no process"):
         await one
     await settle(two)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.base.clock import LoopClock
-from kubewright.runtime.queue import PATIENCE, Curve, Queue, QueueFull, QueueStatistics
+from kubewright.runtime.queue import OVERTAKEN_BY, Curve, Queue, QueueFull, QueueStatistics
 from kubewright.wire.gvk import Key
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("", "c")
@@ -60,17 +60,17 @@ async def test_a_key_that_adds_itself_goes_to_the_back(queue):
     assert [(await take(queue)).key for _ in range(2)] == [B, A]
 
 
-async def test_a_patient_key_lets_others_pass_but_not_for_ever(queue):
-    queue.add(A, patient=True)
-    for number in range(PATIENCE + 2):
+async def test_a_key_of_low_priority_lets_others_pass_but_not_for_ever(queue):
+    queue.add(A, low_priority=True)
+    for number in range(OVERTAKEN_BY + 2):
         queue.add(Key("", str(number)))
-    order = [(await take(queue)).key for _ in range(PATIENCE + 2)]
-    assert order.index(A) == PATIENCE
+    order = [(await take(queue)).key for _ in range(OVERTAKEN_BY + 2)]
+    assert order.index(A) == OVERTAKEN_BY
 
 
-async def test_a_patient_key_that_somebody_wants_now_moves_forward_and_runs_once(queue):
-    queue.add(A, patient=True)
-    queue.add(B, patient=True)
+async def test_a_key_of_low_priority_that_is_asked_for_now_moves_forward_and_runs_once(queue):
+    queue.add(A, low_priority=True)
+    queue.add(B, low_priority=True)
     queue.add(B, "now")
     assert [(await take(queue)).key for _ in range(2)] == [B, A]
     for key in (A, B):
@@ -286,7 +286,7 @@ class Observed:
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["add", "patient", "after", "retry", "pass"]),
+        st.sampled_from(["add", "low-priority", "after", "retry", "pass"]),
         st.sampled_from([A, B, C]),
         st.integers(0, 8),
     ),
@@ -323,8 +323,8 @@ async def _history(actions, workers, work_times):
     for verb, key, seconds in actions:
         now = loop.time()
         match verb:
-            case "add" | "patient":
-                queue.add(key, patient=verb == "patient")
+            case "add" | "low-priority":
+                queue.add(key, low_priority=verb == "low-priority")
                 wishes.append((key, now, now))
             case "after":
                 queue.add_after(key, seconds)

@@ -1,4 +1,4 @@
-"""Garbage collection: what nobody owns any longer goes, as owner references ask for.
+"""Garbage collection: an object without owners goes, as owner references ask for.
 
 Theory.      Every object of every kind is a node of one graph, known by its uid: who owns it, who
              depends on it, whether it is being deleted and how. The graph is kept by watches that

@@ -1,4 +1,4 @@
-"""The collector: looks at one node, asks about owners nobody knows, and does what ``decide`` says.
+"""The collector: looks at one node, asks the server about unknown owners, and does what ``decide`` says.
 
 Keys.        A key's name is a uid; its namespace is empty.
 Invariants.  Every write carries what it was decided by: uid and resourceVersion. A conflict means

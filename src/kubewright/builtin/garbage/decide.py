@@ -101,7 +101,7 @@ def _wait_for_dependents(seen: Seen) -> Plan[Step]:
 
 
 def _judge(seen: Seen) -> Plan[Step]:
-    """A node that nobody is deleting: do its owners want it?"""
+    """A node that is not being deleted: do its owners want it?"""
     fates = set(seen.fates.values())
     if not fates:
         return Plan(because="it has no owner")

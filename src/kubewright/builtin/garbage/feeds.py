@@ -63,7 +63,7 @@ class MetadataOnly:
         return self._inner.stream(_for_metadata(request, ""))
 
     async def close(self) -> None:
-        """Nothing to close: the inner transport is somebody else's."""
+        """Nothing to close: the inner transport is the client's."""
 
 
 def _for_metadata(request: Request, suffix: str) -> Request:

@@ -1,6 +1,6 @@
 """``kubewright demo``: the story of a few machines, told while it happens.
 
-Theory.      A temporary ``up`` with short patience, and five chapters. A chapter says what a person
+Theory.      A temporary ``up`` with short time-outs, and five chapters. A chapter says what a person
              would type, does it through the API, and watches until what it promises is true.
 Files        ``view``   what the world looks like, counted, and what happened in it (pure)
              ``story``  the chapters: what is done, and when it is done
@@ -27,11 +27,11 @@ OPTIONS = Options(
     machine=MachineSettings(health_timeout=timedelta(seconds=3), report_after=timedelta(milliseconds=200)),
     grace=3.0,
 )
-"""Impatient enough for a terminal: a silent node is given up after seconds, not minutes."""
+"""Short enough for a terminal: a silent node is given up after seconds, not minutes."""
 
 
 def demo() -> bool | None:
-    """Tell the story: whether every chapter ended well, or None when somebody asked to stop before."""
+    """Tell the story: whether every chapter ended well, or None when the user stopped it."""
 
     async def work(stop: asyncio.Event) -> bool | None:
         with tempfile.TemporaryDirectory(prefix="kubewright-demo-") as folder:
@@ -42,7 +42,7 @@ def demo() -> bool | None:
 
 
 async def told(embedded: Embedded, stop: asyncio.Event, stage: Stage) -> bool | None:
-    """Run the world and tell the story in it; None when somebody asked to stop before its end."""
+    """Run the world and tell the story in it; None when the user stopped it."""
     over = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as group:

@@ -69,7 +69,7 @@ class World:
         await self.embedded.client.create(MACHINE_DEPLOYMENT, deployment(3, "sim-small"))
 
     async def kill_one(self) -> None:
-        """Pull the plug of one VM: nobody is told, its kubelet falls silent."""
+        """Pull the plug of one VM: its kubelet falls silent without a word."""
         row = (await self.look()).rows[0]
         self.victim = row.name
         if (vm := self.cloud.named(row.name)) is not None:

@@ -26,7 +26,7 @@ from kubewright.machines.machine.steps import Attachment
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
-from kubewright.runtime.world import Ground
+from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
 
@@ -63,8 +63,8 @@ class Caches:
 
     def blind(self, now: float, longest: float) -> str:
         """Which cluster has not been seen for more than ``longest`` seconds; empty if none."""
-        clusters = {"control": self.machines.sight, "target": self.nodes.sight}
-        return next((name for name, sight in clusters.items() if sight.blind(now) > longest), "")
+        clusters = {"control": self.machines.visibility, "target": self.nodes.visibility}
+        return next((name for name, visibility in clusters.items() if visibility.lost_for(now) > longest), "")
 
     def node_of(self, machine: Machine) -> Node | None:
         """The machine's node, once it has joined."""
@@ -145,12 +145,19 @@ class Shared:
     metrics: Metrics
 
 
-def shared_of(ground: Ground, driver: Driver, settings: MachineSettings) -> Shared:
+def shared_of(environment: Environment, driver: Driver, settings: MachineSettings) -> Shared:
     """What they share, in the one cluster that all machines of this API join."""
-    control, target = ground.control, ground.targets.get(NAMELESS)
+    control, target = environment.control, environment.targets.get(NAMELESS)
     caches = Caches(control.caches, target.caches)
     return Shared(
-        control.client, target.client, caches, driver, ground.recorder, ground.clock, settings, ground.metrics
+        control.client,
+        target.client,
+        caches,
+        driver,
+        environment.recorder,
+        environment.clock,
+        settings,
+        environment.metrics,
     )
 
 

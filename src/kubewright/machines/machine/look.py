@@ -150,7 +150,7 @@ class Looker:
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
-        sight, longest = self._caches.nodes.sight, self._settings.unreachable_after.total_seconds()
+        visibility, longest = self._caches.nodes.visibility, self._settings.unreachable_after.total_seconds()
         return Seen(
             machine=machine,
             settings=self._settings,
@@ -173,8 +173,8 @@ class Looker:
             replacing=self._replacing(machine),
             has_token=bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b"")),
             busy=busy,
-            sighted=_ago(now, sight.watched(moment, longest)),
-            awake=_ago(now, sight.awake(moment)),
+            sighted=_ago(now, visibility.visible_for(moment, longest)),
+            awake=_ago(now, visibility.since_first_list(moment)),
             blind=self._caches.blind(moment, longest),
             refused=self._refused.get(machine.metadata.uid, ()),
         )

@@ -3,8 +3,8 @@
 Theory.      A heap of due times, one entry per key. A worker takes the earliest key when it is due,
              looks, acts, and says when to look again. Nothing runs for a key in between, so a VM
              at rest costs one heap entry.
-Invariants.  A key is in at most one worker's hands. Wishes that come meanwhile are kept, the
-             earliest wins. Due times are those of ``Clock.monotonic``.
+Invariants.  A key is in at most one worker's hands. Times that are asked for meanwhile are kept,
+             and the earliest wins. Due times are those of ``Clock.monotonic``.
 Called by    ``kubelets`` (keys are VM ids) and ``pods`` (keys are pods).
 """
 
@@ -68,7 +68,7 @@ class Agenda(Generic[K]):
                     continue
 
     def done(self, key: K, due: float | None) -> None:
-        """A worker is finished with ``key``, and wants to look again at ``due`` (None: no wish)."""
+        """A worker is finished with ``key``, and wants to look again at ``due`` (None: not)."""
         self._held.pop(key).set()
         if due is not None:
             self._due[key] = min(due, self._due.get(key, due))

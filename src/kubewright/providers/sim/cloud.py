@@ -152,7 +152,7 @@ class Cloud:
         return words - LASTING - {RESTART, DIE, VANISH}
 
     def vanish(self, vm_id: str) -> None:
-        """The VM is gone without a trace, and without anybody having asked."""
+        """The VM is gone without a trace, and no call asked for that."""
         self._estate.forget(vm_id)
 
     def host(self, guests: Guests | None) -> None:
@@ -168,21 +168,21 @@ class Cloud:
     async def _call(
         self, operation: Operation, ask: Ask, spec: SimSpec, effect: Callable[[], T], seconds: float = 0
     ) -> T:
-        """One API call: throttled, then struck or done, then kept, then answered in its time."""
+        """One API call: throttled, then failed or done, then kept, then answered in its time."""
         self._misfortune.throttle(ask.account, spec)
         fault = self._misfortune.next(operation, ask.who, spec)
         if fault is not None and not fault.after_success:
-            await self._strike(fault)
-        self._estate.bury()
+            await self._raise(fault)
+        self._estate.forget_gone()
         answer = effect()
         await self._estate.store.saved()
         if seconds:
             await self.clock.sleep(seconds)
         if fault is not None:
-            await self._strike(fault)
+            await self._raise(fault)
         return answer
 
-    async def _strike(self, fault: Fault) -> None:
+    async def _raise(self, fault: Fault) -> None:
         if fault.hang_seconds:
             await self.clock.sleep(fault.hang_seconds)
         raise DriverError.of(fault.error_code, fault.message)
@@ -223,18 +223,18 @@ class Misfortune:
     """Decides which calls fail: how often a fault of the spec met a machine already, and the draw.
 
     The dice are the clock's, so a seed repeats a bad day. The memory is bounded, and does not survive a
-    restart: a fault with ``times`` then strikes anew, as real clouds do.
+    restart: a fault with ``times`` then counts anew, as real clouds do.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._struck: OrderedDict[tuple[str, Operation, int], int] = OrderedDict()
+        self._met: OrderedDict[tuple[str, Operation, int], int] = OrderedDict()
         self._allowance: dict[str, tuple[float, float]] = {}
 
     def next(self, operation: Operation, who: str, spec: SimSpec) -> Fault | None:
-        """The fault that this call meets, if any: the first of the spec's that strikes."""
+        """The fault that this call meets, if any: the first of the spec's that applies."""
         for number, fault in enumerate(spec.faults):
-            if fault.operation == operation and self._strikes(fault, (who, operation, number)):
+            if fault.operation == operation and self._applies(fault, (who, operation, number)):
                 return fault
         return None
 
@@ -253,13 +253,13 @@ class Misfortune:
         if left < 1:
             raise DriverError.of(Code.Unavailable, f"request rate exceeded: {rate:g} calls per second")
 
-    def _strikes(self, fault: Fault, key: tuple[str, Operation, int]) -> bool:
+    def _applies(self, fault: Fault, key: tuple[str, Operation, int]) -> bool:
         if fault.chance < 1 and self._clock.random.random() >= fault.chance:
             return False
         if not fault.times:
             return True
-        count = self._struck.pop(key, 0) + 1
-        self._struck[key] = count
-        if len(self._struck) > COUNTED:
-            self._struck.popitem(last=False)
+        count = self._met.pop(key, 0) + 1
+        self._met[key] = count
+        if len(self._met) > COUNTED:
+            self._met.popitem(last=False)
         return count <= fault.times

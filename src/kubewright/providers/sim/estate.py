@@ -1,7 +1,7 @@
 """What the simulated cloud has: VMs by id, name and class, volumes, and who is told when a VM changes.
 
 Theory.      VMs are values; this is the only place that replaces them. Every change goes into the
-             store and to the guests in the same breath, so nobody can know more than the file does.
+             store and to the guests in the same breath, so no caller can know more than the file does.
 Invariants.  At most one VM per namespace and name. A serial number is never given twice, not even
              across restarts. A VM whose deletion was accepted has no power, and leaves at ``gone_at``.
 Called by    ``cloud``.
@@ -22,7 +22,7 @@ from kubewright.providers.sim.store import Store
 from kubewright.providers.sim.vm import Vm, Volume, carries
 
 REMEMBERED = 10_000
-"""Graves kept; older ones are beyond any list's lag that is worth simulating."""
+"""VMs that are gone and kept; older ones are beyond any list's lag that is worth simulating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +136,17 @@ class Estate:
 
     def all(self) -> Mapping[str, Vm]:
         """Every VM by id; a snapshot."""
-        self.bury()
+        self.forget_gone()
         return dict(self._vms)
 
     def get(self, vm_id: str) -> Vm | None:
         """One VM by id."""
-        self.bury()
+        self.forget_gone()
         return self._vms.get(vm_id)
 
     def named(self, namespace: str, name: str) -> Vm | None:
         """One VM by the machine that it was made for."""
-        self.bury()
+        self.forget_gone()
         return self._vms.get(self._ids.get((namespace, name), ""))
 
     def count(self, account: str) -> int:
@@ -197,8 +197,8 @@ class Estate:
         self.disks.release(vm_id)
         self._tell(vm_id)
 
-    def bury(self) -> None:
-        """Forget the VMs whose time to leave has come, whether or not somebody still waits for it."""
+    def forget_gone(self) -> None:
+        """Forget the VMs whose time to leave has come, whether or not a call still waits for it."""
         now = self.now()
         while self._leaving and self._leaving[0][0] <= now:
             self.forget(heapq.heappop(self._leaving)[1])
@@ -225,17 +225,17 @@ class Past:
     """VMs that are gone: only for lists that lag, as those of real clouds do."""
 
     def __init__(self) -> None:
-        self._graves: deque[tuple[float, Vm]] = deque(maxlen=REMEMBERED)
+        self._gone: deque[tuple[float, Vm]] = deque(maxlen=REMEMBERED)
 
     def add(self, gone_at: float, vm: Vm) -> None:
         """Remember a VM that ended at that moment (epoch seconds)."""
-        self._graves.append((gone_at, vm))
+        self._gone.append((gone_at, vm))
 
     def alive_at(self, then: float, account: str, tags: Mapping[str, str]) -> list[Vm]:
         """VMs that are gone by now and were there ``then``, of the same class or tags."""
         return [
             vm
-            for gone_at, vm in self._graves
+            for gone_at, vm in self._gone
             if vm.created_at <= then < gone_at
             and (carries(vm, account, tags) if tags else vm.account == account)
         ]

@@ -29,8 +29,8 @@ class Act(Enum):
 class Guest:
     """A kubelet's memory; everything else is read from the VM and the Node each time.
 
-    ``write_from``  earliest next correction of the Node: somebody who keeps writing the opposite must
-                    not make us write without end. ``not_before``: earliest next act at all.
+    ``write_from``  earliest next correction of the Node: another client that keeps writing the opposite
+                    must not make us write without end. ``not_before``: earliest next act at all.
     """
 
     node_name: str
@@ -111,11 +111,11 @@ def _register_at(seen: Situation) -> float:
 
 
 def _report_at(seen: Situation) -> float:
-    """At once when there is news, else when the slow heartbeat is due."""
+    """At once when something changed, else when the slow heartbeat is due."""
     assert seen.node is not None
     known = seen.node.known
-    news = any(known.get(kind) != status for kind, status in seen.wanted.items())
-    return max(seen.now, seen.guest.write_from) if news else seen.guest.heartbeat_at
+    changed = any(known.get(kind) != status for kind, status in seen.wanted.items())
+    return max(seen.now, seen.guest.write_from) if changed else seen.guest.heartbeat_at
 
 
 def _renew_at(seen: Situation) -> float:

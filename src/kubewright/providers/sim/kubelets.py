@@ -154,7 +154,7 @@ class Kubelets:
         return step.at if step.act is None else await self._perform(step.act, vm, guest, situation)
 
     def _obey(self, vm: Vm, note: str) -> None:
-        """Do what somebody wrote on the Node; a word that means nothing is said once."""
+        """Do what a user wrote on the Node; a word that means nothing is logged once."""
         if strange := self._cloud.obey(vm.id, note):
             words = ", ".join(sorted(strange))
             log.warning("not a simulated fault", node=vm.node_name, annotation=FAULT_ANNOTATION, words=words)

@@ -35,7 +35,7 @@ def objects(namespace: str = NAMESPACE, *, pace: float = 1.0) -> list[Object]:
 
 
 def secret(namespace: str = NAMESPACE) -> Object:
-    """The Secret that the classes refer to; it holds nothing that anybody must not see."""
+    """The Secret that the classes refer to; it holds nothing secret."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

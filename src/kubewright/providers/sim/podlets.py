@@ -5,7 +5,7 @@ Theory.      Pods have an agenda and workers of their own, so that a thousand po
              looked up and done.
 Invariants.  Only pods that are bound to a node of ours whose kubelet is alive are touched. A pod is
              removed by its uid, so never one that took its name since.
-Called by    ``kubelets``, which says who is alive and when somebody wakes.
+Called by    ``kubelets``, which says which are alive and when one comes up.
 """
 
 import asyncio

@@ -27,12 +27,12 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     ``lease_seconds``      a Lease's duration. It is renewed four times in that time, as kubelets do.
     ``lease_writes_per_second`` of all kubelets together: with very many VMs each renews its Lease less
                            often, but never less than is safe (``SAFE_SHARE``), whatever this says.
-    ``heartbeat_seconds``  a status without news is reported again after this long.
+    ``heartbeat_seconds``  an unchanged status is reported again after this long.
     ``reregister_seconds`` after its Node was deleted, a living kubelet registers anew.
     ``pod_start_seconds``  from being created to running; ``pod_stop_seconds`` from deletion to end, or
                            the pod's grace period, if that is shorter.
     ``workers``            requests in flight for nodes, and as many for pods.
-    ``kubelets``           ``off``: the VMs have none, somebody else makes the nodes (the benchmark does).
+    ``kubelets``           ``off``: the VMs have none, another program makes the nodes (the benchmark does).
     """
 
     lease_seconds: Positive = 40
@@ -50,7 +50,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
         return min(max(self.lease_seconds / 4, frugal), self.lease_seconds * SAFE_SHARE)
 
     def heartbeat(self, guests: int) -> float:
-        """Seconds between two reports without news, at half the rate of the renewals."""
+        """Seconds between two reports of an unchanged status, at half the rate of the renewals."""
         return max(self.heartbeat_seconds, 2 * guests / self.lease_writes_per_second)
 
 

@@ -1,7 +1,7 @@
 """A simulated VM as a value, and what it does at a given moment; and a volume.
 
 Theory.      A VM's life follows from a few numbers and the time: when its boot ends, what its fate
-             is, what a person ordered. So nothing has to tick for a VM to die: whoever looks asks
+             is, what a person ordered. So nothing has to tick for a VM to die: each caller asks
              ``outlook`` and learns what is true now and until when. Times are seconds since the
              epoch, because they are kept across restarts.
 Called by    ``cloud`` (keeps them), ``kubelets`` (acts on what ``outlook`` says).

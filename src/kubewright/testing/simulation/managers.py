@@ -24,7 +24,7 @@ from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
-from kubewright.runtime.world import Ground, Wired
+from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
 from kubewright.testing.simulation import removals
@@ -204,10 +204,10 @@ def _loops(grace: float) -> ApiWorld:
     """The loops of kube-controller-manager for both clusters: where the sets are kept, so in one process."""
     settings = builtin.Settings(nodes=NodeSettings(grace=grace), gather_roles=False)
 
-    def wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
-        caches = dict.fromkeys((ground.control.caches, ground.targets.get(NAMELESS).caches))
+    def wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
+        caches = dict.fromkeys((environment.control.caches, environment.targets.get(NAMELESS).caches))
         loops = [builtin.controllers(each, settings=settings) for each in caches]
-        return Wired(
+        return Runnables(
             [each for loop in loops for each in loop.controllers],
             [each for loop in loops for each in loop.background],
         )

@@ -11,7 +11,7 @@ from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import Members
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.world import Ground, Listed, Wired
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
 from kubewright.testing.simulation.toys.keeper import Keeper
@@ -21,9 +21,9 @@ from kubewright.testing.simulation.toys.rollouts import HASH, REVISION, TOY_DEPL
 from kubewright.testing.simulation.world import World
 
 LISTED = (
-    Listed("toydeployment", "ToyDeployment", names.SETS_LEASE, "rolls out toys"),
-    Listed("toyset", "ToySet", names.SETS_LEASE, "keeps as many toys as a set says"),
-    Listed("toy", "Toy", names.SETS_LEASE, "keeps toys"),
+    ControllerInfo("toydeployment", "ToyDeployment", names.SETS_LEASE, "rolls out toys"),
+    ControllerInfo("toyset", "ToySet", names.SETS_LEASE, "keeps as many toys as a set says"),
+    ControllerInfo("toy", "Toy", names.SETS_LEASE, "keeps toys"),
 )
 SHOWN = {
     str(TOY.resource): MACHINES,
@@ -45,14 +45,14 @@ def enter(world: World) -> None:
         world.journal.objects[each] = {}
 
 
-def _wire(ground: Ground, _chosen: Sequence[str]) -> Wired:
-    client, caches = ground.control.client, ground.control.caches
+def _wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
+    client, caches = environment.control.client, environment.control.caches
     toys = caches.get(TOY)
     index = Members(toys, read, client.steady())
-    sets = Sets(TOY_SETS, caches, ground.recorder, index=index)
-    deployments = Deployments(TOY_DEPLOYMENTS, caches, ground.recorder, index=index)
-    keeper = Controller("toy", Keeper(client, toys, ground.clock), ground.clock).watches(toys)
-    return Wired([deployments.controller(), sets.controller(), keeper])
+    sets = Sets(TOY_SETS, caches, environment.recorder, index=index)
+    deployments = Deployments(TOY_DEPLOYMENTS, caches, environment.recorder, index=index)
+    keeper = Controller("toy", Keeper(client, toys, environment.clock), environment.clock).watches(toys)
+    return Runnables([deployments.controller(), sets.controller(), keeper])
 
 
 def as_machine(found: Object) -> Object:

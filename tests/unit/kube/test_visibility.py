@@ -1,0 +1,62 @@
+"""What we may conclude from having heard nothing: ``kube.visibility``."""
+
+from math import inf
+
+from kubewright.kube.visibility import Visibility
+
+
+def seeing(*gaps: tuple[float, float], since: float = 0.0) -> Visibility:
+    """A watch that began at ``since``, with these gaps."""
+    visibility = Visibility()
+    visibility.gained(since)
+    for begin, end in gaps:
+        visibility.lost(begin)
+        visibility.gained(end)
+    return visibility
+
+
+def test_before_the_first_list_nothing_is_visible():
+    visibility = Visibility()
+    visibility.lost(1.0)
+    assert visibility.lost_for(10.0) == inf
+    assert visibility.visible_for(10.0, 30.0) == 0.0
+    assert visibility.since_first_list(10.0) == 0.0
+
+
+def test_a_watch_that_never_broke_has_no_gap():
+    visibility = seeing(since=5.0)
+    assert visibility.visible_for(60.0, 30.0) == inf
+    assert visibility.since_first_list(60.0) == 55.0
+    assert visibility.lost_for(60.0) == 0.0
+
+
+def test_a_short_gap_matters_to_those_only_who_cannot_bear_it():
+    visibility = seeing((100.0, 110.0))
+    assert visibility.visible_for(200.0, 5.0) == 90.0
+    assert visibility.visible_for(200.0, 10.0) == inf
+
+
+def test_while_it_lasts_a_gap_counts_when_it_is_too_long():
+    visibility = seeing()
+    visibility.lost(100.0)
+    assert visibility.visible_for(110.0, 30.0) == inf
+    assert visibility.visible_for(131.0, 30.0) == 0.0
+    assert visibility.lost_for(131.0) == 31.0
+
+
+def test_a_later_short_gap_does_not_hide_a_long_one():
+    visibility = seeing((100.0, 200.0), (300.0, 310.0), (400.0, 420.0))
+    assert visibility.visible_for(500.0, 50.0) == 300.0
+    assert visibility.visible_for(500.0, 15.0) == 80.0
+
+
+def test_silence_that_was_noticed_late_began_when_it_began():
+    visibility = seeing()
+    visibility.lost(50.0)
+    visibility.lost(150.0)
+    assert visibility.lost_for(151.0) == 101.0
+
+
+def test_flapping_for_ever_takes_no_memory():
+    gaps = [(float(begin), begin + 1.0 + 1.0 / (begin + 1)) for begin in range(0, 4000, 4)]
+    assert seeing(*gaps).visible_for(4000.0, 0.5) < 4.0
