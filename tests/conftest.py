@@ -6,6 +6,7 @@ plane serves the whole session; each test has a namespace of its own in it.
 """
 
 import asyncio
+import gc
 import itertools
 import os
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 # Few examples by default, so that the whole suite stays a matter of seconds;
 # HYPOTHESIS_PROFILE=thorough looks fifty times as hard. `make mutants` wants the same examples each time, and
-# not the smallest that fails. No deadline: machines differ.
+# not the smallest that fails; it runs the tests several times in one process, each time as other objects. No
+# deadline: machines differ.
 _RELAXED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
 settings.register_profile("quick", max_examples=40, deadline=None, suppress_health_check=_RELAXED)
 settings.register_profile("thorough", max_examples=2_000, deadline=None, suppress_health_check=_RELAXED)
@@ -33,10 +35,17 @@ settings.register_profile(
     "mutants",
     settings.get_profile("quick"),
     derandomize=True,
+    suppress_health_check=(*_RELAXED, HealthCheck.differing_executors),
     database=None,
     phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector off what lasts as long as the session: modules, and thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionstart() -> None:

@@ -520,7 +520,7 @@ FAULTS = ("ok", "ok", "ok", "refused", "unavailable", "answer lost", "late")
     timings=st.sampled_from([Timings(), Timings(15, 10, 2)]),
 )
 def test_two_never_lead_at_once(seed, offsets, trouble, timings):
-    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0)) as runner:
+    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1)) as runner:
         runner.run(_rivalry(seed, offsets, trouble, timings))
 
 

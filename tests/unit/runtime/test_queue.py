@@ -349,4 +349,4 @@ def _judge(wishes, begun, statistics):
 
 
 def looptime_runner():
-    return asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0))
+    return asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1))
