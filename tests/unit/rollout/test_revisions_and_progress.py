@@ -58,6 +58,7 @@ def test_history_survives_a_round_trip_and_rubbish() -> None:
     assert read_history("1,4,x,") == (1, 4)
     assert write_history((1, 4)) == "1,4"
     assert next_revision([group("a", 1.0, revision=3), group("b", 2.0, revision=7)]) == 8
+    assert next_revision([]) == 1
 
 
 GROUPS = [group("a", 1.0, revision=1), group("b", 2.0, revision=5), group("c", 3.0, revision=3)]

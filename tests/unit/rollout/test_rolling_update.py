@@ -114,7 +114,10 @@ def test_how_far_a_group_may_shrink(line: str, size: int, most: int, cost: int, 
         pytest.param(3, "0%", "0%", (0, 1), id="percentages of zero as well"),
         pytest.param(1, "1%", "99%", (1, 0), id="one replica"),
         pytest.param(2, 0, 5, (0, 2), id="never more unavailable than there are"),
+        pytest.param(1, 0, 0, (0, 1), id="both zero, for one replica"),
+        pytest.param(0, 0, 0, (0, 0), id="both zero, and no replica"),
         pytest.param(0, 1, 1, (1, 0), id="nothing can be unavailable of nothing"),
+        pytest.param(10, 2**31 - 1, f"{2**31 - 1}%", (2**31 - 1, 10), id="as large as 32 bits allow"),
     ],
 )
 def test_bounds(replicas: int, surge: int | str, unavailable: int | str, expect: tuple[int, int]) -> None:
@@ -122,7 +125,15 @@ def test_bounds(replicas: int, surge: int | str, unavailable: int | str, expect:
     assert (limits.surge, limits.unavailable) == expect
 
 
-@pytest.mark.parametrize("value", ["", "a", "5", "-1%", "1.5%", " 5%", -1, 2**31], ids=repr)
-def test_a_bound_must_be_a_whole_number_or_a_percentage(value: int | str) -> None:
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize("value", ["", "a", "5", "-1%", "1.5%", " 5%", f"{2**31}%"], ids=repr)
+def test_a_text_must_be_a_percentage(value: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"^{value!r} is neither a whole number nor a percentage such as 25%$"
+    ):
+        bounds(10, value, 0)
+
+
+@pytest.mark.parametrize("value", [-1, 2**31], ids=repr)
+def test_a_number_must_fit_32_bits(value: int) -> None:
+    with pytest.raises(ValueError, match=f"^{value} is no whole number between 0 and 2147483647$"):
         bounds(10, value, 0)

@@ -18,7 +18,7 @@ from kubewright.rollout.planner import (
     Strategy,
     plan,
 )
-from kubewright.rollout.proportional import half_away, scaling_wanted
+from kubewright.rollout.proportional import Growth, half_away, scaling_wanted
 from kubewright.rollout.strategies import HELD
 
 ROLL = RollingUpdate(3, 2)
@@ -95,6 +95,12 @@ CASES = [
          group("new", 5, ceiling=13), (group("old", 8, ceiling=13),),
          ["old=14", "new=9", "mark old", "mark new"],
          CAPI_SCALING, paused=True),
+    Case("scaling first does not mean that the current set gets it all", 20, ROLL,
+         group("new", 5, ceiling=13), (group("old", 8, ceiling=13),),
+         ["old=14", "new=9", "mark old", "mark new"], Scaling(first=True, growth=Growth.SHARED)),
+    Case("scaling up in a rollout of three sets gives all to the current one (MCM)", 8, RollingUpdate(0, 1),
+         group("new", 2, goal=6), (group("older", 2, goal=6), group("old", 2, goal=6)),
+         ["new=4", "mark older", "mark old", "mark new"]),
     Case("scaling down in a rollout is proportional, the rest from the largest", 5, ROLL,
          group("new", 5, ceiling=13), (group("old", 8, ceiling=13),),
          ["old=5", "new=3", "mark old", "mark new"]),
@@ -197,6 +203,11 @@ WHOLE_PLANS = [
         id="in place: a new set",
     ),
     pytest.param(
+        Fleet("md", 5, group("new", 3, goal=5)), InPlaceUpdate(),
+        Sizes((Resize("new", 3, 5, NO_OLD),), goal=5, ceiling=5),
+        id="in place: a set that has not grown yet",
+    ),
+    pytest.param(
         Fleet("md", 10, group("new", 10, goal=10), (group("older", 1, goal=9), group("old", 2, goal=9))),
         ROLL,
         Sizes((Resize("older", 1, 0, "the current group has all replicas available"),
@@ -228,6 +239,20 @@ WHOLE_PLANS = [
         Sizes((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge"),), ("old",), 14, 17,
              ("2 more when leaving machines are gone", "paused")),
         id="paused: half of the growth",
+    ),
+    pytest.param(
+        Fleet("md", 14, group("new", 6, ceiling=13), (group("old", 7, ceiling=13),)), ROLL,
+        Sizes((Resize("new", 6, 10, "scaled to 14 replicas, 17 with surge"),), ("old", "new"), 14, 17),
+        id="a new number in a rollout",
+    ),
+    pytest.param(
+        Fleet("md", 5, group("new", 5, goal=5)), SURGE, Sizes(goal=5, ceiling=8),
+        id="rolling: a complete fleet",
+    ),
+    pytest.param(
+        Fleet("md", 5, group("new", 4, goal=5)), SURGE,
+        Sizes((Resize("new", 4, 5, "room for 4 below the ceiling of 8"),), goal=5, ceiling=8),
+        id="rolling: the last step",
     ),
     pytest.param(
         Fleet("md", 10, None, (group("old", 10),)), ROLL,
