@@ -20,7 +20,7 @@ SMALL = {
     "base/names.py": "the lowest floor: rollouts and servers use the same alphabet",
     "cli/counts.py": "status and the demo share it; the demo's view is pure, status is not",
     "cli/completion.py": "around private functions of typer, and nothing else is",
-    "cli/signals.py": "three commands share it; words.py must stay quick to import",
+    "cli/signals.py": "three commands share it; switches.py must stay quick to import",
     "compose/program.py": "compose and cli both print commands",
     "runtime/result.py": "what every reconciler answers; pure, beside the controller that is not",
     "testing/manual_clock.py": "for tests that need no event loop, and so no other part of the kit",

@@ -171,7 +171,7 @@ def _hearing_ctrl_c() -> Iterator[None]:
 
 
 def _read_until(file: int, words: bytes) -> bytes:
-    """What a terminal shows until it shows ``words``."""
+    """What a terminal shows until it shows ``switches``."""
     found = b""
     while words not in found:
         found += os.read(file, 4096)

@@ -6,7 +6,7 @@ Theory.      A command turns words into ``compose.options`` values and hands ove
 Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
 Files        ``app``         the commands
              ``up/``, ``run/``, ``demo/``, ``standing`` (`status`, `down`), ``completion``
-             ``words``, ``signals``   what several commands share
+             ``switches``, ``signals``   what several commands share
 """
 
 from kubewright.cli.app import main

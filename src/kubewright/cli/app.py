@@ -9,8 +9,8 @@ import typer
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
-from kubewright.cli import words
-from kubewright.cli.run import words as run_words
+from kubewright.cli import switches
+from kubewright.cli.run import switches as run_switches
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C in a command that was not finished, as shells have it."""
@@ -52,12 +52,12 @@ Verbosity = Annotated[
 @app.command()
 def up(
     *,
-    data_dir: words.DataDir = words.DATA_DIR,
-    port: words.Port = None,
-    kubeconfig: words.Kubeconfig = None,
-    merge_kubeconfig: words.MergeKubeconfig = False,
-    context: words.Context = "kubewright",
-    use_context: words.UseContext = False,
+    data_dir: switches.DataDir = switches.DATA_DIR,
+    port: switches.Port = None,
+    kubeconfig: switches.Kubeconfig = None,
+    merge_kubeconfig: switches.MergeKubeconfig = False,
+    context: switches.Context = "kubewright",
+    use_context: switches.UseContext = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
@@ -73,17 +73,17 @@ def up(
 
 @app.command()
 def down(
-    data_dir: words.DataDir = words.DATA_DIR,
+    data_dir: switches.DataDir = switches.DATA_DIR,
     timeout: Annotated[str, typer.Option(help="How long to wait for its end.", metavar="DURATION")] = "30s",
 ) -> None:
     """End the `up` that serves a data folder. Its data are kept."""
     from kubewright.cli.standing import down as command
 
-    print(command(data_dir, words.duration("--timeout", timeout)))
+    print(command(data_dir, switches.duration("--timeout", timeout)))
 
 
 @app.command()
-def status(data_dir: words.DataDir = words.DATA_DIR) -> None:
+def status(data_dir: switches.DataDir = switches.DATA_DIR) -> None:
     """Show what serves a data folder, and what is in it.
 
     Ends with 0 while all is well, 1 if something is not, 3 if nothing runs.
@@ -109,28 +109,28 @@ def demo(log_level: Verbosity = "error") -> None:
     raise typer.Exit(not ended_well)
 
 
-@app.command(cls=run_words.RunCommand)
+@app.command(cls=run_switches.RunCommand)
 def run(  # noqa: PLR0913 -- each is a switch of the command line
     context: typer.Context,
     *,
-    kubeconfig: run_words.Kubeconfig = None,
-    target_kubeconfig: run_words.TargetKubeconfig = None,
-    namespace: run_words.Namespace = "",
-    controllers: run_words.Controllers = "*",
-    driver: run_words.DriverName = "",
-    driver_option: run_words.DriverOption = None,
-    allow_simulated_nodes: run_words.SimulatedNodes = False,
-    machine_safety_orphan_vms_period: run_words.OrphanPeriod = "30m",
-    machine_safety_apiserver_statuscheck_timeout: run_words.BlindAfter = "30s",
-    leader_elect: run_words.LeaderElect = True,
-    leader_elect_resource_name: run_words.LeaseName = "",
-    leader_elect_resource_namespace: run_words.LeaseNamespace = "",
-    leader_elect_lease_duration: run_words.LeaseDuration = "30s",
-    leader_elect_renew_deadline: run_words.RenewDeadline = "20s",
-    leader_elect_retry_period: run_words.RetryPeriod = "12s",
-    leader_elect_exit: run_words.LeaderElectExit = False,
-    health_port: run_words.HealthPort = None,
-    address: run_words.HealthAddress = None,
+    kubeconfig: run_switches.Kubeconfig = None,
+    target_kubeconfig: run_switches.TargetKubeconfig = None,
+    namespace: run_switches.Namespace = "",
+    controllers: run_switches.Controllers = "*",
+    driver: run_switches.DriverName = "",
+    driver_option: run_switches.DriverOption = None,
+    allow_simulated_nodes: run_switches.SimulatedNodes = False,
+    machine_safety_orphan_vms_period: run_switches.OrphanPeriod = "30m",
+    machine_safety_apiserver_statuscheck_timeout: run_switches.BlindAfter = "30s",
+    leader_elect: run_switches.LeaderElect = True,
+    leader_elect_resource_name: run_switches.LeaseName = "",
+    leader_elect_resource_namespace: run_switches.LeaseNamespace = "",
+    leader_elect_lease_duration: run_switches.LeaseDuration = "30s",
+    leader_elect_renew_deadline: run_switches.RenewDeadline = "20s",
+    leader_elect_retry_period: run_switches.RetryPeriod = "12s",
+    leader_elect_exit: run_switches.LeaderElectExit = False,
+    health_port: run_switches.HealthPort = None,
+    address: run_switches.HealthAddress = None,
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
@@ -138,7 +138,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
 
     _logging(log_level)
     typed = {name: value for name, value in context.params.items() if name != "log_level"}
-    command(run_words.RunWords(**typed))
+    command(run_switches.RunSwitches(**typed))
 
 
 @app.command()

@@ -162,7 +162,7 @@ class Recorder:
     async def _write_waiting(self) -> None:
         while self._waiting:
             note = next(iter(self._waiting))
-            await self._write_patiently(note, self._waiting.pop(note))
+            await self._write_with_retries(note, self._waiting.pop(note))
 
     async def _flush(self) -> None:
         try:
@@ -171,7 +171,7 @@ class Recorder:
         except TimeoutError:
             self._dropped += len(self._waiting)
 
-    async def _write_patiently(self, note: Note, times: int) -> None:
+    async def _write_with_retries(self, note: Note, times: int) -> None:
         for attempt in range(TRIES):
             try:
                 await self._write(note, times)

@@ -1,4 +1,4 @@
-"""Every error knows how it wants to be retried; nobody has to compare strings."""
+"""Every error knows how it wants to be retried; no code has to compare strings."""
 
 from kubewright.base.errors import After, Backoff, InvalidInput, KubewrightError, OnChange, single
 

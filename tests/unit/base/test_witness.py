@@ -18,7 +18,7 @@ Look = tuple[float, float | None]
     ("looks", "expect"),
     [
         pytest.param([(5, 2)], 2, id="what was there at the first look is as old as its date"),
-        pytest.param([(5, HOUR)], 5, id="but a date in the future is somebody's wrong clock"),
+        pytest.param([(5, HOUR)], 5, id="but a date in the future is a wrong clock's"),
         pytest.param([(5, 2), (9, 2)], 2, id="the same date is the same fact"),
         pytest.param([(5, 2), (9, 8)], 9, id="a date that changes before our eyes is of now"),
         pytest.param([(5, 2), (9, -HOUR)], 9, id="whatever it says"),

@@ -138,7 +138,7 @@ def graph(woken):
     return Graph(woken)
 
 
-def test_a_child_of_a_known_owner_wakes_nobody(graph, woken):
+def test_a_child_of_a_known_owner_wakes_no_node(graph, woken):
     graph.put(A)
     graph.put(B)
     assert woken == []
@@ -150,7 +150,7 @@ def test_a_child_of_an_unknown_owner_is_looked_at_a_moment_later(graph, woken):
     assert woken == [("b", SETTLE_SECONDS)]
 
 
-def test_a_heartbeat_of_a_child_wakes_nobody(graph, woken):
+def test_a_heartbeat_of_a_child_wakes_no_node(graph, woken):
     graph.put(B)
     woken.clear()
     graph.put(Node(uid="b", resource=MAPS, key=Key("ns", "b"), version="2", owners=B.owners))

@@ -43,11 +43,11 @@ def test_the_halves_that_run(controllers, found):
 
 @pytest.fixture
 def kit():
-    async def nobody(_request):
+    async def no_server(_request):
         return Response(503)
 
     clock = LoopClock()
-    control, target = (Client(InProcess(nobody), clock, name=name) for name in ("control", "target"))
+    control, target = (Client(InProcess(no_server), clock, name=name) for name in ("control", "target"))
     driver = SimDriver(Cloud(clock, Store(None)))
     return Kit(control, target, driver, Options(), Metrics(), beside=[BESIDE])
 

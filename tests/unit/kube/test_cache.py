@@ -140,7 +140,7 @@ def test_writes_to_other_namespaces_are_not_ours() -> None:
 
 
 def test_a_history_that_went_back_is_believed() -> None:
-    """Somebody restored a backup."""
+    """A user restored a backup."""
     made = cache(listed=500, items=(body(400),))
     relist(made, 100, body(50))
     assert (shown(made), made.seen) == (50, 100)

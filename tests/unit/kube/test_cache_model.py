@@ -68,7 +68,7 @@ class Server:
             self.now[after.name] = after
         self.history.append((self.version, before, after))
 
-    def birth(self, name: str, *, colour: str, finalizer: bool) -> State:
+    def create(self, name: str, *, colour: str, finalizer: bool) -> State:
         self.births += 1
         self.change(None, State(name, f"uid-{self.births}", 0, colour, finalizer))
         return self.now[name]
@@ -114,8 +114,8 @@ class CacheModel(RuleBasedStateMachine):
     def write(self, name: str, colour: str, ours: bool, data: st.DataObject) -> None:
         state = self.server.now.get(name)
         if state is None:
-            born = self.server.birth(name, colour=colour, finalizer=data.draw(st.booleans()))
-            self.answer(ours, Written(THINGS, Key("n", name), born.body))
+            created = self.server.create(name, colour=colour, finalizer=data.draw(st.booleans()))
+            self.answer(ours, Written(THINGS, Key("n", name), created.body))
             return
         match data.draw(st.sampled_from(["patch", "delete", "finalize"])):
             case "patch":

@@ -201,7 +201,7 @@ async def test_a_server_that_does_not_answer_is_soon_not_waited_for(client, serv
     assert client.health.silences == 0
 
 
-async def test_a_probe_that_nobody_waits_for_does_not_block_the_next(client, server) -> None:
+async def test_a_cancelled_probe_does_not_block_the_next(client, server) -> None:
     client.health.silences = 3
     client.transport = Faulty(InProcess(server.handle), client.clock, Script().on(Delay(900)))
     with pytest.raises(TimeoutError):

@@ -241,7 +241,7 @@ async def test_a_listener_hears_what_is_there_and_then_each_change_decoded(calm)
     assert sizes == [(None, 1), (1, 2)]
 
 
-async def test_a_listener_that_raises_hurts_nobody_else(calm) -> None:
+async def test_a_listener_that_raises_hurts_no_other(calm) -> None:
     await calm.informers.wait_synced(5)
     heard = []
 

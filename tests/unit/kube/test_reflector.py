@@ -100,7 +100,7 @@ CASES = [
         "refused connections repeat the watch", Watching(7, 1), Failed(ConnectFailed("")), Watching(7, 2), 1.6
     ),
     Case(
-        "an answer that nobody understands lists again",
+        "an answer that is no event lists again",
         Watching(7),
         Failed(BadAnswer("")),
         Listing(failures=1),

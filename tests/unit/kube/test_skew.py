@@ -31,7 +31,7 @@ CASES = [
     Case("an answer takes its time", DATE, 2.4, 1.5, 0.0),
     Case("a clock that is ahead", DATE, 90.0, 0.01, 90.0, told=True),
     Case("a clock that is behind", DATE, -90.0, 0.01, -90.0, told=True),
-    Case("two seconds are measured, and nobody is bothered", DATE, 2.0, 0.01, 2.0),
+    Case("two seconds are measured, and no user is told", DATE, 2.0, 0.01, 2.0),
     Case("an answer that took too long says too little", DATE, 90.0, 11.0, 0.0),
     Case("no date", "", 90.0, 0.01, 0.0),
     Case("nonsense", "yesterday", 90.0, 0.01, 0.0),

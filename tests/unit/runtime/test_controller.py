@@ -96,7 +96,7 @@ async def inner_timeout():
             id="success forgets failures",
         ),
         pytest.param([stray_cancellation], [0, 1], id="a stray cancellation does not kill the worker"),
-        pytest.param([inner_timeout], [0, 3], id="somebody else's deadline is a failure"),
+        pytest.param([inner_timeout], [0, 3], id="a deadline that is not ours is a failure"),
         pytest.param(
             [ExceptionGroup("two", [Broken(After(9)), Broken(OnChange())])],
             [0, 9],
@@ -119,7 +119,7 @@ async def test_a_reconciliation_has_a_deadline():
     assert script.times() == pytest.approx([0, 11])
 
 
-async def test_a_broken_key_stops_nobody_else():
+async def test_a_broken_key_stops_no_other():
     script = Scripted(*[RuntimeError("defect")] * 50)
     controller = Controller("test", script, LoopClock(), workers=1, curve=CURVE)
     async with running(controller):

@@ -1,4 +1,4 @@
-"""Events: what is written, what is counted up, what is dropped, and that nobody waits for it."""
+"""Events: what is written, what is counted up, what is dropped, and that no reconciliation waits for it."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -165,7 +165,7 @@ async def test_a_refusal_is_final(server, recorder):
     assert recorder.statistics().dropped == 1
 
 
-async def test_nobody_waits_for_a_dead_server_and_the_queue_is_bounded(server, recorder):
+async def test_no_caller_waits_for_a_dead_server_and_the_queue_is_bounded(server, recorder):
     server.delay = 1e6
     async with running(recorder):
         for number in range(PENDING + 50):

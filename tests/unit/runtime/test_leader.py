@@ -404,7 +404,7 @@ async def test_a_long_outage_ends_it_before_the_lease_expires(server):
     assert over == [pytest.approx(20, abs=0.01)]
 
 
-async def test_it_writes_no_more_before_an_impatient_candidate_can_lead(server):
+async def test_it_writes_no_more_before_a_candidate_that_waits_less_can_lead(server):
     """The original's older versions wait 15 s for a renewal, whatever the Lease promises."""
     loop, entitled = asyncio.get_running_loop(), []
     elector = candidate(server, "one", fault=lambda: ("refused" if 5 < loop.time() < 17 else "ok", 0.0))
@@ -500,7 +500,7 @@ async def test_what_the_work_raises_comes_out_and_the_lease_is_released(server):
     assert server.lease.spec.holder_identity == ""
 
 
-async def test_a_lease_that_somebody_made_empty_is_taken(server):
+async def test_a_lease_that_a_user_made_empty_is_taken(server):
     server.create(Lease(metadata=ObjectMeta(name=KEY.name, namespace=KEY.namespace), spec=LeaseSpec()))
     elector = candidate(server, "one")
     task = asyncio.create_task(elector.run(forever))

@@ -109,7 +109,7 @@ def test_timings_of_less_than_a_second_are_allowed() -> None:
     assert Timings(3.0, 2.0, 0.5).certain == 2.0
 
 
-def test_a_leader_is_certain_no_longer_than_the_least_patient_candidate_waits() -> None:
+def test_a_leader_is_certain_no_longer_than_the_candidate_that_waits_least() -> None:
     assert Timings(60.0, 40.0, 10.0).certain == 14.0
 
 

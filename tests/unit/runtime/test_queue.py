@@ -302,11 +302,11 @@ def test_no_history_breaks_the_promises(actions, workers, work_times):
 
 
 async def _history(actions, workers, work_times):
-    """Serial per key; every wish is followed by a run that begins at or after its moment, never before a
+    """Serial per key; every request is followed by a run that begins at or after its moment, never before a
     lone delay is over; at the end nothing waits and nothing runs."""
     loop = asyncio.get_running_loop()
     queue, seen = Queue(LoopClock(), curve=Curve(base=1, cap=4)), Observed(loop.time)
-    wishes = []
+    requests = []
 
     async def work(number):
         turn = number
@@ -325,26 +325,26 @@ async def _history(actions, workers, work_times):
         match verb:
             case "add" | "low-priority":
                 queue.add(key, low_priority=verb == "low-priority")
-                wishes.append((key, now, now))
+                requests.append((key, now, now))
             case "after":
                 queue.add_after(key, seconds)
-                wishes.append((key, now, now + seconds))
+                requests.append((key, now, now + seconds))
             case "retry":
-                wishes.append((key, now, now + queue.retry(key)))
+                requests.append((key, now, now + queue.retry(key)))
             case "pass":
                 await asyncio.sleep(seconds)
     await asyncio.sleep(2000)
-    _judge(wishes, seen.begun, queue.statistics())
+    _judge(requests, seen.begun, queue.statistics())
     queue.close()
     await asyncio.gather(*crew)
 
 
-def _judge(wishes, begun, statistics):
+def _judge(requests, begun, statistics):
     assert (statistics.waiting, statistics.running, statistics.delayed) == (0, 0, 0)
-    for key, asked, _due in wishes:
+    for key, asked, _due in requests:
         assert any(k == key and at >= asked for at, k in begun), "an add was lost"
     for at, key in begun:
-        due = [due for k, _asked, due in wishes if k == key]
+        due = [due for k, _asked, due in requests if k == key]
         assert min(due) <= at + 1e-5, "a delay ended early"
 
 

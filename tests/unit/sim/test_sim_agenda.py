@@ -20,7 +20,7 @@ async def test_keys_come_in_the_order_of_their_times() -> None:
     ]
 
 
-async def test_the_earliest_wish_counts_also_while_somebody_waits() -> None:
+async def test_the_earliest_time_counts_also_while_a_worker_waits() -> None:
     agenda: Agenda[str] = Agenda(clock := LoopClock())
     agenda.at("a", 100.0)
     waiting = asyncio.ensure_future(agenda.take())
@@ -30,7 +30,7 @@ async def test_the_earliest_wish_counts_also_while_somebody_waits() -> None:
     assert (await waiting, clock.monotonic()) == ("a", 3.0)
 
 
-async def test_a_key_in_hands_is_given_to_nobody_else_and_its_wishes_are_kept() -> None:
+async def test_a_key_in_hands_is_given_to_no_other_worker_and_its_times_are_kept() -> None:
     agenda: Agenda[str] = Agenda(clock := LoopClock())
     agenda.soon("a")
     assert await agenda.take() == "a"

@@ -1,6 +1,6 @@
 """Whatever goes wrong in whatever order, the simulated cloud keeps its promises.
 
-Hypothesis plays controllers that call, lose patience, and call again, on a cloud that throttles,
+Hypothesis plays controllers that call, give up, and call again, on a cloud that throttles,
 fails before and after the deed, and loses VMs by itself.
 """
 
@@ -44,9 +44,9 @@ async def test_one_vm_a_machine_and_none_forgotten(
     ids: dict[str, str] = {}
     crowd = asyncio.Semaphore(at_once)
 
-    async def one(verb: str, name: str, patience: float) -> None:
+    async def one(verb: str, name: str, timeout: float) -> None:
         async with crowd:
-            await call(sim, verb, name, patience)
+            await call(sim, verb, name, timeout)
         check(sim, ids)
 
     await asyncio.gather(*(one(*each) for each in calls))
@@ -64,17 +64,17 @@ def check(sim: SimDriver, ids: dict[str, str]) -> None:
         assert ids.setdefault(vm.id, vm.name) == vm.name
 
 
-async def call(sim: SimDriver, verb: str, name: str, patience: float) -> None:
+async def call(sim: SimDriver, verb: str, name: str, timeout: float) -> None:
     request = CLASS.of(stub(name, "ns", f"uid-{name}"))
     vm = sim.cloud.named(name, "ns")
     if verb in ("vanish", "kill"):
         if vm is not None:
             getattr(sim.cloud, verb)(vm.id)
     elif verb == "wait":
-        await asyncio.sleep(patience)
+        await asyncio.sleep(timeout)
     else:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await getattr(sim, verb)(request)
         except (TimeoutError, DriverError):
             return

@@ -229,7 +229,7 @@ def test_leases_stay_affordable(kubelets: int, every: float) -> None:
 
 
 def pod(phase: str = "Pending", *, deleted: float | None = None, grace: int = 30) -> pods.PodSlice:
-    """``deleted`` is how many seconds ago somebody deleted it."""
+    """``deleted`` is how many seconds ago it was deleted."""
     metadata: dict[str, Any] = {"uid": "p1", "creationTimestamp": "2029-12-31T23:59:50Z"}
     if deleted is not None:
         by = T0 - timedelta(seconds=deleted) + timedelta(seconds=grace)

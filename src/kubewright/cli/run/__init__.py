@@ -1,1 +1,1 @@
-"""``kubewright run``: ``words`` are its switches, quick to import; ``command`` does the work."""
+"""``kubewright run``: ``switches`` are its switches, quick to import; ``command`` does the work."""

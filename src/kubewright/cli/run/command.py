@@ -7,9 +7,9 @@ from ipaddress import ip_address
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.run.words import RunWords
+from kubewright.cli.run.switches import RunSwitches
 from kubewright.cli.signals import run_until_signal
-from kubewright.cli.words import duration as typed_duration
+from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
@@ -22,28 +22,28 @@ from kubewright.wire.naming import dns_label, dns_subdomain
 LOOPBACK = "127.0.0.1"
 
 
-def run(words: RunWords) -> None:
+def run(typed: RunSwitches) -> None:
     """Run until SIGINT or SIGTERM.
 
     Raises:
         InvalidInput: a switch has a bad value, or a kubeconfig cannot be used.
         LostLease: a Lease was lost, and ``--leader-elect-exit`` was given.
     """
-    _namespace("--namespace", words.namespace)
+    _namespace("--namespace", typed.namespace)
     options = Options(
-        driver=words.driver,
-        driver_options=pairs(words.driver_option or ()),
-        simulate=words.allow_simulated_nodes,
-        namespace=words.namespace,
-        controllers=tuple(words.controllers.split(",")),
+        driver=typed.driver,
+        driver_options=pairs(typed.driver_option or ()),
+        simulate=typed.allow_simulated_nodes,
+        namespace=typed.namespace,
+        controllers=tuple(typed.controllers.split(",")),
         machine=MachineSettings(
-            unreachable_after=duration(words, "machine_safety_apiserver_statuscheck_timeout")
+            unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")
         ),
-        orphans=OrphanSettings(period=duration(words, "machine_safety_orphan_vms_period")),
-        health_host=listening_on(words.address),
-        health_port=words.health_port,
+        orphans=OrphanSettings(period=duration(typed, "machine_safety_orphan_vms_period")),
+        health_host=listening_on(typed.address),
+        health_port=typed.health_port,
     )
-    clusters, chosen = Clusters(words.kubeconfig, words.target_kubeconfig), election(words, options)
+    clusters, chosen = Clusters(typed.kubeconfig, typed.target_kubeconfig), election(typed, options)
 
     async def work(stop: asyncio.Event) -> None:
         await run_on(clusters, options, chosen, SystemClock(), stop)
@@ -51,21 +51,21 @@ def run(words: RunWords) -> None:
     run_until_signal(work)
 
 
-def election(words: RunWords, options: Options) -> Election:
+def election(typed: RunSwitches, options: Options) -> Election:
     """How leaders are elected.
 
     Raises:
         InvalidInput: a name, a namespace or a duration is not valid.
     """
-    _namespace("--leader-elect-resource-namespace", words.leader_elect_resource_namespace)
+    _namespace("--leader-elect-resource-namespace", typed.leader_elect_resource_namespace)
     numbers = ("lease_duration", "renew_deadline", "retry_period")
-    seconds = [duration(words, f"leader_elect_{name}").total_seconds() for name in numbers]
+    seconds = [duration(typed, f"leader_elect_{name}").total_seconds() for name in numbers]
     return Election(
-        enabled=words.leader_elect,
-        namespace=words.leader_elect_resource_namespace or words.namespace or "default",
-        leases=leases(words.leader_elect_resource_name, worlds.leases(worlds.chosen(options))),
+        enabled=typed.leader_elect,
+        namespace=typed.leader_elect_resource_namespace or typed.namespace or "default",
+        leases=leases(typed.leader_elect_resource_name, worlds.leases(worlds.chosen(options))),
         timings=Timings(*seconds),
-        again=not words.leader_elect_exit,
+        again=not typed.leader_elect_exit,
     )
 
 
@@ -128,10 +128,10 @@ def pairs(words: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def duration(words: RunWords, name: str) -> timedelta:
+def duration(typed: RunSwitches, name: str) -> timedelta:
     """The value of a switch as a duration, in Go's syntax.
 
     Raises:
         InvalidInput: it is no duration.
     """
-    return typed_duration(f"--{name.replace('_', '-')}", getattr(words, name))
+    return typed_duration(f"--{name.replace('_', '-')}", getattr(typed, name))

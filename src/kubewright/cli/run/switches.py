@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kubewright.cli.words import path_of
+from kubewright.cli.switches import path_of
 
 
 class RunCommand(TyperCommand):
@@ -125,7 +125,7 @@ HealthAddress = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunWords:
+class RunSwitches:
     """What the user typed; each field is a parameter of the command."""
 
     kubeconfig: Path | None
