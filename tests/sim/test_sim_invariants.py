@@ -8,6 +8,16 @@ from kubewright.api.machine import names
 from kubewright.testing.simulation.journal import MACHINES, NODES, PODS, VMS
 from kubewright.testing.simulation.tape import Case, Tape, told
 
+SOON = {"healthTimeout": "1m"}
+
+
+def _fails(tape: Tape, after: float, **more: str) -> None:
+    """The machine is Failed after so many seconds, and its node has not been Ready for as long."""
+    tape.node(ready=False)
+    tape.wait(after)
+    tape.machine(phase="Failed", **more)
+
+
 LIFE_OF_VMS = [
     Case("one VM is right", lambda t: t.up()),
     Case(
@@ -303,26 +313,95 @@ LIVES = [
     ),
     Case(
         "a machine whose node is well has not failed",
-        told(lambda t: t.up(), lambda t: t.machine(phase="Failed")),
+        told(lambda t: t.up(), lambda t: t.wait(600), lambda t: t.machine(phase="Failed")),
         "a_healthy_machine_is_not_failed",
     ),
     Case(
         "one whose node is not may have",
-        told(lambda t: t.up("Unknown"), lambda t: t.node(ready=False), lambda t: t.machine(phase="Failed")),
+        told(
+            lambda t: t.up("Unknown"),
+            lambda t: t.node(ready=False),
+            lambda t: t.wait(600),
+            lambda t: t.machine(phase="Failed"),
+        ),
     ),
     Case(
         "that it has just become well cannot be known",
         told(
             lambda t: t.up("Unknown"),
             lambda t: t.node(ready=False),
+            lambda t: t.wait(600),
             lambda t: t.node(),
             lambda t: t.machine(phase="Failed"),
         ),
     ),
 ]
 
+GIVEN_UP = [
+    Case(
+        "a machine has its health time-out",
+        told(lambda t: t.up(), lambda t: t.machine(phase="Unknown"), lambda t: _fails(t, 500)),
+        "a_machine_has_its_time",
+    ),
+    Case(
+        "or its own",
+        told(lambda t: t.up(), lambda t: t.machine(phase="Unknown", **SOON), lambda t: _fails(t, 60, **SOON)),
+    ),
+    Case(
+        "one that a manager may not know to be longer now",
+        told(
+            lambda t: t.machine(phase="Unknown", **SOON),
+            lambda t: t.wait(60),
+            lambda t: t.machine(phase="Unknown"),
+            lambda t: _fails(t, 0),
+        ),
+    ),
+    Case(
+        "before it joins, its creation time-out",
+        told(
+            lambda t: t.machine(phase="Pending", creationTimeout="2m"),
+            lambda t: _fails(t, 60, operation="Create", creationTimeout="2m"),
+        ),
+        "a_machine_has_its_time",
+    ),
+    Case(
+        "and not much more",
+        told(lambda t: t.machine(phase="Unknown"), lambda t: _fails(t, 700)),
+        "a_machine_is_given_up_in_time",
+    ),
+    Case(
+        "while another of its deployment is replaced, none is given up",
+        told(
+            lambda t: t.pool("Running", "Unknown", "Failed"),
+            lambda t: t.wait(600),
+            lambda t: t.machine("b", "Failed"),
+        ),
+        "a_ration_of_replacements",
+    ),
+    Case(
+        "but that another has just begun to be cannot be known",
+        told(
+            lambda t: t.pool("Running", "Unknown", "Unknown"),
+            lambda t: t.wait(600),
+            lambda t: t.machine("c", "Failed"),
+            lambda t: t.machine("b", "Failed"),
+        ),
+    ),
+    Case(
+        "once the other is replaced, it may be given up",
+        told(
+            lambda t: t.pool("Running", "Unknown", "Pending"),
+            lambda t: t.wait(900),
+            lambda t: t.machine("c", "Running"),
+            lambda t: t.machine("b", "Failed"),
+        ),
+    ),
+]
 
-@pytest.mark.parametrize("case", [*LIFE_OF_VMS, *DRAINS, *PODS_LEAVE, *LIVES], ids=attrgetter("name"))
+
+@pytest.mark.parametrize(
+    "case", [*LIFE_OF_VMS, *DRAINS, *PODS_LEAVE, *LIVES, *GIVEN_UP], ids=attrgetter("name")
+)
 def test_an_invariant(case: Case) -> None:
     tape = Tape()
     case.play(tape)

@@ -26,6 +26,7 @@ from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines.deployment import world as deployment_world
 from kubewright.machines.machine import creation, decide, deletion, observe, states
+from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.states import Finding
@@ -335,6 +336,22 @@ def _generous_budgets(patch: Patch) -> None:
     patch.setattr(budgets, "judge", generous)
 
 
+def _no_ration(patch: Patch) -> None:
+    """No machine that is replaced counts."""
+    patch.setattr(Caches, "replacing", lambda *_: 0)
+
+
+def _one_timeout_for_all(patch: Patch) -> None:
+    """The time-outs of a machine's own spec are ignored."""
+    patch.setattr(observe, "effective", lambda _own, default: default)
+
+
+def _a_minute_late(patch: Patch) -> None:
+    """Every time-out lasts a minute longer."""
+    true = Seen.due
+    patch.setattr(Seen, "due", lambda self, *how: true(self, *how) + timedelta(minutes=1))
+
+
 def _whichever_it_is(patch: Patch) -> None:
     """Objects are deleted by their names alone."""
     true = Client.delete
@@ -423,6 +440,10 @@ MUTATIONS = (
     Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,
              detach_timeout=timedelta(seconds=1)), stories=("drain-volumes",)),
     Mutation("whichever it is", ("what_was_seen_is_deleted",), _whichever_it_is, stories=("drain-volumes",)),
+    Mutation("no ration", ("a_ration_of_replacements",), _no_ration, stories=("heal-in-turn",)),
+    Mutation("one time-out for all", ("a_machine_has_its_time",), _one_timeout_for_all,
+             stories=("heal-in-turn",)),
+    Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",)),
     Mutation("any VM", ("what_was_seen_is_deleted",), _any_vm, stories=("delete",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.ends import LATE, TIER, has_failed, is_refused, says
+from kubewright.testing.simulation.ends import LATE, TIER, is_refused, says
 from kubewright.testing.simulation.invariants.facts import has_finalizer
 from kubewright.testing.simulation.journal import (
     NODES,
@@ -65,13 +65,6 @@ async def with_guarded_pods(person: Person) -> None:
     await person.run_pod("work", person.vms[0].node_name, seconds=1)
     await person.make_budget("keep")
     await person.wait(5.0)
-
-
-async def short_preservations(person: Person) -> None:
-    """Two machines that are preserved for two minutes at most."""
-    await pool(2)(person)
-    await person.change("pool", template={"spec": {"machinePreserveTimeout": "2m"}})
-    await person.wait(3.0)
 
 
 async def rolled(person: Person) -> None:
@@ -198,36 +191,6 @@ async def choose_victim(person: Person) -> None:
         names.LAST_SCALER_CHANGE_ANNOTATION: person.date(),
     }
     await person.amend("pool", {"metadata": {"annotations": notes}, "spec": {"replicas": 2}})
-
-
-async def kill_vm(person: Person) -> None:
-    person.victim = person.vms[0].name
-    person.world.cloud.kill(person.vms[0].id)
-
-
-async def keep_what_fails(person: Person) -> None:
-    """A user asks to keep a machine if it fails, and it does; when its time is over it is replaced."""
-    person.victim = person.vms[0].name
-    await person.note_machine(person.victim, {names.PRESERVE_ANNOTATION: "when-failed"})
-    await person.wait(3.0)
-    person.world.cloud.kill(person.vms[0].id)
-    await person.until(lambda: has_failed(person) or person.node_faults, "it fails")
-    await person.wait(60.0)
-    if not (has_failed(person) or person.node_faults or person.clock_faults):
-        person.broken = "a machine that was to be kept is gone before its time"
-
-
-async def keep_for_a_while(person: Person) -> None:
-    """A user asks to keep a machine, by an annotation on its node, and later takes that back."""
-    node = person.vms[0].node_name
-    await person.note_node(node, {names.PRESERVE_ANNOTATION: "now"})
-    await person.wait(5.0)
-    await person.note_node(node, {names.PRESERVE_ANNOTATION: "false"})
-
-
-async def take_vm_away(person: Person) -> None:
-    person.victim = person.vms[0].name
-    person.world.cloud.vanish(person.vms[0].id)
 
 
 async def delete(person: Person) -> None:

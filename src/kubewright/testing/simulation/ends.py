@@ -41,10 +41,10 @@ def reported(count: int, machine_class: str = "") -> End:
 
 
 def healed(count: int) -> End:
-    """So many machines run, the victim is not among them, and the person saw nothing wrong."""
+    """So many machines run, no victim is among them, and the person saw nothing wrong."""
 
     def end(person: Person) -> bool:
-        gone = person.victim not in {vm.name for vm in person.vms}
+        gone = not {vm.name for vm in person.vms} & set(person.victim.split())
         return person.settled(count) and gone and not person.broken
 
     return end

@@ -51,7 +51,7 @@ class Person:
         self.world = world
         self.workloads = Workloads(world)
         self.victim = ""
-        """Name of the machine that the story is about."""
+        """Name of the machine that the story is about; several with spaces between them."""
         self.deleted: set[str] = set()
         """Names of machines, and of nodes after ``nodes/``, that the person deleted."""
         self.broken = ""
@@ -80,9 +80,9 @@ class Person:
         for name in CLASSES:
             await self.make_class(name)
 
-    async def make_class(self, name: str, secret: str = manifests.SECRET_NAME) -> None:
+    async def make_class(self, name: str, secret: str = manifests.SECRET_NAME, *, pace: float = PACE) -> None:
         """Create a MachineClass of the simulated cloud."""
-        body = manifests.machine_class(name, NAMESPACE_NAME, pace=PACE)
+        body = manifests.machine_class(name, NAMESPACE_NAME, pace=pace)
         body["secretRef"]["name"] = secret
         await self._with_retries(f"makes class {name}", lambda: self.world.client.create(MACHINE_CLASS, body))
 

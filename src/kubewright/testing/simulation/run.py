@@ -105,6 +105,8 @@ class _Run:
         self.person = Person(self.world, self._over)
         self.violations: list[str] = []
         self._steps = 0
+        self._troubled = 0.0
+        self._faults = 0
         self._kinds = Kinds(self.world)
         self._past = Past(
             self.world.journal,
@@ -113,6 +115,7 @@ class _Run:
             settings=plot.options.machine,
             deleted_by_users=self.person.deleted,
             late_creation=self.world.is_late_creation,
+            calm=self._calm,
             late=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
             unseen=lambda: self.world.managers.unseen,
         )
@@ -208,7 +211,19 @@ class _Run:
     def _over(self) -> bool:
         return len(self.violations) >= VIOLATIONS
 
+    def _calm(self) -> float:
+        """Since when nothing has disturbed the managers that work; now, while one half has none."""
+        led = self.world.managers.led_since
+        return self._loop.time() if led is None else max(self._troubled, led if self._plot.elect else 0.0)
+
+    def _watch_faults(self) -> None:
+        """Remember when a fault last happened, or was still under way."""
+        faults = sum(self.world.counts.faults.values()) + self.world.counts.kills
+        if faults != self._faults or self.world.faults.busy:
+            self._faults, self._troubled = faults, self._loop.time()
+
     def _check(self, step: Step) -> None:
+        self._watch_faults()
         self._past.learn(step)
         found = judge(step, self._past, self._invariants)
         if found and not self._over():

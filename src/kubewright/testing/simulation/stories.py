@@ -10,7 +10,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 from dataclasses import dataclass
 
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.testing.simulation import acts, drains, ends
+from kubewright.testing.simulation import acts, drains, ends, healing
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, reported, settled
 
@@ -59,10 +59,11 @@ STORIES: tuple[Story, ...] = (
     Story("relabel-nodes", acts.relabel_nodes, ends.nodes_relabelled, before=pool(2)),
     Story("two-pools", acts.roll_one_of_two, ends.both_pools, before=acts.two_pools),
     Story("autoscaler", acts.choose_victim, ends.healed(2), before=pool(3)),
-    Story("heal", acts.kill_vm, ends.healed(2), before=pool(2)),
-    Story("preserve-failed", acts.keep_what_fails, ends.healed(2), before=acts.short_preservations),
-    Story("preserve-now", acts.keep_for_a_while, ends.as_before(2), before=pool(2)),
-    Story("vanish", acts.take_vm_away, ends.healed(2), before=pool(2)),
+    Story("heal", healing.kill_vm, ends.healed(2), before=pool(2)),
+    Story("heal-in-turn", healing.kill_two, ends.healed(3), before=healing.slow_machines),
+    Story("preserve-failed", healing.keep_what_fails, ends.healed(2), before=healing.short_preservations),
+    Story("preserve-now", healing.keep_for_a_while, ends.as_before(2), before=pool(2)),
+    Story("vanish", healing.take_vm_away, ends.healed(2), before=pool(2)),
     Story("delete", acts.delete, ends.nothing_left, before=pool(2)),
     Story("delete-while-creating", acts.delete_while_creating, ends.nothing_left),
     Story("delete-while-draining", acts.delete_while_draining, ends.nothing_left, before=acts.with_pods),

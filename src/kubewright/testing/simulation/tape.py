@@ -87,8 +87,9 @@ class Tape:
         )
         if more.pop("leaving", False):
             meta["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        operation = {"type": more.pop("operation", "HealthCheck")}
         spec = {"providerID": more.pop("vm", f"sim:///r/{name}"), **more}
-        status = {"currentStatus": {"phase": phase}}
+        status = {"currentStatus": {"phase": phase}, "lastOperation": operation}
         self.put(MACHINES, f"ns/{name}", {"metadata": meta, "spec": spec, "status": status})
 
     def node(self, name: str = "m", vm: str = "vm-000001", *, ready: bool = True) -> None:

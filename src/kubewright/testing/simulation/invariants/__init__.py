@@ -7,8 +7,9 @@ Theory.      An invariant gets each step right after it happened and answers wha
 Where        ``vms``       machines and their VMs: one each, none forgotten, none taken away undrained
              ``replicas``  numbers: neither too many nor too few; statuses count only what exists
              ``drains``    pods: asked to leave in their order, and removed only when their time is up
+             ``timeouts``  when machines are given up, and how many at once
              ``rollouts``  what a deployment's status says about its rollout
-             ``past``, ``pods``, ``history``, ``facts``   what the rules read
+             ``past``, ``pods``, ``waits``, ``history``, ``facts``   what the rules read
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
              product on purpose (``tests/sim/test_sim_mutations.py``) and see that it is caught: a test
              asks for a mutation for every rule.
@@ -39,6 +40,11 @@ from kubewright.testing.simulation.invariants.replicas import (
     sizes_fit_the_spec,
 )
 from kubewright.testing.simulation.invariants.rollouts import a_rollout_is_reported, complete_is_true
+from kubewright.testing.simulation.invariants.timeouts import (
+    a_machine_has_its_time,
+    a_machine_is_given_up_in_time,
+    a_ration_of_replacements,
+)
 from kubewright.testing.simulation.invariants.vms import (
     a_drained_vm,
     a_healthy_machine_is_not_failed,
@@ -82,6 +88,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     volumes_leave_one_by_one,
     volumes_are_detached_first,
     what_was_seen_is_deleted,
+    a_ration_of_replacements,
+    a_machine_has_its_time,
+    a_machine_is_given_up_in_time,
 )
 
 
@@ -94,6 +103,7 @@ NEED_TRUE_LISTS: frozenset[Invariant] = frozenset(
         a_true_total,
         a_set_outlives_its_machines,
         a_deployment_outlives_its_sets,
+        a_ration_of_replacements,
     )
 )
 """Rules that a manager may break whose first lists are stale (``Plot.stale``). No API server answers so: our

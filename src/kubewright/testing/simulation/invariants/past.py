@@ -26,6 +26,7 @@ from kubewright.testing.simulation.invariants.facts import (
 )
 from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, desired_by
 from kubewright.testing.simulation.invariants.pods import Pods
+from kubewright.testing.simulation.invariants.waits import Waits
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
@@ -56,6 +57,7 @@ class Past:
     ``deleted_by_users``  names of machines, and of nodes after ``nodes/``
     ``late_creation``  whether an object of this name is created by a late request of a killed manager: no
                   living manager can know of it
+    ``calm``      since when nothing has disturbed the managers that work
     ``late``      the cloud makes VMs whose creation was given up
     """
 
@@ -66,6 +68,7 @@ class Past:
     deleted_by_users: set[str] = field(default_factory=set)
     late_creation: Callable[[str], bool] = lambda _name: False
     late: bool = False
+    calm: Callable[[], float] = lambda: 0.0
     unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """The versions that the lists of the last manager did not show: above the first, up to the second."""
     machines: int = 0
@@ -98,11 +101,14 @@ class Past:
     """The sets of each deployment, by its key."""
     drained: Pods = field(init=False)
     """Pods, and who asked them to leave."""
+    waits: Waits = field(init=False)
+    """Machines that wait to be given up, and those that use up the ration of replacements."""
     _places: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
     """How each machine is counted: its set, whether it is alive, whether it runs."""
 
     def __post_init__(self) -> None:
         self.drained = Pods(self.now)
+        self.waits = Waits(self.now, self.settings, self._group)
 
     def learn(self, step: Step) -> None:
         """Take a step in, before any rule judges it."""
@@ -128,6 +134,11 @@ class Past:
         """The deployment behind a set, if there is one."""
         return self.fleets.get(crew.deployment) if crew is not None else None
 
+    def _group(self, machine: Object) -> str:
+        """What shares the ration of replacements: a deployment's machines, or a set's, or one alone."""
+        crew = self.crew_of(machine) if controller_of(machine)["uid"] else None
+        return str(machine["metadata"]["uid"]) if crew is None else crew.deployment or crew.uid
+
     # ------------------------------------------------------------ machines
 
     def _machine(self, step: ApiStep) -> None:
@@ -136,6 +147,7 @@ class Past:
         uid = found["metadata"]["uid"]
         self._claim(step)
         self._count(uid, step.new)
+        self.waits.learn(step)
         if step.new is None:
             self._gone(uid)
             return

@@ -14,6 +14,7 @@ from kubewright.testing.simulation.invariants.facts import (
     recorded_by,
 )
 from kubewright.testing.simulation.invariants.past import NODE_DELETED, Past
+from kubewright.testing.simulation.invariants.waits import SINCE_UP
 from kubewright.testing.simulation.journal import MACHINES, NODES, ApiStep, Object, Step, VmStep
 
 CONFIRM_SECONDS = 30.0
@@ -108,8 +109,6 @@ def _shared(machine: Object, past: Past) -> str:
 
 BEFORE_UP = ("", "Pending", "CrashLoopBackOff")
 """Phases of a machine that has not been up yet."""
-SINCE_UP = ("Running", "Unknown")
-"""Phases of one that has."""
 
 
 def no_way_back(step: Step, _past: Past) -> str:

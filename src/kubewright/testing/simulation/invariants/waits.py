@@ -1,0 +1,84 @@
+"""What invariants know of machines that wait to be given up, or use up the ration of replacements.
+
+Called by    ``past``, which keeps it up to date; read by ``timeouts``.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kubewright.api.machine import names
+from kubewright.machines.machine.settings import MachineSettings, effective
+from kubewright.testing.simulation.invariants.facts import deleting, phase
+from kubewright.testing.simulation.journal import ApiStep, Object
+
+SINCE_UP = ("Running", "Unknown")
+"""Phases of a machine that has been up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """For how long a machine may take to join, and how long it may be Unknown, in seconds."""
+
+    creation: float
+    health: float
+
+
+@dataclass(slots=True)
+class Waits:
+    """For one world. ``group`` answers who shares the ration with a machine."""
+
+    now: Callable[[], float]
+    settings: MachineSettings
+    group: Callable[[Object], str]
+    since: dict[str, float] = field(default_factory=dict)
+    """Since when machines wait: those that have not joined since they were made, Unknown ones since they are
+    Unknown, by uid."""
+    before: dict[str, tuple[float, Limits]] = field(default_factory=dict)
+    """When the limits of machines changed, and what they were before, by uid."""
+    replaced: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Machines that are on their way out or in: their group, and since when, by uid."""
+    freed: dict[str, float] = field(default_factory=dict)
+    """When a machine of a group last ceased to be on its way."""
+
+    def learn(self, step: ApiStep) -> None:
+        """A machine has changed."""
+        found = step.new or step.old
+        assert found is not None
+        uid = str(found["metadata"]["uid"])
+        self._replace(uid, step.new)
+        if step.new is None:
+            self.since.pop(uid, None)
+            self.before.pop(uid, None)
+            return
+        was = phase(step.old) if step.old is not None else None
+        if was is None or (phase(step.new) == "Unknown" != was):
+            self.since[uid] = self.now()
+        if step.old is not None and (limits := self.limits(step.old)) != self.limits(step.new):
+            self.before[uid] = self.now(), limits
+
+    def limits(self, machine: Object) -> Limits:
+        """The time-outs that count for a machine."""
+        spec, notes = machine["spec"], machine["metadata"].get("annotations", {})
+        own = names.creation_timeout_override(notes)
+        creation = own or effective(spec.get("creationTimeout"), self.settings.creation_timeout)
+        health = effective(spec.get("healthTimeout"), self.settings.health_timeout)
+        return Limits(creation.total_seconds(), health.total_seconds())
+
+    def others(self, machine: Object) -> Iterator[tuple[str, float]]:
+        """Further machines of its group that are on their way, and since when."""
+        group, own = self.group(machine), machine["metadata"]["uid"]
+        return ((uid, at) for uid, (of, at) in self.replaced.items() if of == group and uid != own)
+
+    def _replace(self, uid: str, machine: Object | None) -> None:
+        on_its_way = machine is not None and _on_its_way(machine)
+        if machine is not None and on_its_way:
+            since = self.replaced[uid][1] if uid in self.replaced else self.now()
+            self.replaced[uid] = self.group(machine), since
+        elif (before := self.replaced.pop(uid, None)) is not None:
+            self.freed[before[0]] = self.now()
+
+
+def _on_its_way(machine: Object) -> bool:
+    status = machine.get("status", {}).get("currentStatus", {})
+    steady = phase(machine) in SINCE_UP and not deleting(machine)
+    return not steady and not status.get("preserveExpiryTime")
