@@ -8,7 +8,7 @@ Theory.      What a set and a deployment do is the same in machine.sapcloud.io, 
 Map          member.py    what is known of one member
              members.py   the index of members: the facts about each, and whose it is
              objects.py   the fields that sets have in every API
-             claims.py    selectors and owner references: adopt and disown
+             ownership.py selectors and owner references: adopt and disown
              naming.py    the names of new members, from their number
              effects.py   many effects at once, within bounds, and their errors
              reports.py   statuses, not too often, and events about problems

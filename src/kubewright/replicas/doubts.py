@@ -25,8 +25,8 @@ from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
-from kubewright.replicas.claims import key_of
 from kubewright.replicas.objects import SetObject, with_replicas
+from kubewright.replicas.ownership import key_of
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
 

@@ -14,7 +14,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.replicas.claims import key_of
+from kubewright.replicas.ownership import key_of
 from kubewright.wire.errors import NotFound
 
 T = TypeVar("T")

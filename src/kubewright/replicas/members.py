@@ -23,9 +23,9 @@ from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
-from kubewright.replicas.claims import WITHOUT_OWNER, namespace_of_orphans
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
+from kubewright.replicas.ownership import WITHOUT_OWNER, namespace_of_orphans
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
 

@@ -16,7 +16,7 @@ from kubewright.api.meta import Object
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.patches import exactly, merge_patch
-from kubewright.replicas.claims import key_of
+from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import Teller
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.result import Result

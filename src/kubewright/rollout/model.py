@@ -1,14 +1,14 @@
-"""Fleet, group and plan: the words that all planners share.
+"""Fleet, group and sizes: the values that all planners share.
 
 Theory.      A group is more than three counters. Which member is deleted next is known (each world has a
              ranking), so a group carries its *line*: its living members in the order of deletion, each marked
              available or not. From the line follows exactly how much availability any smaller
-             size would cost, whatever priorities people have put on their machines. Counting
+             size would cost, whatever priorities users have given their machines. Counting
              "size minus available" instead, as both originals do, breaks the floor as soon as an
              available machine stands in front of a broken one.
 Invariants.  ``available`` counts the members that *stay* when the group reaches its size; those
-             that a shrink decided earlier will take do not count, whether or not they are gone.
-             ``existing`` counts everything that may still be a VM: leaving members as well.
+             that an earlier resize will delete do not count, whether or not they are gone.
+             ``existing`` counts everything that may still be a VM, terminating members included.
 """
 
 from collections.abc import Iterator
@@ -23,25 +23,25 @@ Rank = tuple[float | str, ...]
 class Group:
     """One MachineSet as the planners see it.
 
-    ``size`` is what it is told to have. ``line`` holds its living members, first to die first;
-    True stands for available. ``young`` members of it only need time to be so; ``leaving``
-    members are being deleted. ``goal`` and ``ceiling`` are the fleet's replicas and replicas plus
+    ``size`` is its ``spec.replicas``. ``line`` holds its members that are not being deleted, in the order in
+    which they would be; True stands for available. ``young`` of them only need time to be so. ``terminating``
+    members are being deleted. ``desired`` and ``ceiling`` are the fleet's replicas and replicas plus
     surge when the group was last scaled (the annotations ``desired-replicas`` and
-    ``max-replicas``). ``settled`` says that the group's controller has seen its last change;
-    ``held``, that it may not make members. A group that is being deleted has size 0.
+    ``max-replicas``). ``observed`` says that the group's controller has seen its last change;
+    ``frozen``, that it may not create members. A group that is being deleted has size 0.
     """
 
     name: str
     created: float = 0.0
     size: int = 0
     line: tuple[bool, ...] = ()
-    leaving: int = 0
+    terminating: int = 0
     young: int = 0
-    goal: int | None = None
+    desired: int | None = None
     ceiling: int | None = None
     revision: int = 0
-    settled: bool = True
-    held: bool = False
+    observed: bool = True
+    frozen: bool = False
 
     @property
     def alive(self) -> int:
@@ -49,10 +49,10 @@ class Group:
 
     @property
     def existing(self) -> int:
-        return len(self.line) + self.leaving
+        return len(self.line) + self.terminating
 
     @property
-    def claim(self) -> int:
+    def expected(self) -> int:
         """The machines that this group has, or will have when its controller has caught up."""
         return max(self.size, self.existing)
 
@@ -67,14 +67,14 @@ class Group:
     def affordable(self, most: int, cost: int) -> int:
         """The largest shrink of at most ``most`` members that takes at most ``cost`` available ones."""
         count, spent = 0, 0
-        for available in self._next_to_die():
+        for available in self._next_deleted():
             if count == most or spent + available > cost:
                 break
             count, spent = count + 1, spent + available
         return count
 
-    def _next_to_die(self) -> Iterator[bool]:
-        """The members behind the present size: those never made first, they cost nothing."""
+    def _next_deleted(self) -> Iterator[bool]:
+        """The members within the size, in the order of deletion; those not yet created come first."""
         yield from (False for _ in range(self.size - len(self.line)))
         yield from self.line[max(0, len(self.line) - self.size) :]
 
@@ -95,7 +95,7 @@ class Fleet:
 
     @property
     def active(self) -> tuple[Group, ...]:
-        """The groups that are told to have members."""
+        """The groups whose size is not 0."""
         return tuple(group for group in self.groups if group.size > 0)
 
     @property
@@ -113,7 +113,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make the current group, which does not exist yet."""
+    """Create the current group, which does not exist yet."""
 
     size: int
     because: str
@@ -121,7 +121,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Tell a group to have another size."""
+    """Give a group another size."""
 
     group: str
     before: int
@@ -130,27 +130,27 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Forbid a group to make members: those it loses go to the current group (OnDelete)."""
+class Freeze:
+    """Forbid a group to create members: the current group replaces those that it loses (OnDelete)."""
 
     group: str
     because: str
 
 
-Intent = Create | Resize | Hold
+Intent = Create | Resize | Freeze
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """The sizes that groups get next: what to do, in order, and why.
 
-    ``stamps`` names the groups on which ``goal`` and ``ceiling`` are to be written, beside those
+    ``stamps`` names the groups on which ``desired`` and ``ceiling`` are to be written, beside those
     that an intent touches anyway. ``notes`` say why nothing, or no more, is done.
     """
 
     intents: tuple[Intent, ...] = ()
     stamps: tuple[str, ...] = ()
-    goal: int = 0
+    desired: int = 0
     ceiling: int = 0
     notes: tuple[str, ...] = ()
 
@@ -161,18 +161,18 @@ class Sizes:
     @property
     def because(self) -> str:
         """All that is done, and all reasons, in one sentence, for logs."""
-        return "; ".join([*map(words, self.intents), *self.notes])
+        return "; ".join([*map(sentence, self.intents), *self.notes])
 
 
-def words(intent: Intent) -> str:
+def sentence(intent: Intent) -> str:
     """An intent and its reason, for people."""
     match intent:
         case Create(size, because):
             return f"create with {size}: {because}"
         case Resize(name, before, after, because):
             return f"{name} {before} -> {after}: {because}"
-        case Hold(name, because):
-            return f"{name} held: {because}"
+        case Freeze(name, because):
+            return f"{name} frozen: {because}"
         case _:
             assert_never(intent)
 

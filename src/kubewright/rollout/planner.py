@@ -64,7 +64,7 @@ class InPlaceUpdate:
 
 @dataclass(frozen=True, slots=True)
 class OnDelete:
-    """New ones only replace what somebody else deletes."""
+    """New ones only replace what users delete."""
 
     def limits(self, replicas: int) -> Bounds:
         return Bounds(replicas)

@@ -55,7 +55,7 @@ def best_of(one: Counts, other: Counts) -> Counts:
 def has_progressed(before: Counts, now: Counts, wanted: int) -> bool:
     """More updated, fewer old, more ready or more available members than at the last report.
 
-    Updated ones beyond those that are wanted replace others that are leaving: they are no progress.
+    Updated ones beyond those that are wanted replace others that are terminating: they are no progress.
     """
     return (
         min(now.updated, wanted) > before.updated

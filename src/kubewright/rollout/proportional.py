@@ -1,11 +1,11 @@
 """Scaling a fleet: one active group takes it all, several share.
 
 Theory.      Scaling is told from rolling by the marks that the last scaling left on every group:
-             an active group whose ``goal`` is not the fleet's replicas has not heard of the new
+             an active group whose ``desired`` is not the fleet's replicas has not heard of the new
              number yet. Several active groups exist only while a rollout is under way; each of
              them keeps its share of the fleet, so that the rollout goes on where it was.
-Invariants.  Growth respects the ceiling, and members that are leaving count in it, with one
-             exception: a group that is alone does not wait for its own leaving members, or a
+Invariants.  Growth respects the ceiling, and members that are terminating count in it, with one
+             exception: a group that is alone does not wait for its own terminating members, or a
              drain of two hours would keep a pool from coming back. A fleet whose active groups
              all carry the marks is left alone. Between two templates only the strategy decides.
 Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go's.
@@ -26,10 +26,10 @@ class Growth(Enum):
 
 
 def scaling_wanted(fleet: Fleet) -> bool:
-    """Has somebody changed the number of replicas since the groups were last scaled?"""
+    """Whether the number of replicas has changed since the groups were last scaled."""
     if not fleet.active:
         return fleet.replicas > 0 and fleet.current is not None and not fleet.existing_old
-    return any(group.goal != fleet.replicas for group in fleet.active)
+    return any(group.desired != fleet.replicas for group in fleet.active)
 
 
 def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Sizes:
@@ -40,9 +40,9 @@ def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Size
         intents: tuple[Intent, ...] = ()
         for group in fleet.old:
             intents += resize(group, 0, "the current group has all replicas available")
-        return Sizes(intents, goal=fleet.replicas, ceiling=limits.ceiling)
+        return Sizes(intents, desired=fleet.replicas, ceiling=limits.ceiling)
     if not scaling_wanted(fleet):
-        return Sizes(goal=fleet.replicas, ceiling=limits.ceiling)
+        return Sizes(desired=fleet.replicas, ceiling=limits.ceiling)
     return _scale_many(fleet, limits, growth)
 
 
@@ -61,7 +61,7 @@ def _scale_one(fleet: Fleet, limits: Bounds) -> Sizes:
 def _saturated(fleet: Fleet) -> bool:
     """Only when the current group was scaled to this very number is its availability no accident."""
     current = fleet.current
-    if current is None or current.goal != fleet.replicas:
+    if current is None or current.desired != fleet.replicas:
         return False
     return current.size == fleet.replicas == current.available
 
@@ -76,20 +76,24 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
         intents += resize(group, sizes[group.name], because)
     stamps = _unmarked(fleet.active, fleet, limits)
     if fleet.paused and step < delta:
-        heir = _heir(fleet).name
-        note = f"{delta - step} more when leaving machines are gone"
+        growing = _growing(fleet).name
+        note = f"{delta - step} more when terminating machines are gone"
         return Sizes(
-            intents, tuple(name for name in stamps if name != heir), fleet.replicas, limits.ceiling, (note,)
+            intents,
+            tuple(name for name in stamps if name != growing),
+            fleet.replicas,
+            limits.ceiling,
+            (note,),
         )
     return Sizes(intents, stamps, fleet.replicas, limits.ceiling)
 
 
 def _grown(fleet: Fleet, step: int) -> dict[str, int]:
-    heir = _heir(fleet)
-    return {group.name: group.size + (step if group.name == heir.name else 0) for group in fleet.active}
+    growing = _growing(fleet)
+    return {group.name: group.size + (step if group.name == growing.name else 0) for group in fleet.active}
 
 
-def _heir(fleet: Fleet) -> Group:
+def _growing(fleet: Fleet) -> Group:
     """The current group while it is active, else the newest of those that are: the last of them."""
     return fleet.active[-1]
 
@@ -124,4 +128,4 @@ def half_away(numerator: int, denominator: int) -> int:
 
 def _unmarked(groups: tuple[Group, ...], fleet: Fleet, limits: Bounds) -> tuple[str, ...]:
     wanted = (fleet.replicas, limits.ceiling)
-    return tuple(group.name for group in groups if (group.goal, group.ceiling) != wanted)
+    return tuple(group.name for group in groups if (group.desired, group.ceiling) != wanted)

@@ -1,4 +1,4 @@
-"""Which group is current, which number it carries, what rollback means, what may be forgotten.
+"""Which group is current, which number it carries, what rollback means, which groups may be deleted.
 
 Theory.      Templates are compared by an identity that the caller derives from them: equal
              identities mean equal templates as far as a rollout is concerned, whatever the world
@@ -67,7 +67,7 @@ def rollback_target(groups: Sequence[Group], revision: int) -> Group | None:
     return next((group for group in numbered if group.revision == revision), None)
 
 
-def forgettable(old: Sequence[Group], limit: int | None) -> list[Group]:
+def prunable(old: Sequence[Group], limit: int | None) -> list[Group]:
     """Old groups beyond the history limit, oldest first, that hold no member and want none.
 
     As many are looked at as there are too many; of those, the ones that are not empty stay.
@@ -76,4 +76,4 @@ def forgettable(old: Sequence[Group], limit: int | None) -> list[Group]:
     if limit is None:
         return []
     excess = max(0, len(old) - limit)
-    return [group for group in sorted(old, key=oldest)[:excess] if group.claim == 0 and group.settled]
+    return [group for group in sorted(old, key=oldest)[:excess] if group.expected == 0 and group.observed]

@@ -1,15 +1,15 @@
 """RollingUpdate: grow the current group into the room, shrink the old ones out of the surplus.
 
 Theory.      Two numbers rule. *Room* is what the ceiling leaves above every member that exists or
-             was asked for, leaving ones included: only into room may the current group grow.
+             was asked for, terminating ones included: only into room may the current group grow.
              *Spare* is what old groups may lose in all: their sizes plus the current group's
              available members, minus the floor. Out of it go first the old members that cost no
              availability, then as many available ones as stand above the floor, oldest group
              first. Growing never changes what may be shrunk, so one plan does both.
 Invariants.  A plan never lets more members exist than the ceiling, unless they did already. It
              never takes an available member when that would leave fewer than the floor, with one
-             exception: people put a priority on an available machine so that it dies before a
-             broken one, and neither anything else nor time can move. Then their word counts more.
+             exception: a user has given an available machine a priority by which it is deleted before a
+             broken one, and the rollout cannot go on in any other way. Then the priority counts more.
 Source       mcm.md §7.6-7.7 and capi.md §7.9, which agree; where MCM counts only what exists and
              so grows twice into the same room, this takes Cluster API's larger of size and count.
 """
@@ -30,12 +30,12 @@ def rolling(fleet: Fleet, limits: Bounds) -> Sizes:
     if not shrinks and any(group.size for group in fleet.old):
         notes = (*notes, f"old ones stay: {_available(fleet)} available, floor {limits.floor}")
     intents: tuple[Intent, ...] = (*growth, *shrinks)
-    return Sizes(intents, goal=fleet.replicas, ceiling=limits.ceiling, notes=notes)
+    return Sizes(intents, desired=fleet.replicas, ceiling=limits.ceiling, notes=notes)
 
 
 def room(fleet: Fleet, limits: Bounds) -> int:
     """How many members may be added; negative when there are too many."""
-    return limits.ceiling - sum(group.claim for group in fleet.groups)
+    return limits.ceiling - sum(group.expected for group in fleet.groups)
 
 
 def grow_current(fleet: Fleet, limits: Bounds) -> tuple[tuple[Intent, ...], tuple[str, ...]]:
@@ -73,26 +73,26 @@ def _obey_priorities(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
     current = fleet.current
     if current is None or current.available < current.size or current.size >= fleet.replicas:
         return ()
-    if any(group.leaving or group.young or group.alive > group.size for group in fleet.groups):
+    if any(group.terminating or group.young or group.alive > group.size for group in fleet.groups):
         return ()
     for group in fleet.old:
         if (broken := min(_spare(fleet, limits), group.size - group.available)) > 0:
             return resize(
-                group, group.size - broken, "machines whose priority says so die before the broken ones"
+                group, group.size - broken, "machines of lower priority are deleted before the broken ones"
             )
     return ()
 
 
 def _spare(fleet: Fleet, limits: Bounds) -> int:
-    settled = _settled(fleet.current, fleet.replicas)
-    return sum(group.size for group in fleet.old) + settled - limits.floor
+    staying = _staying(fleet.current, fleet.replicas)
+    return sum(group.size for group in fleet.old) + staying - limits.floor
 
 
 def _available(fleet: Fleet) -> int:
-    return sum(group.available for group in fleet.old) + _settled(fleet.current, fleet.replicas)
+    return sum(group.available for group in fleet.old) + _staying(fleet.current, fleet.replicas)
 
 
-def _settled(current: Group | None, replicas: int) -> int:
+def _staying(current: Group | None, replicas: int) -> int:
     """The current group's available members that stay, also when this plan makes it smaller."""
     return current.available_at(min(current.size, replicas)) if current else 0
 

@@ -14,9 +14,9 @@ In place     A user who asks for updates in place wants to keep the machines. So
 Called by    ``planner``.
 """
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Intent, Resize, Sizes, resize
+from kubewright.rollout.model import Create, Fleet, Freeze, Group, Intent, Resize, Sizes, resize
 
-HELD = "updating machines in place is not supported yet: machines of older templates stay as they are"
+UNSUPPORTED = "updating machines in place is not supported yet: machines of older templates stay as they are"
 
 
 def recreate(fleet: Fleet) -> Sizes:
@@ -25,14 +25,14 @@ def recreate(fleet: Fleet) -> Sizes:
     for group in fleet.old:
         shrinks += resize(group, 0, "recreate: old machines go first")
     if shrinks:
-        return Sizes(shrinks, goal=fleet.replicas, ceiling=fleet.replicas)
+        return Sizes(shrinks, desired=fleet.replicas, ceiling=fleet.replicas)
     if waiting := fleet.existing_old:
         return Sizes(notes=(f"recreate: {waiting} old machines still exist",))
     if fleet.current is None:
         create = Create(fleet.replicas, "recreate: no old machine is left")
-        return Sizes((create,), goal=fleet.replicas, ceiling=fleet.replicas)
+        return Sizes((create,), desired=fleet.replicas, ceiling=fleet.replicas)
     growth = resize(fleet.current, fleet.replicas, "recreate: no old machine is left")
-    return Sizes(growth, goal=fleet.replicas, ceiling=fleet.replicas)
+    return Sizes(growth, desired=fleet.replicas, ceiling=fleet.replicas)
 
 
 def on_delete(fleet: Fleet) -> Sizes:
@@ -42,22 +42,22 @@ def on_delete(fleet: Fleet) -> Sizes:
     sizes = {group.name: min(group.size, group.alive) for group in fleet.old}
     _cap(fleet, sizes, sum(sizes.values()) + min(size, fleet.replicas) - fleet.replicas)
     intents: list[Intent] = [
-        Hold(group.name, "members of old groups are not replaced")
+        Freeze(group.name, "members of old groups are not replaced")
         for group in fleet.old
-        if group.claim > 0 and not group.held
+        if group.expected > 0 and not group.frozen
     ]
     for group in fleet.old:
         intents += resize(
             group, sizes[group.name], f"{group.alive} members left, {fleet.replicas} replicas in all"
         )
     wanted = min(size, fleet.replicas)
-    wanted += max(0, min(fleet.replicas - wanted, fleet.replicas - _claims(fleet, sizes, wanted)))
+    wanted += max(0, min(fleet.replicas - wanted, fleet.replicas - _expected(fleet, sizes, wanted)))
     because = "fills what the old groups have lost"
     if current is None:
         intents.append(Create(wanted, because))
     else:
         intents += resize(current, wanted, because)
-    return Sizes(tuple(intents), goal=fleet.replicas, ceiling=fleet.replicas)
+    return Sizes(tuple(intents), desired=fleet.replicas, ceiling=fleet.replicas)
 
 
 def _cap(fleet: Fleet, sizes: dict[str, int], excess: int) -> None:
@@ -71,22 +71,22 @@ def _largest_first(group: Group) -> tuple[int, float, str]:
     return (-group.size, group.created, group.name)
 
 
-def _claims(fleet: Fleet, sizes: dict[str, int], current: int) -> int:
+def _expected(fleet: Fleet, sizes: dict[str, int], current: int) -> int:
     old = sum(max(sizes[group.name], group.existing) for group in fleet.old)
     return old + max(current, fleet.current.existing if fleet.current else 0)
 
 
 def in_place(fleet: Fleet) -> Sizes:
     """The plan: all replicas for the current group, or no change while old groups have members."""
-    if is_held(fleet):
-        return Sizes(goal=fleet.replicas, ceiling=fleet.replicas, notes=(HELD,))
+    if is_refused(fleet):
+        return Sizes(desired=fleet.replicas, ceiling=fleet.replicas, notes=(UNSUPPORTED,))
     because = "no machine is to be updated in place"
     if fleet.current is None:
-        return Sizes((Create(fleet.replicas, because),), goal=fleet.replicas, ceiling=fleet.replicas)
+        return Sizes((Create(fleet.replicas, because),), desired=fleet.replicas, ceiling=fleet.replicas)
     growth = resize(fleet.current, fleet.replicas, because)
-    return Sizes(growth, goal=fleet.replicas, ceiling=fleet.replicas)
+    return Sizes(growth, desired=fleet.replicas, ceiling=fleet.replicas)
 
 
-def is_held(fleet: Fleet) -> bool:
+def is_refused(fleet: Fleet) -> bool:
     """Whether old groups have members, or replicas asked for, that would have to be updated."""
-    return any(group.claim for group in fleet.old)
+    return any(group.expected for group in fleet.old)

@@ -46,11 +46,16 @@ class TestNames:
 
     def test_victims_come_back_as_written(self):
         victims = {"m1": "2030-01-01T00:00:00Z", "m2": ""}
-        assert names.victims({names.TRIGGER_DELETION_ANNOTATION: names.format_victims(victims)}) == victims
+        assert (
+            names.triggered_deletions(
+                {names.TRIGGER_DELETION_ANNOTATION: names.format_triggered_deletions(victims)}
+            )
+            == victims
+        )
 
     @pytest.mark.parametrize("text", ["", ",", " , ~x"])
     def test_no_victims(self, text):
-        assert names.victims({names.TRIGGER_DELETION_ANNOTATION: text}) == {}
+        assert names.triggered_deletions({names.TRIGGER_DELETION_ANNOTATION: text}) == {}
 
     def test_creation_timeout_override(self):
         key = names.EFFECTIVE_CREATION_TIMEOUT_ANNOTATION

@@ -80,9 +80,7 @@ HEADER = Header(
             pod(ready="False"), {"since": None, "alive": True, "ready": False}, id="one that does not"
         ),
         pytest.param(pod("Pending", "False"), {"stage": 0, "ready": False}, id="one that has not begun"),
-        pytest.param(
-            pod("Failed"), {"owner_uid": "", "alive": False}, id="one that failed is nobody's replica"
-        ),
+        pytest.param(pod("Failed"), {"owner_uid": "", "alive": False}, id="one that failed is no replica"),
         pytest.param(pod("Succeeded"), {"owner_uid": "", "alive": False}, id="nor is one that is done"),
         pytest.param(pod(annotations={DELETION_COST: "-3"}), {"cost": -3}, id="its cost"),
         pytest.param(pod(annotations={DELETION_COST: "dear"}), {"cost": 0}, id="a cost that is no number"),

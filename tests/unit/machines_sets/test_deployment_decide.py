@@ -35,15 +35,15 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set, sized
 from kubewright.replicas.deployment.steps import (
     Adopt,
-    Change,
+    AnnotateMembers,
+    ChangeDeployment,
     ChangeSet,
     CreateSet,
     DeleteSets,
-    LetGo,
-    MarkVictims,
-    Release,
+    Disown,
+    RecordEvent,
+    RemoveFinalizer,
     Step,
-    Tell,
 )
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
@@ -95,8 +95,8 @@ class World:
         )
 
 
-def made(class_name: str, size: int, revision: int = 1, *, goal: int = 3, **meta: Any) -> MachineSet:
-    plan = Sizes(goal=goal, ceiling=goal + 1 if goal else 0)
+def made(class_name: str, size: int, revision: int = 1, *, desired: int = 3, **meta: Any) -> MachineSet:
+    plan = Sizes(desired=desired, ceiling=desired + 1 if desired else 0)
     found = new_set(MACHINE_DEPLOYMENTS, deployment(of=template(class_name)), revision, plan, size)
     stamp = T0 + timedelta(seconds=revision)
     metadata = structs.replace(
@@ -139,15 +139,15 @@ def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
                 lines.append(f"{after.metadata.name} {changed(before, after)}")
             case DeleteSets(found):
                 lines.append("delete " + " ".join(s.metadata.name for s in found))
-            case Adopt(found) | Release(found):
+            case Adopt(found) | Disown(found):
                 lines.append(f"{type(step).__name__.lower()} {' '.join(s.metadata.name for s in found)}")
-            case MarkVictims(marks):
-                lines.append("mark " + " ".join(f"{m.member.name} {m.annotations}" for m in marks))
-            case Tell(reason, message, warning):
+            case AnnotateMembers(found):
+                lines.append("mark " + " ".join(f"{m.member.name} {m.annotations}" for m in found))
+            case RecordEvent(reason, message, warning):
                 lines.append(f"{'warn' if warning else 'tell'} {reason}: {message}")
-            case LetGo():
+            case RemoveFinalizer():
                 lines.append("remove finalizer")
-            case Change(after):
+            case ChangeDeployment(after):
                 lines.append(f"change {changed(seen.written, after)}")
     return lines
 
@@ -182,7 +182,7 @@ CASES = [
          World(deployment(of=template("large"), meta=REVISION_2), (made("small", 2), made("large", 2, 2)),
                running("small", 2) | running("large", 2)),
          ["ms-small replicas=None", "tell ScalingMachineSet: Scaled down machine set ms-small to 0"]),
-    Case("leaving machines take room, so the new set waits",
+    Case("terminating machines take room, so the new set waits",
          World(deployment(of=template("large"), meta=REVISION_2), (made("small", 0), made("large", 2, 2)),
                running("small", 2, deleting=True) | running("large", 2)), []),
     Case("timeouts and node labels flow down without a rollout",
@@ -217,7 +217,7 @@ CASES = [
          World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
     Case("sets that match no more are disowned",
          World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3),
-               {"strays": (made("old", 1),)}), ["release ms-old"]),
+               {"strays": (made("old", 1),)}), ["disown ms-old"]),
     # history
     Case("empty old sets beyond the limit are forgotten, oldest first",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "4"}}, revision_history_limit=1),
@@ -238,18 +238,18 @@ CASES = [
          World(deployment(of=template("large"), meta=REVISION_2, rollback_to=RollbackConfig(revision=1)),
                (made("small", 0), made("large", 3, 2)), running("large", 3)),
          ["change name=small revision=None", 'tell DeploymentRollback: Rolled back deployment "md" to revision 1']),
-    Case("a rollback to nowhere is told, and the wish is cleared",
+    Case("a rollback to a revision that does not exist sends an event, and the request is cleared",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig()), (made("small", 3),), running("small", 3)),
          ["warn DeploymentRollbackRevisionNotFound: Unable to find the last revision", "change rollbackTo=None"]),
     Case("so is one to the same template",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(revision=1)), (made("small", 3),),
                running("small", 3)),
          ["warn DeploymentRollbackTemplateUnchanged: the template of revision 1 is the one that the deployment has", "change revision=None"]),
-    Case("while paused the wish waits",
+    Case("while paused the request waits",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(), paused=True), (made("small", 3),),
                running("small", 3)), []),
     # the autoscaler
-    Case("the autoscaler's victims are marked before anything is scaled",
+    Case("the machines that the autoscaler chose are marked before anything is scaled",
          World(deployment(2, meta={"annotations": {names.REVISION_ANNOTATION: "1",
                                                    names.TRIGGER_DELETION_ANNOTATION: "small-1~2030-01-01T00:00:00Z"}}),
                (made("small", 3),), running("small", 3)), ["mark small-1 {'machinepriority.machine.sapcloud.io': '1', 'machine.sapcloud.io/marked-for-deletion-time': '2030-01-01T00:00:00Z'}"]),
@@ -360,6 +360,6 @@ def test_what_rolls(other: MachineTemplateSpec, same: bool) -> None:
 
 def test_marks_are_written_without_a_new_size() -> None:
     before = made("small", 3)
-    after = sized(MACHINE_DEPLOYMENTS, before, Sizes(goal=3, ceiling=6))
+    after = sized(MACHINE_DEPLOYMENTS, before, Sizes(desired=3, ceiling=6))
     assert after.spec == before.spec
     assert after.metadata.annotations[names.MAX_REPLICAS_ANNOTATION] == "6"

@@ -31,15 +31,15 @@ from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.observe import Memory, outdated
 from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.replicas.set.steps import (
+    AddFinalizer,
     Adopt,
-    Ask,
-    Configure,
+    Annotate,
     Create,
     Delete,
-    Hold,
-    LetGo,
-    Release,
-    Remember,
+    Disown,
+    Propagate,
+    RecordNumber,
+    RemoveFinalizer,
     Step,
 )
 from kubewright.wire.gvk import Key
@@ -90,21 +90,21 @@ def seen(
 def told(step: Step) -> str:
     """A step in words; names of new machines are counted, since they look random."""
     match step:
-        case Hold():
+        case AddFinalizer():
             return "hold"
-        case LetGo():
-            return "let go"
+        case RemoveFinalizer():
+            return "remove finalizer"
         case Create(new):
             return f"create {len(new)}"
-        case Remember(number):
+        case RecordNumber(number):
             return f"remember {number}"
-        case Delete(victims):
-            return f"delete {' '.join(v.name for v in victims)}"
-        case Ask(found, names.PRESERVE_ANNOTATION, Preserve.AUTO):
+        case Delete(found):
+            return f"delete {' '.join(v.name for v in found)}"
+        case Annotate(found, names.PRESERVE_ANNOTATION, Preserve.AUTO):
             return f"keep {' '.join(m.name for m in found)}"
-        case Ask(found, names.PRESERVE_ANNOTATION, None):
+        case Annotate(found, names.PRESERVE_ANNOTATION, None):
             return f"unkeep {' '.join(m.name for m in found)}"
-        case Adopt(found) | Release(found) | Configure(found):
+        case Adopt(found) | Disown(found) | Propagate(found):
             return f"{type(step).__name__.lower()} {' '.join(m.name for m in found)}"
         case _:
             raise AssertionError(f"no such step was expected: {step}")
@@ -129,27 +129,27 @@ CASES = [
     Case("enough is enough", seen(2, found=members("a", "b")), []),
     Case("what is too many goes", seen(1, found=members("a", "b", "c")), ["delete a b"], why="2 too many"),
     Case("a set that is not held yet is held first", seen(1, meta={"finalizers": ()}), ["hold", "create 1"]),
-    Case("leaving machines are no replicas",
+    Case("terminating machines are no replicas",
          seen(2, found=(*members("a"), member("b", deleting=True), member("c", TERMINATING))), ["create 1"]),
-    Case("leaving machines are no victims", seen(0, found=(*members("a"), member("b", deleting=True))), ["delete a"]),
-    Case("a machine that nobody can read still counts", seen(1, found=(member("a", configured=b""),)), []),
+    Case("machines that are being deleted are not deleted again", seen(0, found=(*members("a"), member("b", deleting=True))), ["delete a"]),
+    Case("a machine that its type cannot read still counts", seen(1, found=(member("a", configured=b""),)), []),
     # who goes
     Case("lower priority goes first", seen(1, found=(member("a"), member("b", priority=2))), ["delete b"]),
     Case("then the worse phase", seen(1, found=(member("a"), member("b", Phase.PENDING))), ["delete b"]),
     Case("then the older one", seen(1, found=(member("a", created=2.0), member("b", created=1.0))), ["delete b"]),
-    # a size that is for another wish
-    Case("nothing is made for a wish that was withdrawn", seen(3, found=members("a"), pause=OUTDATED), [],
+    # a size that is for another desired size
+    Case("nothing is created for a desired size that was withdrawn", seen(3, found=members("a"), pause=OUTDATED), [],
          wake=timedelta(seconds=3), why="machines missing: 2, but the deployment wants 7"),
-    Case("nothing is deleted for a wish that was withdrawn", seen(0, found=members("a"), pause=OUTDATED), [],
+    Case("nothing is deleted for a desired size that was withdrawn", seen(0, found=members("a"), pause=OUTDATED), [],
          wake=timedelta(seconds=3), why="machines too many: 1, but the deployment wants 7"),
-    Case("a failed machine goes whatever the wish is",
+    Case("a failed machine is deleted whatever the desired size is",
          seen(0, found=(*members("a"), member("b", FAILED)), pause=OUTDATED), ["delete b"], why="1 failed"),
     # failed machines
     Case("a failed machine goes, so that it is replaced",
          seen(2, found=(*members("a"), member("b", FAILED))), ["delete b"], why="1 failed"),
     Case("failed machines go even when some are missing",
          seen(3, found=(*members("a"), member("b", FAILED))), ["create 1", "delete b"]),
-    Case("a victim of scaling down goes, failed or not",
+    Case("a machine that is too many is deleted, failed or not",
          seen(0, found=(member("b", FAILED),)), ["delete b"]),
     Case("a preserved failed machine stays until its time has come",
          seen(1, found=(member("b", FAILED, preserved_until=NOW + 60),)), [], timedelta(seconds=60)),
@@ -166,7 +166,7 @@ CASES = [
          seen(1, found=(member("a", FAILED, asked=True),), keeps=1), ["delete a"]),
     Case("whose time is over is not kept anew",
          seen(1, found=(member("a", FAILED, preserved_until=NOW - 1),), keeps=1), ["delete a"]),
-    Case("when it may keep fewer, the oldest are let go",
+    Case("when it may preserve fewer, the oldest are preserved no longer",
          seen(2, found=tuple(member(name, FAILED, created=age, preserved_until=NOW + 60, auto_preserved=True,
                                     asked=True) for name, age in (("a", 2.0), ("b", 1.0))), keeps=1),
          ["unkeep b"], timedelta(seconds=60)),
@@ -180,7 +180,7 @@ CASES = [
          seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 60),)), [], timedelta(seconds=540)),
     Case("and not for ever",
          seen(1, found=(member("b", FAILED, preserving=True, failed_at=NOW - 601),)), ["delete b"]),
-    Case("a wish to preserve is honoured before the preservation has begun",
+    Case("a request to preserve counts before the preservation has begun",
          seen(1, found=(member("b", FAILED, preserving=True),)), []),
     # numbers
     Case("the highest number is written down before its machine goes",
@@ -204,7 +204,7 @@ CASES = [
          []),
     Case("not without the time of that change",
          seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW - 1))), []),
-    Case("a priority that a person gave is a wish for scaling down only",
+    Case("a priority that a user gave counts for scaling down only",
          seen(2, found=(*members("a"), member("b", priority=1)), meta={"annotations": CHANGED}), []),
     # who forbids
     Case("a frozen set makes nothing", seen(1, meta={"labels": {"freeze": "True"}}), [], why="frozen"),
@@ -218,10 +218,10 @@ CASES = [
     # whose machines
     Case("orphans that match are adopted, then everything is counted anew",
          seen(3, orphans=members("o")), ["adopt o"], AT_ONCE),
-    Case("machines that match no more are let go, and replaced",
-         seen(1, strays=members("s")), ["release s", "create 1"]),
+    Case("machines that match no more are disowned, and replaced",
+         seen(1, strays=members("s")), ["disown s", "create 1"]),
     # settings flow down
-    Case("living machines get a new configuration", seen(1, found=(member("a", configured=b"old"),)), ["configure a"]),
+    Case("living machines get a new configuration", seen(1, found=(member("a", configured=b"old"),)), ["propagate a"]),
     Case("failed machines do not", seen(1, found=(member("a", FAILED, configured=b"old", preserving=True),)), []),
     Case("a creation timeout of its own is left alone",
          seen(1, found=(member("a", own_timeout=True),)), []),
@@ -229,16 +229,16 @@ CASES = [
     Case("a deleted set takes all its machines with it, in one pass",
          seen(9, found=members(*"abcdef"), strays=members("s"), meta={"deletion_timestamp": T0}),
          ["delete a b c d e f s"]),
-    Case("and waits for those that are leaving",
+    Case("and waits for those that are terminating",
          seen(1, found=(member("a", deleting=True),), meta={"deletion_timestamp": T0}), []),
-    Case("and lets go when nothing is left", seen(1, meta={"deletion_timestamp": T0}), ["let go"]),
+    Case("and removes its finalizer when nothing is left", seen(1, meta={"deletion_timestamp": T0}), ["remove finalizer"]),
     Case("but not while a creation is in doubt",
          seen(1, doubts=("x",), meta={"deletion_timestamp": T0}), [], timedelta(seconds=DOUBT_SECONDS)),
-    Case("it makes and adopts nothing", seen(3, orphans=members("o"), meta={"deletion_timestamp": T0}), ["let go"]),
+    Case("it makes and adopts nothing", seen(3, orphans=members("o"), meta={"deletion_timestamp": T0}), ["remove finalizer"]),
     Case("machines that are being orphaned are not deleted",
          seen(1, found=members("a"),
               meta={"deletion_timestamp": T0, "finalizers": (names.FINALIZER, "orphan")}), []),
-    Case("without our finalizer the end is somebody else's business",
+    Case("without our finalizer the members are left to the garbage collector",
          seen(1, found=members("a"), meta={"deletion_timestamp": T0, "finalizers": ("foregroundDeletion",)}), []),
 ]  # fmt: skip
 
@@ -355,17 +355,17 @@ OWNED = OwnerReference(
 
 
 @pytest.mark.parametrize(
-    ("goal", "uid", "deleting", "contradicts"),
+    ("desired", "uid", "deleting", "contradicts"),
     [
-        pytest.param("3", "md-uid", False, False, id="a size for the deployment's own wish is right"),
-        pytest.param("7", "md-uid", False, True, id="a size for another wish is not"),
-        pytest.param("", "md-uid", False, False, id="a size without a mark is nobody's but the set's"),
+        pytest.param("3", "md-uid", False, False, id="a size for the deployment's own desired size is right"),
+        pytest.param("7", "md-uid", False, True, id="a size for another desired size is not"),
+        pytest.param("", "md-uid", False, False, id="a size without an annotation is the set's own"),
         pytest.param("7", "other", False, False, id="another deployment of the name has no say"),
         pytest.param("7", "md-uid", True, False, id="a deployment that goes wants nothing any more"),
     ],
 )
-def test_a_size_is_for_a_wish(goal: str, uid: str, deleting: bool, contradicts: bool) -> None:
-    marks = {names.DESIRED_REPLICAS_ANNOTATION: goal} if goal else {}
+def test_a_size_is_for_a_desired_size(desired: str, uid: str, deleting: bool, contradicts: bool) -> None:
+    marks = {names.DESIRED_REPLICAS_ANNOTATION: desired} if desired else {}
     found = machine_set(annotations=marks, owner_references=(OWNED,))
     gone = T0 if deleting else None
     meta = ObjectMeta(name="md", namespace="ns", uid=uid, deletion_timestamp=gone)

@@ -121,7 +121,7 @@ def test_a_fresh_machine_needs_no_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "patience", "after", "expect"),
+    ("phase", "min_ready", "after", "expect"),
     [
         pytest.param(Phase.RUNNING, 0, 0, True, id="running is available at once without minReadySeconds"),
         pytest.param(Phase.AVAILABLE, 0, 0, True, id="so is available, where there is no node"),
@@ -132,9 +132,9 @@ def test_a_fresh_machine_needs_no_configuration() -> None:
         pytest.param(Phase.AVAILABLE, 30, 21, True, id="without a node the time of the phase counts"),
     ],
 )
-def test_availability(phase: Phase, patience: int, after: float, expect: bool) -> None:
+def test_availability(phase: Phase, min_ready: int, after: float, expect: bool) -> None:
     now = T0.timestamp() + after
-    assert member_of(machine(phase=phase)).available_at(now, patience) is expect
+    assert member_of(machine(phase=phase)).available_at(now, min_ready) is expect
 
 
 def seen(
@@ -145,13 +145,13 @@ def seen(
 
 
 def test_counts() -> None:
-    leaving = structs.replace(
+    terminating = structs.replace(
         machine("d"), metadata=structs.replace(machine("d").metadata, deletion_timestamp=T0)
     )
     preserved = machine("p", Phase.FAILED, state="Failed", preserve_expiry_time=T0 + timedelta(hours=1))
     unlabelled = structs.replace(machine("u"), metadata=structs.replace(machine("u").metadata, labels={}))
     broken = machine("f", Phase.CRASH_LOOP_BACK_OFF, state="Failed")
-    status = set_status(seen(machine("a"), leaving, preserved, unlabelled, broken), None)
+    status = set_status(seen(machine("a"), terminating, preserved, unlabelled, broken), None)
     assert (status.replicas, status.fully_labeled_replicas) == (5, 4)
     assert (status.ready_replicas, status.available_replicas) == (2, 2)
     assert status.preserved_failed_replicas == 1

@@ -32,21 +32,21 @@ from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
     Adopt,
-    Change,
+    AnnotateMembers,
+    ChangeDeployment,
     ChangeSet,
     CreateSet,
     DeleteSets,
-    LetGo,
-    Mark,
-    MarkVictims,
-    Release,
+    Disown,
+    MemberAnnotations,
+    RecordEvent,
+    RemoveFinalizer,
     Step,
-    Tell,
 )
 
 OLD, NEW = thing_set("old", 3, 1), thing_set("new", 3, 2)
 SMALLER = thing_set("new", 1, 2)
-HELD = thing_set("old", 3, 1, **{"no-creation": "true"})
+FROZEN = thing_set("old", 3, 1, **{"no-creation": "true"})
 ALL_OLD, ALL_NEW = members("old", 3), members("new", 3)
 BEING_DELETED = {"deletion_timestamp": T0}
 KEEPING = {"finalizers": (FINALIZER,)}
@@ -54,14 +54,14 @@ KEEPING = {"finalizers": (FINALIZER,)}
 
 def without(image: str, revision: int, **meta: Any) -> ThingSet:
     """A set without replicas that was sized for none."""
-    found = thing_set(image, 0, revision, goal="0", ceiling="0")
+    found = thing_set(image, 0, revision, desired="0", ceiling="0")
     return structs.replace(found, metadata=structs.replace(found.metadata, **meta))
 
 
 def told(picture: Seen[Any, Any, Any], step: Step) -> Any:
     """A step that holds a whole object as what it changes in it; any other as it is."""
     match step:
-        case Change(after):
+        case ChangeDeployment(after):
             return "deployment", merge_patch(picture.written, after)
         case ChangeSet(before, after):
             return before.name, merge_patch(before, after)
@@ -75,9 +75,9 @@ def sized(size: int, **notes: str | None) -> dict[str, Any]:
     return {"spec": {"replicas": size}} | ({"metadata": {"annotations": notes}} if notes else {})
 
 
-def scaled(name: str, before: int, after: int) -> Tell:
+def scaled(name: str, before: int, after: int) -> RecordEvent:
     direction = "up" if after > before else "down"
-    return Tell("Scaled", f"Scaled {direction} {name} from {before} to {after}")
+    return RecordEvent("Scaled", f"Scaled {direction} {name} from {before} to {after}")
 
 
 def revision(number: int) -> tuple[str, dict[str, Any]]:
@@ -87,7 +87,9 @@ def revision(number: int) -> tuple[str, dict[str, Any]]:
 def marking(picture: Seen[Any, Any, Any]) -> Plan[Step]:
     """A phase that only this world has."""
     (first, *_) = picture.all_members
-    return Plan((MarkVictims((Mark(first, {"marked": "yes"}),)),), AT_ONCE, "the world wants it")
+    return Plan(
+        (AnnotateMembers((MemberAnnotations(first, {"marked": "yes"}),)),), AT_ONCE, "the world wants it"
+    )
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,13 @@ CASES = [
          seen(deployment(meta={"finalizers": ("foreign",)}), world=FINALIZING),
          [("deployment", {"metadata": {"finalizers": ["foreign", FINALIZER]}})], at_once=True),
     Case("sets are released and adopted, and then everything is counted anew",
-         seen(deployment(), orphans=(NEW,), strays=(OLD,)), [Release((OLD,)), Adopt((NEW,))], at_once=True),
+         seen(deployment(), orphans=(NEW,), strays=(OLD,)), [Disown((OLD,)), Adopt((NEW,))], at_once=True),
     Case("a set that is only released delays nothing",
          seen(deployment(replicas=4), NEW, members=ALL_NEW, strays=(OLD,)),
-         [Release((OLD,)), ("d-new", sized(4, goal="4", ceiling="5")), scaled("d-new", 3, 4)]),
+         [Disown((OLD,)), ("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
     Case("what only this world does comes before sizes, and may end the pass",
          seen(deployment(replicas=4), NEW, members=ALL_NEW, world=replace(WORLD, phases=(marking,))),
-         [MarkVictims((Mark(ALL_NEW["new-uid"][0], {"marked": "yes"}),))], at_once=True),
+         [AnnotateMembers((MemberAnnotations(ALL_NEW["new-uid"][0], {"marked": "yes"}),))], at_once=True),
     # rolling
     Case("another template: the set is created in the room that the surge leaves",
          seen(deployment("newer"), NEW, members=ALL_NEW),
@@ -122,7 +124,7 @@ CASES = [
          [("d-old", sized(2)), scaled("d-old", 3, 2)]),
     Case("while paused only the number counts",
          seen(deployment("newer", replicas=5, paused=True), NEW, members=ALL_NEW),
-         [("d-new", sized(5, goal="5", ceiling="6")), scaled("d-new", 3, 5)]),
+         [("d-new", sized(5, desired="5", ceiling="6")), scaled("d-new", 3, 5)]),
     Case("of two sets of the wanted template the world's choice is the current one",
          seen(deployment("old"), without("old", 1), structs.replace(OLD, metadata=structs.replace(
              OLD.metadata, name="d-old-2", uid="old-2-uid", annotations={**OLD.metadata.annotations, "revision": "3"})),
@@ -139,15 +141,15 @@ CASES = [
          seen(deployment(strategy="OnDelete"), OLD, without("new", 2), members=ALL_OLD),
          [("d-old", {"metadata": {"annotations": {"no-creation": "true"}}})]),
     Case("on delete: what was deleted from the old set is created by the new one",
-         seen(deployment(strategy="OnDelete"), HELD, without("new", 2), members=members("old", 2)),
-         [("d-old", sized(2, ceiling="3")), ("d-new", sized(1, goal="3", ceiling="3")),
+         seen(deployment(strategy="OnDelete"), FROZEN, without("new", 2), members=members("old", 2)),
+         [("d-old", sized(2, ceiling="3")), ("d-new", sized(1, desired="3", ceiling="3")),
           scaled("d-old", 3, 2), scaled("d-new", 0, 1)]),
-    Case("on delete: while it is leaving its place is not taken",
-         seen(deployment(strategy="OnDelete"), HELD, without("new", 2),
+    Case("on delete: while it is terminating its place is not taken",
+         seen(deployment(strategy="OnDelete"), FROZEN, without("new", 2),
               members={"old-uid": (*members("old", 2)["old-uid"], *members("x", 1, deleting=True)["x-uid"])}),
          [("d-old", sized(2, ceiling="3")), scaled("d-old", 3, 2)]),
     Case("on delete: a set that becomes current again may create members again",
-         seen(deployment("old", strategy="OnDelete"), HELD, SMALLER, members=ALL_OLD | members("new", 1)),
+         seen(deployment("old", strategy="OnDelete"), FROZEN, SMALLER, members=ALL_OLD | members("new", 1)),
          [("d-old", {"metadata": {"annotations": {"no-creation": None, "revision": "3", "history": "1"}}}),
           ("d-new", sized(0, ceiling="3", **{"no-creation": "true"})), scaled("d-new", 1, 0), revision(3)]),
     # history
@@ -159,7 +161,7 @@ CASES = [
               world=replace(WORLD, keeps_history=lambda _deployment: True)), []),
     Case("nor while sizes change",
          seen(deployment(replicas=4, revision_history_limit=0), without("x", 0), NEW, members=ALL_NEW),
-         [("d-new", sized(4, goal="4", ceiling="5")), scaled("d-new", 3, 4)]),
+         [("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
     # the end
     Case("a deployment that is being deleted deletes the sets that are not yet",
          seen(deployment(meta=BEING_DELETED | KEEPING), OLD, without("new", 2, **BEING_DELETED), world=FINALIZING),
@@ -167,7 +169,7 @@ CASES = [
     Case("it waits for the last of them",
          seen(deployment(meta=BEING_DELETED | KEEPING), without("new", 2, **BEING_DELETED), world=FINALIZING), []),
     Case("and removes the finalizer", seen(deployment(meta=BEING_DELETED | KEEPING), world=FINALIZING),
-         [LetGo()]),
+         [RemoveFinalizer()]),
     Case("sets that are being orphaned stay",
          seen(deployment(meta=BEING_DELETED | {"finalizers": (FINALIZER, "orphan")}), OLD, world=FINALIZING), []),
     Case("without a finalizer the garbage collector deletes them", seen(deployment(meta=BEING_DELETED), OLD), []),
@@ -190,7 +192,7 @@ def test_a_new_set_is_complete() -> None:
             name="d-newer",
             namespace="ns",
             labels=labels,
-            annotations={"a": "b", "goal": "2", "ceiling": "3", "revision": "1"},
+            annotations={"a": "b", "desired": "2", "ceiling": "3", "revision": "1"},
             owner_references=(
                 OwnerReference(
                     api_version=f"{GROUP}/v1",

@@ -52,12 +52,12 @@ def dates(status: Status, kind: str = "Progressing") -> tuple[float, float]:
 
 
 def test_counts_come_from_the_members() -> None:
-    leaving = members("x", 1, deleting=True)["x-uid"]
+    terminating = members("x", 1, deleting=True)["x-uid"]
     found = at(
         0,
         deployment(meta={"generation": 7}),
         Status(),
-        members={"new-uid": (*members("new", 2)["new-uid"], *leaving)},
+        members={"new-uid": (*members("new", 2)["new-uid"], *terminating)},
     )
     assert (found.replicas, found.updated_replicas, found.observed_generation) == (3, 3, 7)
     assert (found.ready_replicas, found.available_replicas, found.unavailable_replicas) == (2, 2, 1)

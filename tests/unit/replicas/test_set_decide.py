@@ -20,18 +20,18 @@ from kubewright.replicas.naming import new_names
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
+    AddFinalizer,
     Adopt,
-    Ask,
-    Configure,
+    Annotate,
     Create,
     Delete,
-    Hold,
-    LetGo,
-    Release,
-    Remember,
+    Disown,
+    Propagate,
+    RecordNumber,
+    RemoveFinalizer,
     Step,
 )
-from kubewright.replicas.set.world import Doomed, Propagation, SetWorld, Words
+from kubewright.replicas.set.world import Deletions, Propagation, SetWorld, Words
 from kubewright.wire.gvk import Key, Resource
 
 
@@ -105,14 +105,14 @@ def created(*numbers: int) -> Create:
 
 
 def dooming(*members: Member, because: str = "", wake: timedelta | None = None) -> Any:
-    return replace(WORLD, doomed=lambda _seen: Doomed(members, because, wake))
+    return replace(WORLD, to_delete=lambda _seen: Deletions(members, because, wake))
 
 
 def pushing(*stale: Member) -> Any:
     return replace(WORLD, propagation=Propagation(lambda _seen: stale, lambda _set, _found: {}))
 
 
-ASK = Ask((A,), "toys.example.com/keep", "true")
+ASK = Annotate((A,), "toys.example.com/keep", "true")
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ CASES = [
          seen(4, A), (created(1, 2),), AT_ONCE, "1 of 4 things"),
     Case("the last ones of it need no further look", seen(2, A), (created(1),), None, "1 of 2 things"),
     Case("new members are numbered after the highest that was ever seen",
-         seen(1, number=7), (created(8), Remember(7)), None,
+         seen(1, number=7), (created(8), RecordNumber(7)), None,
          "0 of 1 things; the last thing goes: its number stays"),
     Case("a name that another owner has is left out",
          seen(1, taken=frozenset(created(1).names)), (created(2),), None, "0 of 1 things"),
@@ -142,18 +142,18 @@ CASES = [
     Case("where it still counts, it is the first of the surplus",
          seen(1, A, B, GOING, world=COUNTS_DELETING), (Delete((A,)),), None, "1 too many"),
     Case("the finalizer stands before the first member",
-         seen(1, meta={"finalizers": ("other",)}), (Hold(), created(1)), None,
+         seen(1, meta={"finalizers": ("other",)}), (AddFinalizer(), created(1)), None,
          "it has no finalizer of ours yet; 0 of 1 things"),
     Case("a world without a finalizer writes none", seen(0, world=PLAIN, meta={"finalizers": ()}), ()),
     Case("a candidate is adopted, and everything counted anew",
-         seen(2, A, orphans=(B,)), (Adopt((B,)),), AT_ONCE, "things that match and are nobody's: 1"),
+         seen(2, A, orphans=(B,)), (Adopt((B,)),), AT_ONCE, "things that match and have no controller: 1"),
     Case("a member that is not selected any more is disowned and replaced",
-         seen(1, strays=(A,)), (Release((A,)), created(1)), None,
+         seen(1, strays=(A,)), (Disown((A,)), created(1)), None,
          "things that match no more: 1; 0 of 1 things"),
     Case("what the template changes on living members is pushed down, no more than a burst at once",
-         seen(3, A, B, C, world=pushing(A, B, C)), (Configure((A, B)),), AT_ONCE,
+         seen(3, A, B, C, world=pushing(A, B, C)), (Propagate((A, B)),), AT_ONCE,
          "things with an older configuration: 3"),
-    Case("doomed members go after those that are too many",
+    Case("members that the world wants deleted go after those that are too many",
          seen(1, A, B, world=dooming(B, because="1 failed")), (Delete((A, B)),), None, "1 too many, 1 failed"),
     Case("each of them once", seen(1, A, B, world=dooming(A, because="1 failed")), (Delete((A,)),), None,
          "1 too many, 1 failed"),
@@ -170,15 +170,15 @@ CASES = [
     Case("an unanswered creation is asked for again, by its name and before any other",
          seen(3, A, doubts=("x",)), (Create(("x",)),), DOUBT_PAUSE, "creations in doubt: 1"),
     Case("the highest number is written before its member goes",
-         seen(0, member("a", number=4)), (Remember(4), Delete((member("a", number=4),))), None, "1 too many"),
+         seen(0, member("a", number=4)), (RecordNumber(4), Delete((member("a", number=4),))), None, "1 too many"),
     Case("not in a world whose names are random",
          seen(0, member("a", number=4), world=PLAIN), (Delete((member("a", number=4),)),), None, "1 too many"),
     Case("an invalid set is left alone", seen(1, problem="bad"), (), None, "the set is not valid: bad"),
     Case("a set that goes deletes all that it controls",
          seen(1, A, GOING, strays=(B,), meta=DELETED), (Delete((A, B)),), None, "things left: 3"),
-    Case("then removes its finalizer", seen(1, meta=DELETED), (LetGo(),), None, "no thing is left"),
+    Case("then removes its finalizer", seen(1, meta=DELETED), (RemoveFinalizer(),), None, "no thing is left"),
     Case("not while a creation may still happen", seen(1, doubts=("x",), meta=DELETED), (), timedelta(seconds=60),
-         "a creation that nobody answered may still happen"),
+         "a creation without an answer may still happen"),
     Case("members that are being orphaned stay",
          seen(1, A, meta={**DELETED, "finalizers": (FINALIZER, "orphan")}), (), None,
          "the things are being orphaned"),

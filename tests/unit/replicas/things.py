@@ -102,7 +102,7 @@ WORLD: DeploymentWorld[ThingDeployment, ThingSet, Member] = DeploymentWorld(
         template_hash="hash",
         revision="revision",
         history="history",
-        goal="goal",
+        desired="desired",
         ceiling="ceiling",
         no_creation="no-creation",
         own=frozenset(("mine",)),
@@ -143,7 +143,7 @@ def deployment(image: str = "new", replicas: int = 3, **spec: Any) -> ThingDeplo
 
 def thing_set(image: str, size: int, revision: int, **notes: str) -> ThingSet:
     """A set that ``deployment`` made of this image, ``revision`` seconds after it."""
-    notes = {"revision": str(revision), "goal": "3", "ceiling": "4"} | notes
+    notes = {"revision": str(revision), "desired": "3", "ceiling": "4"} | notes
     labels = {"app": "a", "hash": image}
     return ThingSet(
         metadata=ObjectMeta(

@@ -4,7 +4,7 @@ Theory.      A rollout is a conversation between the planner, the groups' contro
              machines, and no one waits for a turn. The simulation plays rounds; in each, every
              actor moves once, in the order that ``chance`` shuffles (none: a fixed order, in which
              all machines move at once). After each move the caller's rules are checked.
-Invariants.  A round in which nobody moved and nobody could is the end. The story is the same for
+Invariants.  A round in which no actor moved and none could is the end. The story is the same for
              the same world and seed; it is what golden files keep and what a preview prints.
 Called by    test_rollout_simulation.py.
 """
@@ -15,7 +15,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Rank, Resize, Sizes, words
+from kubewright.rollout.model import Create, Fleet, Freeze, Group, Rank, Resize, Sizes, sentence
 from kubewright.rollout.revisions import next_revision
 
 RUNNING, PENDING, FAILED = 6, 4, 1
@@ -48,12 +48,12 @@ class Actor:
     """One machine of the play. A ``broken`` one never becomes available."""
 
     facts: Facts
-    leaving: bool = False
+    terminating: bool = False
     broken: bool = False
 
     @property
     def available(self) -> bool:
-        return self.facts.stage == RUNNING and not self.leaving
+        return self.facts.stage == RUNNING and not self.terminating
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ class Cast:
 
     def seen(self) -> Group:
         """The group as a planner sees it at this moment."""
-        alive = sorted((m.facts for m in self.machines if not m.leaving), key=attrgetter("rank"))
+        alive = sorted((m.facts for m in self.machines if not m.terminating), key=attrgetter("rank"))
         line = tuple(facts.stage == RUNNING for facts in alive)
-        return replace(self.group, line=line, leaving=len(self.machines) - len(line))
+        return replace(self.group, line=line, terminating=len(self.machines) - len(line))
 
 
 Rule = Callable[[Fleet], str]
@@ -88,7 +88,7 @@ class World:
     template: str
     casts: list[Cast] = field(default_factory=list)
     paused: bool = False
-    born: int = 0
+    created: int = 0
 
     def fleet(self) -> Fleet:
         groups = [(cast.seen(), cast.template) for cast in self.casts]
@@ -99,7 +99,7 @@ class World:
 
     def add(self, template: str, size: int, machines: Sequence[Actor] | None = None) -> Cast:
         """A group with ``size`` running machines, or the given ones."""
-        group = Group(f"ms-{template}", created=float(len(self.casts)), size=size, goal=self.replicas)
+        group = Group(f"ms-{template}", created=float(len(self.casts)), size=size, desired=self.replicas)
         self.casts.append(cast := Cast(group, template))
         cast.machines = (
             list(machines) if machines is not None else [self.machine(RUNNING) for _ in range(size)]
@@ -107,15 +107,15 @@ class World:
         return cast
 
     def machine(self, stage: int = PENDING, priority: int = 3, *, broken: bool = False) -> Actor:
-        self.born += 1
-        facts = Facts(f"m{self.born:03}", float(self.born), priority, stage)
+        self.created += 1
+        facts = Facts(f"m{self.created:03}", float(self.created), priority, stage)
         return Actor(facts, broken=broken)
 
     def carry_out(self, plan: Sizes) -> bool:
-        """Apply a plan to the groups; True when anything changed. The current group is never held."""
-        freed = [cast for cast in self.casts if cast.template == self.template and cast.group.held]
+        """Apply a plan to the groups; True when anything changed. The current group is never frozen."""
+        freed = [cast for cast in self.casts if cast.template == self.template and cast.group.frozen]
         for cast in freed:
-            cast.group = replace(cast.group, held=False)
+            cast.group = replace(cast.group, frozen=False)
         for intent in plan.intents:
             match intent:
                 case Create(size, _):
@@ -125,8 +125,8 @@ class World:
                     self.casts[-1].group = replace(self.casts[-1].group, revision=number)
                 case Resize(name, _, size, _):
                     self._mark(self._cast(name), plan, size)
-                case Hold(name, _):
-                    self._cast(name).group = replace(self._cast(name).group, held=True)
+                case Freeze(name, _):
+                    self._cast(name).group = replace(self._cast(name).group, frozen=True)
         for name in plan.stamps:
             self._mark(self._cast(name), plan, self._cast(name).group.size)
         return bool(freed) or not plan.idle
@@ -135,29 +135,29 @@ class World:
         return next(cast for cast in self.casts if cast.group.name == name)
 
     def _mark(self, cast: Cast, plan: Sizes, size: int) -> None:
-        cast.group = replace(cast.group, size=size, goal=plan.goal, ceiling=plan.ceiling)
+        cast.group = replace(cast.group, size=size, desired=plan.desired, ceiling=plan.ceiling)
 
     def act_set(self, cast: Cast) -> bool:
         """A group's controller: one pass of making or deleting machines."""
-        alive = sorted((m.facts for m in cast.machines if not m.leaving), key=attrgetter("rank"))
+        alive = sorted((m.facts for m in cast.machines if not m.terminating), key=attrgetter("rank"))
         missing = cast.group.size - len(alive)
-        if missing > 0 and not cast.group.held:
+        if missing > 0 and not cast.group.frozen:
             cast.machines += [self.machine() for _ in range(missing)]
         victims = {facts.name for facts in alive[: max(0, -missing)]}
         for machine in cast.machines:
-            machine.leaving = machine.leaving or machine.facts.name in victims
-        return bool(victims) or (missing > 0 and not cast.group.held)
+            machine.terminating = machine.terminating or machine.facts.name in victims
+        return bool(victims) or (missing > 0 and not cast.group.frozen)
 
     def act_machines(self, chance: Chance | None) -> bool:
         """Machines boot and vanish; with chance, only some of those that could."""
         could = False
         for cast in self.casts:
             for machine in list(cast.machines):
-                waiting = machine.leaving or (machine.facts.stage == PENDING and not machine.broken)
+                waiting = machine.terminating or (machine.facts.stage == PENDING and not machine.broken)
                 could = could or waiting
                 if not waiting or (chance is not None and chance.random() < 0.5):
                     continue
-                if machine.leaving:
+                if machine.terminating:
                     cast.machines.remove(machine)
                 else:
                     machine.facts = replace(machine.facts, stage=RUNNING)
@@ -172,7 +172,7 @@ def simulate(
     always: Sequence[Rule] = (),
     at_most: int = 400,
 ) -> list[str]:
-    """Play until nobody moves; the answer is the story.
+    """Play until no actor moves; the answer is the story.
 
     Raises:
         Broken: a rule of ``always`` was hurt, or ``at_most`` rounds did not end it.
@@ -212,8 +212,8 @@ def _line(number: int, world: World, plan: Sizes | None = None) -> str:
     groups = [cast.seen() for cast in world.casts]
     sizes = "  ".join(
         f"{group.name} {group.available}/{group.size}"
-        + (f" (+{group.leaving} leaving)" if group.leaving else "")
+        + (f" (+{group.terminating} terminating)" if group.terminating else "")
         for group in groups
     )
-    told = [words(intent) for intent in (plan.intents if plan else ())]
+    told = [sentence(intent) for intent in (plan.intents if plan else ())]
     return f"{number:3}  {sizes}" + "".join(f"\n       {text}" for text in told)

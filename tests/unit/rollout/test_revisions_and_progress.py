@@ -7,10 +7,10 @@ from kubewright.rollout.progress import Counts, Progress, Report, best_of, progr
 from kubewright.rollout.revisions import (
     Revision,
     current_of,
-    forgettable,
     largest,
     next_revision,
     oldest,
+    prunable,
     read_history,
     rollback_target,
     write_history,
@@ -18,9 +18,15 @@ from kubewright.rollout.revisions import (
 
 
 def group(
-    name: str, created: float, *, size: int = 0, revision: int = 0, leaving: int = 0, settled: bool = True
+    name: str,
+    created: float,
+    *,
+    size: int = 0,
+    revision: int = 0,
+    terminating: int = 0,
+    observed: bool = True,
 ) -> Group:
-    return Group(name, created, size, revision=revision, leaving=leaving, settled=settled)
+    return Group(name, created, size, revision=revision, terminating=terminating, observed=observed)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +100,8 @@ def test_rollback_needs_a_second_revision() -> None:
     ],
 )
 def test_history_limit(limit: int | None, expect: str) -> None:
-    old = [group("d", 4.0, settled=False), group("b", 2.0), group("a", 1.0), group("c", 3.0, leaving=1)]
-    assert "".join(g.name for g in forgettable(old, limit)) == expect
+    old = [group("d", 4.0, observed=False), group("b", 2.0), group("a", 1.0), group("c", 3.0, terminating=1)]
+    assert "".join(g.name for g in prunable(old, limit)) == expect
 
 
 DONE = Counts(3, 3, 3, 3)

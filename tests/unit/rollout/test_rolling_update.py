@@ -12,15 +12,15 @@ from kubewright.rollout.rolling import rolling
 NEW, OLD, OLDER = "new", "old", "older"
 
 
-def group(name: str, size: int, *, up: int | None = None, down: int = 0, leaving: int = 0) -> Group:
-    """``up`` available and ``down`` broken members (broken ones die first)."""
+def group(name: str, size: int, *, up: int | None = None, down: int = 0, terminating: int = 0) -> Group:
+    """``up`` available and ``down`` broken members (broken ones are deleted first)."""
     up = size - down if up is None else up
     created = {OLDER: 1.0, OLD: 2.0, NEW: 3.0}[name]
-    return Group(name, created, size, (False,) * down + (True,) * up, leaving)
+    return Group(name, created, size, (False,) * down + (True,) * up, terminating)
 
 
 def member_line(name: str, size: int, line: str) -> Group:
-    """``+`` is available, ``-`` is not; the leftmost dies first."""
+    """``+`` is available, ``-`` is not; the leftmost is deleted first."""
     return Group(name, 2.0, size, tuple(mark == "+" for mark in line))
 
 
@@ -42,7 +42,7 @@ CASES = [
     Case("without old sets the new set is created complete", 5, 0, 1, None, (), {NEW: 5}),
     Case("without room the new set is created empty", 5, 0, 1, None, (group(OLD, 5),), {NEW: 0, OLD: 4}),
     Case("a surge percentage rounds up", 10, "25%", 0, None, (group(OLD, 10),), {NEW: 3}),
-    Case("leaving machines take room", 10, 3, 3, group(NEW, 3), (group(OLD, 7, leaving=3),), {OLD: 4}),
+    Case("terminating machines take room", 10, 3, 3, group(NEW, 3), (group(OLD, 7, terminating=3),), {OLD: 4}),
     Case("room already asked for is not given twice", 10, 3, 0, group(NEW, 3, up=0), (group(OLD, 10),), {}),
     Case("the new set never grows beyond the replicas", 3, 5, 0, group(NEW, 1), (group(OLD, 2),), {NEW: 3}),
     Case("a new set that is too large shrinks to the replicas", 5, 1, 0, group(NEW, 7), (), {NEW: 5}),

@@ -177,13 +177,13 @@ def test_a_plan_applied_twice_changes_nothing(play: Play, seed: int, rounds: int
     assert play.planner()(world.fleet()).idle
 
 
-def test_on_delete_only_follows_what_somebody_else_deletes() -> None:
+def test_on_delete_only_follows_what_users_delete() -> None:
     play = Play("on delete", OnDelete(), 4, (4,), scaling=CAPI_SCALING)
     world = play.world()
     simulate(world, play.planner())
     assert [len(cast.machines) for cast in world.casts] == [4, 0]
     for left in (3, 2, 1, 0):
-        world.casts[0].machines[0].leaving = True
+        world.casts[0].machines[0].terminating = True
         simulate(world, play.planner(), random.Random(left))
         assert [len(cast.machines) for cast in world.casts] == [left, 4 - left]
 
@@ -193,8 +193,8 @@ def test_a_set_that_was_held_creates_members_again_when_its_template_is_wanted_a
     play = Play("on delete", OnDelete(), 4, (4,), scaling=CAPI_SCALING)
     world = play.world()
     simulate(world, play.planner())
-    assert world.casts[0].group.held
+    assert world.casts[0].group.frozen
     world.template, world.replicas = "old0", 6
     simulate(world, play.planner(), random.Random(seed))
     assert [len(cast.machines) for cast in world.casts] == [6, 0]
-    assert not world.casts[0].group.held
+    assert not world.casts[0].group.frozen

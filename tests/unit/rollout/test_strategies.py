@@ -6,7 +6,7 @@ from operator import attrgetter
 import pytest
 
 from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Create, Fleet, Group, Hold, Resize, Sizes
+from kubewright.rollout.model import Create, Fleet, Freeze, Group, Resize, Sizes
 from kubewright.rollout.planner import (
     CAPI_SCALING,
     MCM_SCALING,
@@ -19,16 +19,18 @@ from kubewright.rollout.planner import (
     plan,
 )
 from kubewright.rollout.proportional import Growth, half_away, scaling_wanted
-from kubewright.rollout.strategies import HELD
+from kubewright.rollout.strategies import UNSUPPORTED
 
 ROLL = RollingUpdate(3, 2)
 
 
-def group(name: str, size: int, *, alive: int | None = None, goal: int | None = 10, **more: object) -> Group:
-    """All alive members are available; the goal is the one of a fleet of ten."""
+def group(
+    name: str, size: int, *, alive: int | None = None, desired: int | None = 10, **more: object
+) -> Group:
+    """All alive members are available; the desired size is that of a fleet of ten."""
     alive = size if alive is None else alive
     created = {"older": 1.0, "old": 2.0, "new": 3.0}[name]
-    return Group(name, created, size, (True,) * alive, goal=goal, **more)  # type: ignore[arg-type]
+    return Group(name, created, size, (True,) * alive, desired=desired, **more)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -44,50 +46,50 @@ class Case:
 
 
 CASES = [
-    Case("recreate: old machines go first", 3, Recreate(), None, (group("old", 3, goal=3),), ["old=0"]),
-    Case("recreate: while one old machine is leaving nothing is made", 3, Recreate(), None,
-         (group("old", 0, goal=3, leaving=1),), []),
+    Case("recreate: old machines go first", 3, Recreate(), None, (group("old", 3, desired=3),), ["old=0"]),
+    Case("recreate: while one old machine is terminating nothing is made", 3, Recreate(), None,
+         (group("old", 0, desired=3, terminating=1),), []),
     Case("recreate: when all are gone the new set is created complete", 3, Recreate(), None,
-         (group("old", 0, goal=3),), ["create=3"]),
-    Case("recreate: a set that exists already is used", 3, Recreate(), group("new", 0, goal=3),
-         (group("old", 0, goal=3),), ["new=3", "mark new"]),
-    Case("recreate: nor does a set that exists grow meanwhile", 3, Recreate(), group("new", 0, goal=3),
-         (group("old", 0, goal=3, leaving=1),), []),
-    Case("recreate: a plain change of replicas needs no rollout", 5, Recreate(), group("new", 3, goal=3), (),
+         (group("old", 0, desired=3),), ["create=3"]),
+    Case("recreate: a set that exists already is used", 3, Recreate(), group("new", 0, desired=3),
+         (group("old", 0, desired=3),), ["new=3", "mark new"]),
+    Case("recreate: nor does a set that exists grow meanwhile", 3, Recreate(), group("new", 0, desired=3),
+         (group("old", 0, desired=3, terminating=1),), []),
+    Case("recreate: a plain change of replicas needs no rollout", 5, Recreate(), group("new", 3, desired=3), (),
          ["new=5", "mark new"]),
     Case("in place: old machines are neither replaced nor updated", 3, InPlaceUpdate(), None,
-         (group("old", 3, goal=3),), []),
-    Case("in place: nor when half of them were replaced before", 4, InPlaceUpdate(), group("new", 2, goal=4),
-         (group("old", 2, goal=4),), []),
-    Case("in place: but they are scaled", 5, InPlaceUpdate(), None, (group("old", 3, goal=3),),
+         (group("old", 3, desired=3),), []),
+    Case("in place: nor when half of them were replaced before", 4, InPlaceUpdate(), group("new", 2, desired=4),
+         (group("old", 2, desired=4),), []),
+    Case("in place: but they are scaled", 5, InPlaceUpdate(), None, (group("old", 3, desired=3),),
          ["old=5", "mark old"]),
     Case("in place: without any machine the new set is made complete", 3, InPlaceUpdate(), None,
-         (group("old", 0, goal=3),), ["create=3"]),
-    Case("in place: a set that exists follows the replicas", 5, InPlaceUpdate(), group("new", 3, goal=3), (),
+         (group("old", 0, desired=3),), ["create=3"]),
+    Case("in place: a set that exists follows the replicas", 5, InPlaceUpdate(), group("new", 3, desired=3), (),
          ["new=5", "mark new"]),
-    Case("on delete: old sets are held and nothing is deleted", 3, OnDelete(), group("new", 0, goal=3),
-         (group("old", 3, goal=3),), ["hold old"], CAPI_SCALING),
-    Case("on delete: what somebody deleted is made new", 3, OnDelete(), group("new", 0, goal=3),
-         (group("old", 3, alive=2, goal=3, held=True),), ["old=2", "new=1"], CAPI_SCALING),
-    Case("on delete: while the deleted machine is leaving its place is taken", 3, OnDelete(),
-         group("new", 0, goal=3),
-         (group("old", 3, alive=2, goal=3, leaving=1, held=True),), ["old=2"], CAPI_SCALING),
-    Case("on delete: a leaving machine of the new set keeps its place", 4, OnDelete(),
-         group("new", 1, goal=4, leaving=1), (group("old", 3, alive=2, goal=4, held=True),), ["old=2"],
+    Case("on delete: old sets are frozen and nothing is deleted", 3, OnDelete(), group("new", 0, desired=3),
+         (group("old", 3, desired=3),), ["freeze old"], CAPI_SCALING),
+    Case("on delete: what a user deleted is created anew", 3, OnDelete(), group("new", 0, desired=3),
+         (group("old", 3, alive=2, desired=3, frozen=True),), ["old=2", "new=1"], CAPI_SCALING),
+    Case("on delete: while the deleted machine is terminating its place is taken", 3, OnDelete(),
+         group("new", 0, desired=3),
+         (group("old", 3, alive=2, desired=3, terminating=1, frozen=True),), ["old=2"], CAPI_SCALING),
+    Case("on delete: a terminating machine of the new set keeps its place", 4, OnDelete(),
+         group("new", 1, desired=4, terminating=1), (group("old", 3, alive=2, desired=4, frozen=True),), ["old=2"],
          CAPI_SCALING),
-    Case("on delete: a smaller fleet shrinks the largest old set", 3, OnDelete(), group("new", 1, goal=5),
-         (group("older", 1, goal=5, held=True), group("old", 3, goal=5, held=True)), ["old=1"], CAPI_SCALING),
-    Case("on delete: a larger fleet grows new machines", 5, OnDelete(), group("new", 1, goal=3),
-         (group("old", 2, goal=3, held=True),), ["new=3"], CAPI_SCALING),
-    Case("on delete: a new set that is too large shrinks", 2, OnDelete(), group("new", 3, goal=3), (),
+    Case("on delete: a smaller fleet shrinks the largest old set", 3, OnDelete(), group("new", 1, desired=5),
+         (group("older", 1, desired=5, frozen=True), group("old", 3, desired=5, frozen=True)), ["old=1"], CAPI_SCALING),
+    Case("on delete: a larger fleet grows new machines", 5, OnDelete(), group("new", 1, desired=3),
+         (group("old", 2, desired=3, frozen=True),), ["new=3"], CAPI_SCALING),
+    Case("on delete: a new set that is too large shrinks", 2, OnDelete(), group("new", 3, desired=3), (),
          ["new=2"],
          CAPI_SCALING),
 
     Case("scaling: one active set takes the whole number", 7, ROLL, group("new", 10), (),
          ["new=7", "mark new"]),
-    Case("scaling: without an active set the newest takes it", 4, ROLL, group("new", 0, goal=0),
-         (group("old", 0, goal=0),), ["new=4", "mark new"]),
-    Case("scaling: only the marks are refreshed when the size fits", 10, ROLL, group("new", 10, goal=9), (),
+    Case("scaling: without an active set the newest takes it", 4, ROLL, group("new", 0, desired=0),
+         (group("old", 0, desired=0),), ["new=4", "mark new"]),
+    Case("scaling: only the marks are refreshed when the size fits", 10, ROLL, group("new", 10, desired=9), (),
          ["mark new"]),
     Case("scaling up in a rollout gives all to the current set (MCM)", 14, ROLL,
          group("new", 6, ceiling=13), (group("old", 7, ceiling=13),), ["new=10", "mark old", "mark new"]),
@@ -99,35 +101,35 @@ CASES = [
          group("new", 5, ceiling=13), (group("old", 8, ceiling=13),),
          ["old=14", "new=9", "mark old", "mark new"], Scaling(first=True, growth=Growth.SHARED)),
     Case("scaling up in a rollout of three sets gives all to the current one (MCM)", 8, RollingUpdate(0, 1),
-         group("new", 2, goal=6), (group("older", 2, goal=6), group("old", 2, goal=6)),
+         group("new", 2, desired=6), (group("older", 2, desired=6), group("old", 2, desired=6)),
          ["new=4", "mark older", "mark old", "mark new"]),
     Case("scaling down in a rollout is proportional, the rest from the largest", 5, ROLL,
          group("new", 5, ceiling=13), (group("old", 8, ceiling=13),),
          ["old=5", "new=3", "mark old", "mark new"]),
     Case("scaling to zero empties every set", 0, ROLL, group("new", 5, ceiling=13),
          (group("old", 8, ceiling=13),), ["old=0", "new=0", "mark old", "mark new"]),
-    Case("scaling never forgets leaving machines", 14, ROLL, group("new", 6, ceiling=13),
-         (group("old", 7, ceiling=13, leaving=2),), ["new=8", "mark old", "mark new"]),
+    Case("scaling never forgets terminating machines", 14, ROLL, group("new", 6, ceiling=13),
+         (group("old", 7, ceiling=13, terminating=2),), ["new=8", "mark old", "mark new"]),
     Case("paused: a set that could not grow yet is not marked, so that it grows later", 14, ROLL,
-         group("new", 6, ceiling=13), (group("old", 7, ceiling=13, leaving=2),), ["new=8", "mark old"],
+         group("new", 6, ceiling=13), (group("old", 7, ceiling=13, terminating=2),), ["new=8", "mark old"],
          paused=True),
     Case("scaling up by one in a rollout gives it to the current set (MCM)", 11, ROLL,
          group("new", 6, ceiling=13), (group("old", 7, ceiling=13),), ["new=7", "mark old", "mark new"]),
     Case("paused: without room no set grows, and the one that should is not marked", 11, ROLL,
-         group("new", 6, ceiling=13), (group("old", 7, ceiling=13, leaving=1),), ["mark old"], paused=True),
+         group("new", 6, ceiling=13), (group("old", 7, ceiling=13, terminating=1),), ["mark old"], paused=True),
     Case("scaling up without a current set: the newest of the active ones grows", 8, RollingUpdate(0, 1), None,
-         (group("older", 3, goal=6), group("old", 3, goal=6)), ["old=5", "mark older", "mark old"]),
+         (group("older", 3, desired=6), group("old", 3, desired=6)), ["old=5", "mark older", "mark old"]),
     Case("of equal shares the newest set grows first (Cluster API, paused)", 11, RollingUpdate(0, 1), None,
          (group("older", 5, ceiling=10), group("old", 5, ceiling=10)), ["old=6", "mark older", "mark old"],
          CAPI_SCALING, paused=True),
     Case("what the shares leave over goes to the largest and newest (Cluster API, paused)", 10,
-         RollingUpdate(0, 1), group("new", 1, goal=9, ceiling=9),
-         (group("older", 4, goal=9, ceiling=9), group("old", 4, goal=9, ceiling=9)),
+         RollingUpdate(0, 1), group("new", 1, desired=9, ceiling=9),
+         (group("older", 4, desired=9, ceiling=9), group("old", 4, desired=9, ceiling=9)),
          ["old=5", "mark older", "mark old", "mark new"], CAPI_SCALING, paused=True),
     Case("of equal shares the oldest set shrinks first", 9, RollingUpdate(0, 1), None,
          (group("older", 5, ceiling=10), group("old", 5, ceiling=10)), ["older=4", "mark older", "mark old"]),
-    Case("no set shrinks once the sum is reached", 13, RollingUpdate(0, 1), group("new", 5, goal=15, ceiling=15),
-         (group("older", 5, goal=15, ceiling=15), group("old", 5, goal=15, ceiling=15)),
+    Case("no set shrinks once the sum is reached", 13, RollingUpdate(0, 1), group("new", 5, desired=15, ceiling=15),
+         (group("older", 5, desired=15, ceiling=15), group("old", 5, desired=15, ceiling=15)),
          ["older=4", "old=4", "mark older", "mark old", "mark new"]),
     Case("while the fleet shrinks no set grows, whatever its mark says", 9, RollingUpdate(0, 1), None,
          (group("older", 5, ceiling=20), group("old", 5, ceiling=5)), ["older=4", "mark older", "mark old"]),
@@ -140,7 +142,7 @@ CASES = [
     Case("scaling to zero before a machine exists", 0, ROLL, None,
          (group("older", 2, alive=0), group("old", 2, alive=0)),
          ["older=0", "old=0", "mark older", "mark old"]),
-    Case("a saturated new set ends the old ones", 10, ROLL, group("new", 10), (group("old", 2, goal=9),),
+    Case("a saturated new set ends the old ones", 10, ROLL, group("new", 10), (group("old", 2, desired=9),),
          ["old=0"]),
     Case("paused: no rollout step", 10, ROLL, None, (group("old", 10, ceiling=13),), [], paused=True),
     Case("paused: a single set is scaled", 12, ROLL, None, (group("old", 10, ceiling=13),),
@@ -163,8 +165,8 @@ def test_plan(case: Case) -> None:
                 got.append(f"create={size}")
             case Resize(name, _, size, _):
                 got.append(f"{name}={size}")
-            case Hold(name, _):
-                got.append(f"hold {name}")
+            case Freeze(name, _):
+                got.append(f"freeze {name}")
     assert got + [f"mark {name}" for name in step.stamps] == case.expect
     assert all(intent.because for intent in step.intents)
 
@@ -175,48 +177,48 @@ SURGE = RollingUpdate(3, 0)
 
 WHOLE_PLANS = [
     pytest.param(
-        Fleet("md", 3, None, (group("older", 2, goal=3), group("old", 1, goal=3))), Recreate(),
-        Sizes((Resize("older", 2, 0, SHRINK), Resize("old", 1, 0, SHRINK)), goal=3, ceiling=3),
+        Fleet("md", 3, None, (group("older", 2, desired=3), group("old", 1, desired=3))), Recreate(),
+        Sizes((Resize("older", 2, 0, SHRINK), Resize("old", 1, 0, SHRINK)), desired=3, ceiling=3),
         id="recreate: every old set goes",
     ),
     pytest.param(
-        Fleet("md", 3, None, (group("old", 0, leaving=1),)), Recreate(),
+        Fleet("md", 3, None, (group("old", 0, terminating=1),)), Recreate(),
         Sizes(notes=("recreate: 1 old machines still exist",)),
         id="recreate: says whom it waits for",
     ),
     pytest.param(
-        Fleet("md", 3), Recreate(), Sizes((Create(3, FILL),), goal=3, ceiling=3),
+        Fleet("md", 3), Recreate(), Sizes((Create(3, FILL),), desired=3, ceiling=3),
         id="recreate: a new set has the marks of the whole",
     ),
     pytest.param(
-        Fleet("md", 3, group("new", 1, goal=3)), Recreate(),
-        Sizes((Resize("new", 1, 3, FILL),), goal=3, ceiling=3),
+        Fleet("md", 3, group("new", 1, desired=3)), Recreate(),
+        Sizes((Resize("new", 1, 3, FILL),), desired=3, ceiling=3),
         id="recreate: a set that has not grown yet",
     ),
     pytest.param(
-        Fleet("md", 3, None, (group("old", 3, goal=3),)), InPlaceUpdate(),
-        Sizes(goal=3, ceiling=3, notes=(HELD,)),
+        Fleet("md", 3, None, (group("old", 3, desired=3),)), InPlaceUpdate(),
+        Sizes(desired=3, ceiling=3, notes=(UNSUPPORTED,)),
         id="in place: says why nothing moves",
     ),
     pytest.param(
-        Fleet("md", 3), InPlaceUpdate(), Sizes((Create(3, NO_OLD),), goal=3, ceiling=3),
+        Fleet("md", 3), InPlaceUpdate(), Sizes((Create(3, NO_OLD),), desired=3, ceiling=3),
         id="in place: a new set",
     ),
     pytest.param(
-        Fleet("md", 5, group("new", 3, goal=5)), InPlaceUpdate(),
-        Sizes((Resize("new", 3, 5, NO_OLD),), goal=5, ceiling=5),
+        Fleet("md", 5, group("new", 3, desired=5)), InPlaceUpdate(),
+        Sizes((Resize("new", 3, 5, NO_OLD),), desired=5, ceiling=5),
         id="in place: a set that has not grown yet",
     ),
     pytest.param(
-        Fleet("md", 10, group("new", 10, goal=10), (group("older", 1, goal=9), group("old", 2, goal=9))),
+        Fleet("md", 10, group("new", 10, desired=10), (group("older", 1, desired=9), group("old", 2, desired=9))),
         ROLL,
         Sizes((Resize("older", 1, 0, "the current group has all replicas available"),
-              Resize("old", 2, 0, "the current group has all replicas available")), goal=10, ceiling=13),
+              Resize("old", 2, 0, "the current group has all replicas available")), desired=10, ceiling=13),
         id="a saturated new set ends every old one",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 3), (group("old", 8),), paused=True), ROLL,
-        Sizes(goal=10, ceiling=13, notes=("paused",)),
+        Sizes(desired=10, ceiling=13, notes=("paused",)),
         id="paused, and nothing to scale",
     ),
     pytest.param(
@@ -224,20 +226,20 @@ WHOLE_PLANS = [
         id="paused before the first set",
     ),
     pytest.param(
-        Fleet("md", 4, group("new", 0), (group("old", 0, leaving=2),), paused=True), ROLL,
+        Fleet("md", 4, group("new", 0), (group("old", 0, terminating=2),), paused=True), ROLL,
         Sizes(notes=("2 machines of other groups still exist", "paused")),
         id="paused while the old set leaves",
     ),
     pytest.param(
-        Fleet("md", 10, group("new", 4, goal=9), (group("old", 0, leaving=5),), paused=True),
+        Fleet("md", 10, group("new", 4, desired=9), (group("old", 0, terminating=5),), paused=True),
         RollingUpdate(0, 2),
         Sizes((Resize("new", 4, 5, "scaled to 10 replicas"),), ("new",), 10, 10, ("paused",)),
-        id="paused: a single active set grows into what the leaving ones leave free",
+        id="paused: a single active set grows into what the terminating ones leave free",
     ),
     pytest.param(
-        Fleet("md", 14, group("new", 6), (group("old", 7, leaving=2),), paused=True), ROLL,
+        Fleet("md", 14, group("new", 6), (group("old", 7, terminating=2),), paused=True), ROLL,
         Sizes((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge"),), ("old",), 14, 17,
-             ("2 more when leaving machines are gone", "paused")),
+             ("2 more when terminating machines are gone", "paused")),
         id="paused: half of the growth",
     ),
     pytest.param(
@@ -246,58 +248,58 @@ WHOLE_PLANS = [
         id="a new number in a rollout",
     ),
     pytest.param(
-        Fleet("md", 5, group("new", 5, goal=5)), SURGE, Sizes(goal=5, ceiling=8),
+        Fleet("md", 5, group("new", 5, desired=5)), SURGE, Sizes(desired=5, ceiling=8),
         id="rolling: a complete fleet",
     ),
     pytest.param(
-        Fleet("md", 5, group("new", 4, goal=5)), SURGE,
-        Sizes((Resize("new", 4, 5, "room for 4 below the ceiling of 8"),), goal=5, ceiling=8),
+        Fleet("md", 5, group("new", 4, desired=5)), SURGE,
+        Sizes((Resize("new", 4, 5, "room for 4 below the ceiling of 8"),), desired=5, ceiling=8),
         id="rolling: the last step",
     ),
     pytest.param(
         Fleet("md", 10, None, (group("old", 10),)), ROLL,
         Sizes((Create(3, "room for 3 below the ceiling of 13"), Resize("old", 10, 8, "10 available, floor 8")),
-             goal=10, ceiling=13, notes=("3 of 10 new",)),
+             desired=10, ceiling=13, notes=("3 of 10 new",)),
         id="rolling: the first step",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 3, alive=0), (group("old", 10),)), SURGE,
-        Sizes(goal=10, ceiling=13, notes=("3 of 10 new: room for 0 below the ceiling of 13",
+        Sizes(desired=10, ceiling=13, notes=("3 of 10 new: room for 0 below the ceiling of 13",
                                          "old ones stay: 10 available, floor 10")),
         id="rolling: says why nothing moves",
     ),
     pytest.param(
-        Fleet("md", 5, group("new", 7, goal=5), (group("old", 0),)), SURGE,
-        Sizes((Resize("new", 7, 5, "7 > 5 replicas"),), goal=5, ceiling=8),
+        Fleet("md", 5, group("new", 7, desired=5), (group("old", 0),)), SURGE,
+        Sizes((Resize("new", 7, 5, "7 > 5 replicas"),), desired=5, ceiling=8),
         id="rolling: a new set that is too large",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 6), (group("old", 4),)), SURGE,
-        Sizes((Resize("new", 6, 9, "room for 3 below the ceiling of 13"),), goal=10, ceiling=13,
+        Sizes((Resize("new", 6, 9, "room for 3 below the ceiling of 13"),), desired=10, ceiling=13,
              notes=("9 of 10 new", "old ones stay: 10 available, floor 10")),
         id="rolling: a step in the middle",
     ),
     pytest.param(
-        Fleet("md", 3, group("new", 1, goal=3), (Group("old", 2.0, 3, (True, False, True), goal=3),)), RollingUpdate(1, 0),
-        Sizes((Resize("old", 3, 2, "machines whose priority says so die before the broken ones"),),
-             goal=3, ceiling=4, notes=("1 of 3 new: room for 0 below the ceiling of 4",)),
+        Fleet("md", 3, group("new", 1, desired=3), (Group("old", 2.0, 3, (True, False, True), desired=3),)), RollingUpdate(1, 0),
+        Sizes((Resize("old", 3, 2, "machines of lower priority are deleted before the broken ones"),),
+             desired=3, ceiling=4, notes=("1 of 3 new: room for 0 below the ceiling of 4",)),
         id="rolling: a priority is obeyed",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("older", 0), group("old", 1))), OnDelete(),
-        Sizes((Hold("old", "members of old groups are not replaced"),
-              Create(2, "fills what the old groups have lost")), goal=3, ceiling=3),
-        id="on delete: a set with one machine is held, an empty one needs not",
+        Sizes((Freeze("old", "members of old groups are not replaced"),
+              Create(2, "fills what the old groups have lost")), desired=3, ceiling=3),
+        id="on delete: a set with one machine is frozen, an empty one needs no freezing",
     ),
     pytest.param(
-        Fleet("md", 3, group("new", 0), (group("old", 3, alive=1, held=True),)), OnDelete(),
+        Fleet("md", 3, group("new", 0), (group("old", 3, alive=1, frozen=True),)), OnDelete(),
         Sizes((Resize("old", 3, 1, "1 members left, 3 replicas in all"),
-              Resize("new", 0, 2, "fills what the old groups have lost")), goal=3, ceiling=3),
+              Resize("new", 0, 2, "fills what the old groups have lost")), desired=3, ceiling=3),
         id="on delete: what was lost is made new",
     ),
     pytest.param(
-        Fleet("md", 3, None, (group("old", 2, held=True),)), OnDelete(),
-        Sizes((Create(1, "fills what the old groups have lost"),), goal=3, ceiling=3),
+        Fleet("md", 3, None, (group("old", 2, frozen=True),)), OnDelete(),
+        Sizes((Create(1, "fills what the old groups have lost"),), desired=3, ceiling=3),
         id="on delete: only the missing one is made",
     ),
 ]  # fmt: skip
@@ -331,7 +333,7 @@ def test_how_far_a_strategy_goes(strategy: Strategy, expect: Bounds) -> None:
         pytest.param(Fleet("md", 0, group("new", 0)), False, id="no machine is wanted"),
         pytest.param(Fleet("md", 1), False, id="there is no set"),
         pytest.param(
-            Fleet("md", 1, group("new", 0), (group("old", 0, leaving=1),)), False, id="old ones leave"
+            Fleet("md", 1, group("new", 0), (group("old", 0, terminating=1),)), False, id="old ones leave"
         ),
         pytest.param(Fleet("md", 10, group("new", 3)), False, id="all active sets know the number"),
         pytest.param(Fleet("md", 9, group("new", 3)), True, id="an active set does not"),

@@ -31,7 +31,7 @@ SCALE_UP_DISABLED_LABEL = "node.machine.sapcloud.io/scale-up-disabled"
 PRIORITY_ANNOTATION = "machinepriority.machine.sapcloud.io"
 DEFAULT_PRIORITY = 3
 TRIGGER_DELETION_ANNOTATION = "node.machine.sapcloud.io/trigger-deletion-by-mcm"
-"""On a MachineDeployment: whom the autoscaler chose (``victims``). On a Node: ``deletion_triggered``."""
+"""On a MachineDeployment: see ``triggered_deletions``. On a Node: see ``deletion_triggered``."""
 MARKED_FOR_DELETION_TIME_ANNOTATION = "machine.sapcloud.io/marked-for-deletion-time"
 LAST_SCALER_CHANGE_ANNOTATION = "machine.sapcloud.io/last-deployment-replica-change-by-scaler-time"
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
@@ -301,7 +301,7 @@ def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
         return default
 
 
-def victims(annotations: Mapping[str, str]) -> dict[str, str]:
+def triggered_deletions(annotations: Mapping[str, str]) -> dict[str, str]:
     """The machines of a deployment that cluster-autoscaler wants to die: name to RFC 3339 time.
 
     The form is ``m1~2030-01-01T00:00:00Z,m2~...``; older autoscalers leave the times out.
@@ -311,8 +311,8 @@ def victims(annotations: Mapping[str, str]) -> dict[str, str]:
     return {name: moment for name, _, moment in pairs if name}
 
 
-def format_victims(names: Mapping[str, str]) -> str:
-    """Write what ``victims`` reads."""
+def format_triggered_deletions(names: Mapping[str, str]) -> str:
+    """Write what ``triggered_deletions`` reads."""
     return ",".join(f"{name}~{moment}" if moment else name for name, moment in names.items())
 
 

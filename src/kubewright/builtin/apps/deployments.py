@@ -42,7 +42,7 @@ MARKS = Marks(
     template_hash=HASH_LABEL,
     revision=REVISION,
     history=REVISION_HISTORY,
-    goal=DESIRED_REPLICAS,
+    desired=DESIRED_REPLICAS,
     ceiling=MAX_REPLICAS,
     own=frozenset((LAST_APPLIED, ROLLBACK_TO)),
 )

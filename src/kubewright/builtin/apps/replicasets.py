@@ -21,7 +21,7 @@ from kubewright.api.meta import Condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.builtin.apps.pods import PodMember, ranking
 from kubewright.kube.client import Client
-from kubewright.replicas.claims import reference
+from kubewright.replicas.ownership import reference
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.world import Failure, SetWorld, Words
 from kubewright.wire.errors import AlreadyExists, ApiError

@@ -3,7 +3,7 @@
 Theory.        ``replicas.deployment`` does the work; here stands what only MachineDeployments do and say.
 Map            world.py       the value that is passed in, and the controller
                template.py    when two templates are the same, and the hash of one
-               victims.py     the machines that cluster-autoscaler chose for deletion
+               triggered.py   the machines that cluster-autoscaler chose for deletion
                rollback.py    going back to an earlier template
                status.py      what only a MachineDeployment's status says
 Source         mcm.md §1.5, §7. Not yet: in-place updates (users who ask for one are refused it, and nothing

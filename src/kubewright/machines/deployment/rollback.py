@@ -16,7 +16,7 @@ from kubewright.machines.deployment.template import identity
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_annotations, with_hash
-from kubewright.replicas.deployment.steps import Change, Step, Tell
+from kubewright.replicas.deployment.steps import ChangeDeployment, RecordEvent, Step
 from kubewright.rollout.revisions import rollback_target
 
 
@@ -40,8 +40,8 @@ def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[
     after = structs.replace(after, spec=structs.replace(spec, template=template))
     after = with_annotations(after, {**written.metadata.annotations, **shared})
     told = f'Rolled back deployment "{written.name}" to revision {target.revision}'
-    return Plan((Change(after), Tell(EventReason.ROLLBACK, told)), AT_ONCE, told)
+    return Plan((ChangeDeployment(after), RecordEvent(EventReason.ROLLBACK, told)), AT_ONCE, told)
 
 
 def _refused(after: MachineDeployment, reason: str, told: str) -> Plan[Step]:
-    return Plan((Tell(reason, told, warning=True), Change(after)), AT_ONCE)
+    return Plan((RecordEvent(reason, told, warning=True), ChangeDeployment(after)), AT_ONCE)

@@ -20,7 +20,7 @@ from kubewright.api.machine.validate import summary, validate_deployment
 from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, pushed_down
-from kubewright.machines.deployment.victims import mark_victims
+from kubewright.machines.deployment.triggered import trigger_deletions
 from kubewright.machines.machineset.member import MachineMember, ranking
 from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
 from kubewright.replicas.objects import INVALID
@@ -30,7 +30,7 @@ MARKS = Marks(
     template_hash=names.TEMPLATE_HASH_LABEL,
     revision=names.REVISION_ANNOTATION,
     history=names.REVISION_HISTORY_ANNOTATION,
-    goal=names.DESIRED_REPLICAS_ANNOTATION,
+    desired=names.DESIRED_REPLICAS_ANNOTATION,
     ceiling=names.MAX_REPLICAS_ANNOTATION,
     own=frozenset(
         (
@@ -116,6 +116,6 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
     handed_down=handed_down,
     ranking=ranking,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
-    phases=(mark_victims, roll_back),
+    phases=(trigger_deletions, roll_back),
     status=deployment_status,
 )

@@ -21,31 +21,31 @@ from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import Plan
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, moment
 from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.steps import Ask, Step
-from kubewright.replicas.set.world import Doomed
+from kubewright.replicas.set.steps import Annotate, Step
+from kubewright.replicas.set.world import Deletions
 
 MachineSetSeen = Seen[MachineSet, MachineMember]
 Machines = tuple[MachineMember, ...]
 
 
-def doomed(seen: MachineSetSeen) -> Doomed[MachineMember]:
+def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
     """Failed machines, and those that the autoscaler chose (mcm.md §6.4)."""
     chosen, kept, wall = _chosen(seen), {member.uid for member in preserved(seen)}, seen.wall.timestamp()
     failed = [m for m in _failed(seen) if not m.kept_at(wall) and m.uid not in kept]
     counts = ((failed, "failed"), (chosen, "chosen by the autoscaler"))
     because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
-    return Doomed((*chosen, *failed), because, _next_expiry(seen))
+    return Deletions((*chosen, *failed), because, _next_expiry(seen))
 
 
 def keep(seen: MachineSetSeen) -> Plan[Step]:
-    """Ask that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
+    """Ask by an annotation that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
     more, fewer = preserved(seen), too_many(seen)[: seen.burst]
     steps = (
-        *((Ask(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),
-        *((Ask(fewer, names.PRESERVE_ANNOTATION, None),) if fewer else ()),
+        *((Annotate(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),
+        *((Annotate(fewer, names.PRESERVE_ANNOTATION, None),) if fewer else ()),
     )
-    parts = ((len(more), "to be kept although they failed"), (len(fewer), "to be kept no longer"))
-    return Plan(steps, because=", ".join(f"{count} {what}" for count, what in parts if count))
+    counts = ((len(more), "to be kept although they failed"), (len(fewer), "to be kept no longer"))
+    return Plan(steps, because=", ".join(f"{count} {what}" for count, what in counts if count))
 
 
 def preserved(seen: MachineSetSeen) -> Machines:

@@ -15,8 +15,8 @@ from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
 from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
 from kubewright.kube.patches import merge_patch
-from kubewright.replicas.claims import reference
 from kubewright.replicas.naming import number_of
+from kubewright.replicas.ownership import reference
 
 
 def new_machine(machine_set: MachineSet, name: str) -> Machine:

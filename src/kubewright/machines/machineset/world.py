@@ -19,7 +19,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.machine.validate import summary, validate_set
 from kubewright.kube.client import Client
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
-from kubewright.machines.machineset.preservation import MachineSetSeen, doomed, keep
+from kubewright.machines.machineset.preservation import MachineSetSeen, keep, to_delete
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
 from kubewright.replicas.set.seen import Wait
@@ -76,7 +76,7 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
     status=set_status,
     ranking=ranking,
     create=_create,
-    doomed=doomed,
+    to_delete=to_delete,
     announced=_freeze_events,
     finalizer=names.FINALIZER,
     number_annotation=names.LAST_NUMBER_ANNOTATION,

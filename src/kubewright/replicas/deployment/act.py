@@ -18,31 +18,31 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, merge_patch, with_uid
-from kubewright.replicas.claims import adopted, disowned, key_of, reference
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
     Adopt,
-    Change,
+    AnnotateMembers,
+    ChangeDeployment,
     ChangeSet,
     CreateSet,
     DeleteSets,
-    LetGo,
-    Mark,
-    MarkVictims,
+    Disown,
+    MemberAnnotations,
     Outcome,
-    Release,
+    RecordEvent,
+    RemoveFinalizer,
     Step,
-    Tell,
 )
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts, Stale
 from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
+from kubewright.replicas.ownership import adopted, disowned, key_of, reference
 from kubewright.runtime.events import Teller
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 
-Write = Change | Adopt | Release | MarkVictims | ChangeSet | DeleteSets | LetGo
+Write = ChangeDeployment | Adopt | Disown | AnnotateMembers | ChangeSet | DeleteSets | RemoveFinalizer
 
 
 class Actor(Generic[D, S, M]):
@@ -70,7 +70,7 @@ class Actor(Generic[D, S, M]):
             match step:
                 case CreateSet(new):
                     outcome = await self._create(seen, new)
-                case Tell(reason, message, warning):
+                case RecordEvent(reason, message, warning):
                     self._teller.event(seen.written, reason, message, warning=warning)
                 case _:
                     await self._write(seen, step)
@@ -80,20 +80,20 @@ class Actor(Generic[D, S, M]):
 
     async def _write(self, seen: Seen[D, S, M], step: Write) -> None:
         match step:
-            case Change(after):
+            case ChangeDeployment(after):
                 await self._patch(seen, self._deployments, seen.written, merge_patch(seen.written, after))
             case ChangeSet(before, after):
                 await self._patch(seen, self._sets, before, merge_patch(before, after))
             case Adopt(sets):
                 await self._adopt(seen, sets)
-            case Release(sets):
+            case Disown(sets):
                 for each in sets:
                     await self._patch(seen, self._sets, each, disowned(each, seen.written))
-            case MarkVictims(marks):
-                _raise_first(await spread(marks, self._mark))
+            case AnnotateMembers(members):
+                _raise_first(await spread(members, self._annotate))
             case DeleteSets(sets):
                 _raise_first(await spread(sets, self._delete))
-            case LetGo():
+            case RemoveFinalizer():
                 left = without_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
                 without = {"metadata": {"finalizers": left or None}}
                 await self._patch(seen, self._deployments, seen.written, without)
@@ -121,9 +121,9 @@ class Actor(Generic[D, S, M]):
         for each in sets:
             await self._patch(seen, self._sets, each, adopted(each, ours))
 
-    async def _mark(self, mark: Mark) -> KubewrightError | None:
-        member = mark.member
-        body = with_uid({"metadata": {"annotations": dict(mark.annotations)}}, member.uid)
+    async def _annotate(self, change: MemberAnnotations) -> KubewrightError | None:
+        member = change.member
+        body = with_uid({"metadata": {"annotations": dict(change.annotations)}}, member.uid)
         error = await error_of(self._client.patch(self._world.member_kind, member.key, body))
         if isinstance(error, (NotFound, Conflict)):
             return Stale(f"{self._world.words.member} {member.name} is no longer the one that was seen")

@@ -11,26 +11,26 @@ from typing import assert_never
 from msgspec import structs
 
 from kubewright.base.plan import AT_ONCE, Plan, in_order
-from kubewright.replicas.claims import ORPHAN_FINALIZER
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import annotated, held, new_set, refreshed, revision_of, sized
+from kubewright.replicas.deployment.sets import annotated, frozen, new_set, refreshed, revision_of, sized
 from kubewright.replicas.deployment.steps import (
     Adopt,
-    Change,
+    ChangeDeployment,
     ChangeSet,
     CreateSet,
     DeleteSets,
-    LetGo,
-    Release,
+    Disown,
+    RecordEvent,
+    RemoveFinalizer,
     Step,
-    Tell,
 )
 from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, changed
+from kubewright.replicas.ownership import ORPHAN_FINALIZER
 from kubewright.rollout import planner
-from kubewright.rollout.model import Create, Hold, Resize, Sizes
-from kubewright.rollout.revisions import forgettable, next_revision
+from kubewright.rollout.model import Create, Freeze, Resize, Sizes
+from kubewright.rollout.revisions import next_revision, prunable
 
 
 def decide(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -39,7 +39,7 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
         return delete_sets(seen)
     if seen.problem:
         return Plan(because=f"the deployment is not valid: {seen.problem}")
-    return in_order((add_finalizer, claim, *seen.world.phases, resize, prune), seen, Plan())
+    return in_order((add_finalizer, adopt_and_disown, *seen.world.phases, resize, prune), seen, Plan())
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -49,14 +49,14 @@ def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
         return Plan()
     added = structs.replace(meta, finalizers=(*meta.finalizers, finalizer))
     after = changed(seen.written, metadata=added)
-    return Plan((Change(after),), AT_ONCE, "it has no finalizer of ours yet")
+    return Plan((ChangeDeployment(after),), AT_ONCE, "it has no finalizer of ours yet")
 
 
-def claim(seen: Seen[D, S, M]) -> Plan[Step]:
+def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
     """Adopt sets that match the selector and have no controller; disown those that no longer match."""
-    steps: tuple[Step, ...] = (Release(seen.strays),) if seen.strays else ()
+    steps: tuple[Step, ...] = (Disown(seen.strays),) if seen.strays else ()
     if seen.orphans:
-        return Plan((*steps, Adopt(seen.orphans)), AT_ONCE, "sets match and are nobody's")
+        return Plan((*steps, Adopt(seen.orphans)), AT_ONCE, "sets match and have no controller")
     return Plan(steps)
 
 
@@ -73,7 +73,7 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
                 steps += [CreateSet(new), *_scaled(seen, new.name, 0, size), *_numbered(seen, revision)]
             case Resize(name, before, after, _):
                 steps += _scaled(seen, name, before, after)
-            case Hold():
+            case Freeze():
                 pass  # ``_wanted`` has it: it is one of ``changes``
             case _:
                 assert_never(intent)
@@ -89,7 +89,7 @@ def prune(seen: Seen[D, S, M]) -> Plan[Step]:
     """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
     if not _sizes(seen).idle or seen.world.keeps_history(seen.written):
         return Plan()
-    surplus = forgettable(seen.fleet.old, seen.written.spec.revision_history_limit)
+    surplus = prunable(seen.fleet.old, seen.written.spec.revision_history_limit)
     sets = tuple(seen.named(group.name) for group in surplus)
     if not sets:
         return Plan()
@@ -104,7 +104,7 @@ def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
     if ORPHAN_FINALIZER in finalizers:
         return Plan(because="the sets are being orphaned")
     if not seen.sets:
-        return Plan((LetGo(),), because="no set is left")
+        return Plan((RemoveFinalizer(),), because="no set is left")
     living = tuple(each for each in seen.sets if not each.metadata.deleting)
     return Plan((DeleteSets(living),) if living else (), because=f"sets left: {len(seen.sets)}")
 
@@ -127,8 +127,8 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
         match intent:
             case Resize(name, _, size, _):
                 wanted[name] = sized(world, wanted[name], sizes, size)
-            case Hold(name, _):
-                wanted[name] = held(world, wanted[name])
+            case Freeze(name, _):
+                wanted[name] = frozen(world, wanted[name])
     return wanted
 
 
@@ -143,7 +143,7 @@ def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:
     key, written = seen.world.marks.revision, seen.written
     if written.metadata.annotations.get(key) == str(revision):
         return []
-    return [Change(annotated(written, key, str(revision)))]
+    return [ChangeDeployment(annotated(written, key, str(revision)))]
 
 
 def _scaled(seen: Seen[D, S, M], name: str, before: int, after: int) -> list[Step]:
@@ -151,4 +151,4 @@ def _scaled(seen: Seen[D, S, M], name: str, before: int, after: int) -> list[Ste
         return []
     direction = "up" if after > before else "down"
     told = seen.world.words.scaled.format(direction=direction, name=name, before=before, after=after)
-    return [Tell(seen.world.reasons.scaled, told)]
+    return [RecordEvent(seen.world.reasons.scaled, told)]

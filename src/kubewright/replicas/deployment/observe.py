@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.kube.informer import Informer
-from kubewright.replicas.claims import WITHOUT_OWNER, read_selector
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import S
+from kubewright.replicas.ownership import WITHOUT_OWNER, read_selector
 from kubewright.rollout.progress import Counts
 
 

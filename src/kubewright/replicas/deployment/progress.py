@@ -71,14 +71,14 @@ def begins(seen: Seen[D, S, M]) -> bool:
     if known.reason == reasons.create_error:
         return seen.current is not None
     return not _is_about(known, seen) or (
-        known.reason == reasons.complete and any(group.claim for group in seen.fleet.old)
+        known.reason == reasons.complete and any(group.expected for group in seen.fleet.old)
     )
 
 
 def rolled_out(seen: Seen[D, S, M]) -> bool:
     """Whether the rollout is complete: all replicas updated and available, old sets empty and sized 0."""
     counted = is_complete(seen.counts, seen.written.spec.replicas)
-    return counted and seen.current is not None and not any(group.claim for group in seen.fleet.old)
+    return counted and seen.current is not None and not any(group.expected for group in seen.fleet.old)
 
 
 def progressing(written: DeploymentObject) -> Condition | None:

@@ -15,19 +15,19 @@ from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.replicas.claims import BY_UID, WITHOUT_OWNER, namespace_of_orphans, selecting
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.observe import observe
 from kubewright.replicas.deployment.progress import begins, progress_reported, reported_counts
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import next_look
-from kubewright.replicas.deployment.steps import LetGo, Outcome
+from kubewright.replicas.deployment.steps import Outcome, RemoveFinalizer
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts
 from kubewright.replicas.member import M
 from kubewright.replicas.members import Members, owners_of
 from kubewright.replicas.objects import S
+from kubewright.replicas.ownership import BY_UID, WITHOUT_OWNER, namespace_of_orphans, selecting
 from kubewright.replicas.reports import Reports
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller
@@ -101,7 +101,7 @@ class Deployments(Generic[D, S, M]):
             if not isinstance(error.retry, After):  # After: only our caches are late
                 await self._report(key, Outcome(failed=True))
             raise
-        if any(isinstance(step, LetGo) for step in plan.steps):
+        if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
             return Result.done()
         result = await self._report(key, outcome)
         if any(seen.doubted.values()):

@@ -14,16 +14,16 @@ from functools import cached_property
 from typing import Generic
 
 from kubewright.base.clock import stamp
-from kubewright.replicas.claims import key_of
 from kubewright.replicas.deployment.sets import revision_of
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, integer
+from kubewright.replicas.ownership import key_of
 from kubewright.rollout.model import Fleet, Group
 from kubewright.rollout.planner import InPlaceUpdate, Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
-from kubewright.rollout.strategies import HELD, is_held
+from kubewright.rollout.strategies import UNSUPPORTED, is_refused
 from kubewright.wire.gvk import Key
 
 
@@ -130,8 +130,8 @@ class Seen(Generic[D, S, M]):
     @cached_property
     def refused(self) -> str:
         """Why a rollout that the deployment asks for is not carried out; empty when none is refused."""
-        held = isinstance(self.strategy, InPlaceUpdate) and is_held(self.fleet)
-        return f"spec.strategy.type: {HELD}" if held else ""
+        refused = isinstance(self.strategy, InPlaceUpdate) and is_refused(self.fleet)
+        return f"spec.strategy.type: {UNSUPPORTED}" if refused else ""
 
     @property
     def selects_all(self) -> bool:
@@ -164,13 +164,13 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else each.spec.replicas,
         line=tuple(up),
-        leaving=deleting + seen.doubted.get(meta.uid, 0),
+        terminating=deleting + seen.doubted.get(meta.uid, 0),
         young=sum(member.up for member in line) - sum(up),
-        goal=_natural(meta.annotations, marks.goal),
+        desired=_natural(meta.annotations, marks.desired),
         ceiling=_natural(meta.annotations, marks.ceiling),
         revision=revision_of(seen.world, each).number,
-        held=marks.no_creation in meta.annotations,
-        settled=each.status.observed_generation >= meta.generation and not meta.deleting,
+        frozen=marks.no_creation in meta.annotations,
+        observed=each.status.observed_generation >= meta.generation and not meta.deleting,
     )
 
 

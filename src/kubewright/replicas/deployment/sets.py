@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, Object, ObjectMeta
-from kubewright.replicas.claims import reference
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, changed, integer, with_replicas
+from kubewright.replicas.ownership import reference
 from kubewright.rollout.model import Sizes
 from kubewright.rollout.revisions import Revision, read_history, write_history
 
@@ -73,7 +73,7 @@ def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes
 def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revision: int) -> S:
     """The current set with all that flows down without a rollout, and with at least this revision.
 
-    It may create members, even if it was an old set that OnDelete held before.
+    It may create members, even if it was an old set that OnDelete frozen before.
     """
     marks, mine = world.marks, current.metadata.annotations
     raised = revision_of(world, current).raised(revision)
@@ -91,13 +91,13 @@ def _handed_down(world: DeploymentWorld[D, S, M], each: S, deployment: D) -> S:
     return world.handed_down(changed(each, spec=spec), deployment)
 
 
-def held(world: DeploymentWorld[D, S, M], each: S) -> S:
+def frozen(world: DeploymentWorld[D, S, M], each: S) -> S:
     """The set with the mark that it creates no members: the current set creates those that this one loses."""
     return annotated(each, world.marks.no_creation, "true")
 
 
 def sized(world: DeploymentWorld[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
-    """The set with the marks ``goal`` and ``ceiling`` of these sizes and, unless None, another size."""
+    """The set with the marks ``desired`` and ``ceiling`` of these sizes and, unless None, another size."""
     noted = with_annotations(each, {**each.metadata.annotations, **_sizes(world, sizes)})
     return noted if size is None else with_replicas(noted, size)
 
@@ -110,4 +110,4 @@ def revision_of(world: DeploymentWorld[D, S, M], each: S) -> Revision:
 
 
 def _sizes(world: DeploymentWorld[D, S, M], sizes: Sizes) -> dict[str, str]:
-    return {world.marks.goal: str(sizes.goal), world.marks.ceiling: str(sizes.ceiling)}
+    return {world.marks.desired: str(sizes.desired), world.marks.ceiling: str(sizes.ceiling)}

@@ -9,7 +9,7 @@ from kubewright.replicas.objects import SetObject
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeDeployment:
     """Write the deployment's metadata or spec as ``after`` has them."""
 
     after: Object
@@ -23,14 +23,14 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Disown:
     """Disown sets that the selector no longer matches."""
 
     sets: tuple[Object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MemberAnnotations:
     """A member, and the annotations that it is to have."""
 
     member: Member
@@ -38,10 +38,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkVictims:
+class AnnotateMembers:
     """Write annotations on members, each only while it is the one that was seen."""
 
-    marks: tuple[Mark, ...]
+    members: tuple[MemberAnnotations, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class DeleteSets:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class RecordEvent:
     """Send an event about the deployment."""
 
     reason: str
@@ -76,11 +76,21 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class RemoveFinalizer:
     """Remove our finalizer: no set of the deployment is left."""
 
 
-Step = Change | Adopt | Release | MarkVictims | CreateSet | ChangeSet | DeleteSets | Tell | LetGo
+Step = (
+    ChangeDeployment
+    | Adopt
+    | Disown
+    | AnnotateMembers
+    | CreateSet
+    | ChangeSet
+    | DeleteSets
+    | RecordEvent
+    | RemoveFinalizer
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Marks:
     template_hash: str  # label of sets and members: tells those of two templates apart
     revision: str  # annotation of deployments and sets: the number of the set's template
     history: str  # annotation of sets: the numbers that it had before
-    goal: str  # annotation of sets: the deployment's replicas when the set was last sized
+    desired: str  # annotation of sets: the deployment's replicas when the set was last sized
     ceiling: str  # annotation of sets: that number plus surge
     no_creation: str = ""  # annotation of sets: they create no members; for worlds that have OnDelete
     own: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Marks:
 
     def shared(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Those that a deployment and its sets share."""
-        own = {self.revision, self.history, self.goal, self.ceiling, self.no_creation, *self.own}
+        own = {self.revision, self.history, self.desired, self.ceiling, self.no_creation, *self.own}
         return {key: text for key, text in annotations.items() if key not in own}
 
 

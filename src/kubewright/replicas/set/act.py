@@ -18,25 +18,25 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, with_uid
-from kubewright.replicas.claims import adopted, disowned, key_of, reference
 from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import S
+from kubewright.replicas.ownership import adopted, disowned, key_of, reference
 from kubewright.replicas.set.creation import Creation, create
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import (
+    AddFinalizer,
     Adopt,
-    Ask,
-    Configure,
+    Annotate,
     Create,
     Delete,
-    Hold,
-    LetGo,
-    Release,
-    Remember,
+    Disown,
+    Propagate,
+    RecordNumber,
+    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.set.world import SetWorld
@@ -74,18 +74,18 @@ class Actor(Generic[S, M, Obj]):
         world, reporter = self._world, Reporter(self._teller, self._world.words, about)
         finalizers = about.metadata.finalizers
         match step:
-            case Hold():
+            case AddFinalizer():
                 await self._patch(about, {"finalizers": with_finalizer(finalizers, world.finalizer)})
-            case LetGo():
+            case RemoveFinalizer():
                 outcome.gone = True
                 left = without_finalizer(finalizers, world.finalizer)
                 await self._patch(about, {"finalizers": left or None})
-            case Remember(number):
+            case RecordNumber(number):
                 await self._patch(about, {"annotations": {world.number_annotation: str(number)}})
             case Adopt(members):
                 if await may_adopt(self._client, world.kind, about):
                     outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
-            case Release(members) | Configure(members) | Ask(members):
+            case Disown(members) | Propagate(members) | Annotate(members):
                 outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Create(names):
                 creation = Creation(world, self._client, about, memory, self._doubts)
@@ -116,17 +116,17 @@ class Actor(Generic[S, M, Obj]):
 
         return await spread(members, patch)
 
-    def _patch_of(self, about: S, step: Adopt | Release | Configure | Ask, found: Obj) -> Patch:
+    def _patch_of(self, about: S, step: Adopt | Disown | Propagate | Annotate, found: Obj) -> Patch:
         """The patch by which a step changes one member; empty if nothing changes."""
         match step:
             case Adopt():
                 return adopted(found, reference(about, self._world.kind))
-            case Release():
+            case Disown():
                 return disowned(found, about)
-            case Configure():
+            case Propagate():
                 propagation = self._world.propagation
                 return with_uid(propagation.patch(about, found), found.metadata.uid) if propagation else {}
-            case Ask(_, annotation, value):
+            case Annotate(_, annotation, value):
                 return {"metadata": {"annotations": {annotation: value}, **exactly(found.metadata)}}
 
     async def _delete(self, members: Sequence[Member], reporter: Reporter, outcome: Outcome) -> None:

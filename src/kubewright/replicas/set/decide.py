@@ -18,20 +18,20 @@ from typing import Any
 
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Plan, in_order
-from kubewright.replicas.claims import ORPHAN_FINALIZER
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.objects import S
+from kubewright.replicas.ownership import ORPHAN_FINALIZER
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
+    AddFinalizer,
     Adopt,
-    Configure,
     Create,
     Delete,
-    Hold,
-    LetGo,
-    Release,
-    Remember,
+    Disown,
+    Propagate,
+    RecordNumber,
+    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.set.world import Phase, SetWorld
@@ -51,14 +51,14 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
 
 def phases(world: SetWorld[S, M, Any]) -> tuple[Phase[S, M], ...]:
     """What a pass does, in this order."""
-    return (add_finalizer, adopt, disown, configure, grow, *world.phases, shrink)
+    return (add_finalizer, adopt, disown, propagate, grow, *world.phases, shrink)
 
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the members are deleted before the set."""
     if seen.has_finalizer or not seen.world.finalizer:
         return Plan()
-    return Plan((Hold(),), because="it has no finalizer of ours yet")
+    return Plan((AddFinalizer(),), because="it has no finalizer of ours yet")
 
 
 def adopt(seen: Seen[S, M]) -> Plan[Step]:
@@ -66,7 +66,9 @@ def adopt(seen: Seen[S, M]) -> Plan[Step]:
     if not seen.orphans:
         return Plan()
     many = seen.world.words.many
-    return Plan((Adopt(seen.orphans),), AT_ONCE, f"{many} that match and are nobody's: {len(seen.orphans)}")
+    return Plan(
+        (Adopt(seen.orphans),), AT_ONCE, f"{many} that match and have no controller: {len(seen.orphans)}"
+    )
 
 
 def disown(seen: Seen[S, M]) -> Plan[Step]:
@@ -74,10 +76,10 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
     if not seen.strays:
         return Plan()
     many = seen.world.words.many
-    return Plan((Release(seen.strays),), because=f"{many} that match no more: {len(seen.strays)}")
+    return Plan((Disown(seen.strays),), because=f"{many} that match no more: {len(seen.strays)}")
 
 
-def configure(seen: Seen[S, M]) -> Plan[Step]:
+def propagate(seen: Seen[S, M]) -> Plan[Step]:
     """Push down to living members what the template changes on them (mcm.md §6.7)."""
     propagation, burst = seen.world.propagation, seen.burst
     stale = propagation.stale(seen) if propagation is not None else ()
@@ -85,7 +87,7 @@ def configure(seen: Seen[S, M]) -> Plan[Step]:
         return Plan()
     wake = AT_ONCE if len(stale) > burst else None
     because = f"{seen.world.words.many} with an older configuration: {len(stale)}"
-    return Plan((Configure(tuple(stale[:burst])),), wake, because)
+    return Plan((Propagate(tuple(stale[:burst])),), wake, because)
 
 
 def grow(seen: Seen[S, M]) -> Plan[Step]:
@@ -107,19 +109,19 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
     """Delete surplus members, and those that the world wants deleted for other reasons (mcm.md §6.4)."""
-    doomed, burst = seen.world.doomed(seen), seen.burst
-    going = {member.uid: member for member in (*seen.surplus, *doomed.members)}
-    victims = tuple(going.values())[:burst]
-    remember = _remember(seen, victims)
-    if not victims and seen.pause and seen.missing < 0:
+    others, burst = seen.world.to_delete(seen), seen.burst
+    going = {member.uid: member for member in (*seen.surplus, *others.members)}
+    chosen = tuple(going.values())[:burst]
+    record = _record_number(seen, chosen)
+    if not chosen and seen.pause and seen.missing < 0:
         waiting = _waiting(seen.pause, f"{seen.world.words.many} too many: {-seen.missing}")
-        return replace(waiting, steps=remember)
-    if not victims:
+        return replace(waiting, steps=record)
+    if not chosen:
         kept = f"the last {seen.world.words.one} goes: its number stays"
-        return Plan(remember, doomed.wake, kept if remember else "")
+        return Plan(record, others.wake, kept if record else "")
     surplus = f"{len(seen.surplus)} too many" if seen.surplus else ""
-    because = ", ".join(filter(None, (surplus, doomed.because)))
-    return Plan((*remember, Delete(victims)), AT_ONCE if len(going) > burst else doomed.wake, because)
+    because = ", ".join(filter(None, (surplus, others.because)))
+    return Plan((*record, Delete(chosen)), AT_ONCE if len(going) > burst else others.wake, because)
 
 
 def delete_members(seen: Seen[S, M]) -> Plan[Step]:
@@ -131,22 +133,22 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
         return Plan(because=f"the {many} are being orphaned")
     ours = (*seen.members, *seen.strays)
     if ours:
-        victims = tuple(member for member in ours if not member.deleting)
-        steps = (Delete(victims),) if victims else ()
+        chosen = tuple(member for member in ours if not member.deleting)
+        steps = (Delete(chosen),) if chosen else ()
         return Plan(steps, because=f"{many} left: {len(ours)}")
     if seen.doubts:
-        return Plan((), timedelta(seconds=DOUBT_SECONDS), "a creation that nobody answered may still happen")
-    return Plan((LetGo(),), because=f"no {seen.world.words.one} is left")
+        return Plan((), timedelta(seconds=DOUBT_SECONDS), "a creation without an answer may still happen")
+    return Plan((RemoveFinalizer(),), because=f"no {seen.world.words.one} is left")
 
 
-def _remember(seen: Seen[S, M], victims: Collection[Member]) -> tuple[Step, ...]:
+def _record_number(seen: Seen[S, M], chosen: Collection[Member]) -> tuple[Step, ...]:
     """Write the highest number on the set before the member that carries it is deleted, else the number and
     its name would be given twice."""
     if not seen.world.number_annotation:
         return ()
-    going = {member.uid for member in victims}
+    going = {member.uid for member in chosen}
     shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
-    return (Remember(seen.last),) if max(shown, seen.written_number) < seen.last else ()
+    return (RecordNumber(seen.last),) if max(shown, seen.written_number) < seen.last else ()
 
 
 def _waiting(wait: Wait, what: str) -> Plan[Step]:

@@ -10,11 +10,11 @@ from typing import Any, Generic
 
 from kubewright.base.clock import Clock
 from kubewright.kube.informer import Informer
-from kubewright.replicas.claims import read_selector
 from kubewright.replicas.member import M
 from kubewright.replicas.members import Members
 from kubewright.replicas.naming import SPACE
 from kubewright.replicas.objects import S, SetObject, integer
+from kubewright.replicas.ownership import read_selector
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.gvk import Key

@@ -14,10 +14,10 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.replicas.claims import BY_UID, selecting
 from kubewright.replicas.member import M, Obj, until_available
 from kubewright.replicas.members import Members, owners_of
 from kubewright.replicas.objects import INVALID, S
+from kubewright.replicas.ownership import BY_UID, selecting
 from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide

@@ -6,12 +6,12 @@ from kubewright.replicas.member import Member
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class AddFinalizer:
     """Put our finalizer on the set."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class RemoveFinalizer:
     """Remove our finalizer: no member of the set is left."""
 
 
@@ -23,21 +23,21 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Disown:
     """Disown members that the selector no longer matches."""
 
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Configure:
+class Propagate:
     """Push down to these members what the template changes on living ones."""
 
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
+class RecordNumber:
     """Write the highest number onto the set: the member that carries it is about to be deleted."""
 
     number: int
@@ -58,12 +58,12 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask something of these members by an annotation; with ``value`` None, ask it no longer."""
+class Annotate:
+    """Give these members an annotation; with ``value`` None, remove it."""
 
     members: tuple[Member, ...]
     annotation: str
     value: str | None
 
 
-Step = Hold | LetGo | Adopt | Release | Configure | Remember | Create | Delete | Ask
+Step = AddFinalizer | RemoveFinalizer | Adopt | Disown | Propagate | RecordNumber | Create | Delete | Annotate

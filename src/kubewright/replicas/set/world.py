@@ -43,7 +43,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed(Generic[M]):
+class Deletions(Generic[M]):
     """Members that are deleted though they are not too many, why, and how long until there may be more."""
 
     members: tuple[M, ...] = ()
@@ -112,7 +112,7 @@ class SetWorld(Generic[S, M, Obj]):
     """Delete what ``create`` has created before the member, which was refused for good and does not exist."""
 
     # ---------------------------------------------------------------- what is not the same everywhere
-    doomed: Callable[[Seen[S, M]], Doomed[M]] = lambda _seen: Doomed()
+    to_delete: Callable[[Seen[S, M]], Deletions[M]] = lambda _seen: Deletions()
     """The members that are deleted besides those that are too many (``Seen.surplus``)."""
     announced: Callable[[S, Any], Iterable[Announcement]] = lambda _before, _status: ()
     """Events about a status that was just written, by what the set was before."""

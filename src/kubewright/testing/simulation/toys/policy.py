@@ -18,12 +18,12 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Condition, ObjectMeta
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
-from kubewright.replicas.claims import reference
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import number_of, proven
 from kubewright.replicas.objects import integer
+from kubewright.replicas.ownership import reference
 from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.world import Doomed, Failure, SetWorld, Words
+from kubewright.replicas.set.world import Deletions, Failure, SetWorld, Words
 from kubewright.rollout.model import Rank
 from kubewright.testing.simulation.toys.kinds import (
     GROUP,
@@ -148,10 +148,10 @@ def status(seen: ToySeen, failure: Failure | None) -> ToySetStatus:
     )
 
 
-def doomed(seen: ToySeen) -> Doomed[ToyMember]:
+def to_delete(seen: ToySeen) -> Deletions[ToyMember]:
     """Toys that failed are remediated: deleted, and replaced when they are gone."""
     failed = tuple(member for member in seen.alive if member.failed)
-    return Doomed(failed, f"{len(failed)} failed" if failed else "")
+    return Deletions(failed, f"{len(failed)} failed" if failed else "")
 
 
 class DeletePolicy(Enum):
@@ -203,7 +203,7 @@ TOY_SETS: SetWorld[ToySet, ToyMember, Toy] = SetWorld(
     ranking=ranking,
     create=create,
     discard=discard,
-    doomed=doomed,
+    to_delete=to_delete,
     finalizer=FINALIZER,
     number_annotation=LAST_NUMBER,
     counts_deleting=True,

@@ -80,7 +80,7 @@ TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentW
         template_hash=HASH,
         revision=REVISION,
         history=f"{GROUP}/revision-history",
-        goal=DESIRED,
+        desired=DESIRED,
         ceiling=f"{GROUP}/max-replicas",
         no_creation=NO_CREATION,
     ),

@@ -90,7 +90,7 @@ def names_of(members: Any) -> list[str]:
     return [member.name for member in members]
 
 
-def test_members_stand_in_the_order_of_their_names_whoever_came_first(machines, index) -> None:
+def test_members_stand_in_the_order_of_their_names_in_whatever_order_they_come(machines, index) -> None:
     for name in ("c", "a", "b"):
         machines.put(machine(name, "set"))
     assert names_of(index.owned_by("set")) == ["a", "b", "c"]

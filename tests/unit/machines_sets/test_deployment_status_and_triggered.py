@@ -23,7 +23,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.kube.patches import merge_patch
 from kubewright.machines.deployment.status import deployment_status
-from kubewright.machines.deployment.victims import victims
+from kubewright.machines.deployment.triggered import triggered
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.progress import progress_reported
@@ -67,7 +67,7 @@ def seen(
     **more: Any,
 ) -> Seen:
     md = md or deployment()
-    found = new_set(MACHINE_DEPLOYMENTS, md, 1, Sizes(goal=2, ceiling=3), md.spec.replicas)
+    found = new_set(MACHINE_DEPLOYMENTS, md, 1, Sizes(desired=2, ceiling=3), md.spec.replicas)
     condition = MachineSetCondition(
         type="ReplicaFailure", status="True", reason="FailedCreate", message=failure
     )
@@ -293,7 +293,9 @@ TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
 @pytest.mark.parametrize(
     ("text", "changed", "members", "marks", "left"),
     [
-        pytest.param(f"a~{TIME}", "", (member("a"),), {"a": TIME}, f"a~{TIME}", id="a victim is marked"),
+        pytest.param(
+            f"a~{TIME}", "", (member("a"),), {"a": TIME}, f"a~{TIME}", id="a machine that is listed is marked"
+        ),
         pytest.param(
             "a", LATER, (member("a"),), {"a": LATER}, f"a~{LATER}", id="without a time: the last change"
         ),
@@ -301,7 +303,7 @@ TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
         pytest.param("a~soon", "", (member("a"),), {}, "", id="a bad time is dropped"),
         pytest.param(f"a~{TIME}", "", (), {}, "", id="a machine that is gone is dropped"),
         pytest.param(f"a~{TIME}", "", (member("a", Phase.FAILED),), {}, "", id="so is a failed one"),
-        pytest.param(f"a~{TIME}", "", (member("a", deleting=True),), {}, "", id="so is a leaving one"),
+        pytest.param(f"a~{TIME}", "", (member("a", deleting=True),), {}, "", id="so is a terminating one"),
         pytest.param(
             f"a~{TIME},b~{TIME}",
             "",
@@ -310,14 +312,14 @@ TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
             f"a~{TIME},b~{TIME}",
             id="a mark is kept as it is",
         ),
-        pytest.param("", "", (member("a"),), {}, "", id="no list, no victims"),
+        pytest.param("", "", (member("a"),), {}, "", id="without a list no machine is marked"),
     ],
 )
-def test_victims(
+def test_triggered_deletions(
     text: str, changed: str, members: tuple[MachineMember, ...], marks: dict[str, str], left: str
 ) -> None:
     annotations = {names.TRIGGER_DELETION_ANNOTATION: text, names.LAST_SCALER_CHANGE_ANNOTATION: changed}
-    found = victims(annotations, members, T0)
+    found = triggered(annotations, members, T0)
     key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
     assert {mark.member.name: mark.annotations[key] for mark in found.marks} == marks
     assert found.text == left
@@ -326,4 +328,4 @@ def test_victims(
 def test_a_set_that_was_never_marked_is_not_mistaken_for_a_scaled_one() -> None:
     bare: MachineSet = seen().sets[0]
     stripped = structs.replace(bare, metadata=structs.replace(bare.metadata, annotations={}))
-    assert seen(sets=(stripped,)).groups["ms"].goal is None
+    assert seen(sets=(stripped,)).groups["ms"].desired is None

@@ -19,48 +19,48 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import annotated
-from kubewright.replicas.deployment.steps import Change, Mark, MarkVictims, Step
+from kubewright.replicas.deployment.steps import AnnotateMembers, ChangeDeployment, MemberAnnotations, Step
 
 CHOSEN_PRIORITY = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Victims:
+class Triggered:
     """The machines to mark, and the annotation's text as it should be (empty: none)."""
 
-    marks: tuple[Mark, ...]
+    marks: tuple[MemberAnnotations, ...]
     text: str
 
 
-def mark_victims(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+def trigger_deletions(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
     """Mark the machines that the autoscaler lists for deletion; take those off its list that are gone."""
     key, annotations = names.TRIGGER_DELETION_ANNOTATION, seen.written.metadata.annotations
-    found = victims(annotations, seen.all_members, seen.wall)
-    steps: list[Step] = [MarkVictims(found.marks)] if found.marks else []
+    found = triggered(annotations, seen.all_members, seen.wall)
+    steps: list[Step] = [AnnotateMembers(found.marks)] if found.marks else []
     reasons = [f"the autoscaler chose {', '.join(m.member.name for m in found.marks)}"] if found.marks else []
     if found.text != annotations.get(key, ""):
-        steps.append(Change(annotated(seen.written, key, found.text)))
+        steps.append(ChangeDeployment(annotated(seen.written, key, found.text)))
         reasons.append("the autoscaler's list names machines that are gone or going")
     return Plan(tuple(steps), AT_ONCE if steps else None, "; ".join(reasons))
 
 
-def victims(annotations: Mapping[str, str], members: Iterable[MachineMember], wall: datetime) -> Victims:
+def triggered(annotations: Mapping[str, str], members: Iterable[MachineMember], wall: datetime) -> Triggered:
     """Read the list of a deployment whose machines are ``members``."""
-    wanted = names.victims(annotations)
+    wanted = names.triggered_deletions(annotations)
     if not wanted:
-        return Victims((), "")
+        return Triggered((), "")
     living = {member.name: member for member in members if member.alive and member.phase is not Phase.FAILED}
     default = _time(annotations.get(names.LAST_SCALER_CHANGE_ANNOTATION, "")) or rfc3339(wall)
     kept = {name: _time(text) if text else default for name, text in wanted.items() if name in living}
     times = {name: time for name, time in kept.items() if time}
     marks = tuple(_mark(living[name], time) for name, time in times.items() if not _is_marked(living[name]))
-    return Victims(marks, names.format_victims(times))
+    return Triggered(marks, names.format_triggered_deletions(times))
 
 
-def _mark(member: MachineMember, time: str) -> Mark:
+def _mark(member: MachineMember, time: str) -> MemberAnnotations:
     """The machine is to be deleted first, and since this time."""
     key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
-    return Mark(member, {names.PRIORITY_ANNOTATION: str(CHOSEN_PRIORITY), key: time})
+    return MemberAnnotations(member, {names.PRIORITY_ANNOTATION: str(CHOSEN_PRIORITY), key: time})
 
 
 def _is_marked(member: MachineMember) -> bool:
