@@ -35,12 +35,11 @@ from kubewright.machines.machineset import world as machineset
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment import decide as deployment_decide
 from kubewright.replicas.deployment import progress as deployment_progress
-from kubewright.replicas.deployment.steps import LetGo as LetDeploymentGo
+from kubewright.replicas.ownership import RemoveFinalizer
 from kubewright.replicas.set import decide as set_decide
 from kubewright.replicas.set import seen as set_seen
 from kubewright.replicas.set.creation import Creation
 from kubewright.replicas.set.seen import Seen as SetSeen
-from kubewright.replicas.set.steps import LetGo
 from kubewright.rollout import planner
 from kubewright.rollout.progress import Progress
 from kubewright.runtime.leader import Elector
@@ -229,7 +228,7 @@ def _set_lets_go_early(patch: Patch) -> None:
 
     def delete(seen: Any) -> Any:
         plan = true(seen)
-        return replace(plan, steps=(*plan.steps, LetGo())) if seen.has_finalizer else plan
+        return replace(plan, steps=(*plan.steps, RemoveFinalizer())) if seen.has_finalizer else plan
 
     patch.setattr(set_decide, "delete_members", delete)
 
@@ -239,7 +238,7 @@ def _deployment_lets_go_early(patch: Patch) -> None:
 
     def delete(seen: Any) -> Any:
         plan = true(seen)
-        return replace(plan, steps=(*plan.steps, LetDeploymentGo())) if plan.steps else plan
+        return replace(plan, steps=(*plan.steps, RemoveFinalizer())) if plan.steps else plan
 
     patch.setattr(deployment_decide, "delete_sets", delete)
 

@@ -3,8 +3,8 @@
 Theory.      What a set and a deployment do is the same in machine.sapcloud.io, Cluster API and apps/v1: a set
              wants as many members as its spec says and creates and deletes them; a deployment wants a
              template rolled out and sizes sets. What differs is passed in as one value per level: kinds,
-             what a member is and when it is ready, how one is made, which go first, what is written where
-             and in which words. There is no look at which API it is.
+             what a member is and when it is ready, how one is created, which are deleted first, what is
+             written where and in which words. There is no look at which API it is.
 Map          member.py    what is known of one member
              members.py   the index of members: the facts about each, and whose it is
              objects.py   the fields that sets have in every API

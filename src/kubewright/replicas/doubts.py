@@ -146,4 +146,4 @@ class Doubts:
         try:
             await self._client.create(self._sets.kind, with_replicas(doubt.new, 0))
         except AlreadyExists:
-            raise Stale(f"the cache does not show yet that {key} was made") from None
+            raise Stale(f"the cache does not show yet that {key} was created") from None

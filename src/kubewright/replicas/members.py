@@ -2,12 +2,12 @@
 
 Theory.      Most of what happens to a member (an address, a heartbeat, a description) means nothing to its
              set. So each version of it is read once into a ``Member``: the facts that all worlds have, and
-             those that a world adds. Listeners are told only when a fact has changed, and a pass over five
-             hundred members decodes none of them. The members of each owner stand in the order of their
+             those that a world adds. Listeners are called only when a fact has changed, and a pass over five
+             hundred members decodes none of them. The members of each owner are in the order of their
              names, so a change costs the same for ten members and for ten thousand, and equal caches give
              equal lists. How long a member has been ready is counted from when this process saw it become
              so (``base.witness``).
-Invariants.  The index never answers older facts than the cache has told. An object that its type cannot
+Invariants.  The index never answers older facts than the cache holds. An object that its type cannot
              read is still counted: not counting it would create another one.
 Called by    ``observe`` and ``reconciler`` of sets and deployments. A world passes in how a member is read.
 """
@@ -40,7 +40,7 @@ Reader = Callable[[Header, Obj | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""
 
 Listener = Callable[[M | None, M | None], None]
-"""Told of a member's facts before and after; None for a member that was not there, or is gone."""
+"""Gets a member's facts before and after; None for a member that was not there, or is gone."""
 
 
 KeysOf = Callable[[M | None, M | None], Iterable[Key]]
@@ -73,7 +73,7 @@ class Members(Generic[Obj, M]):
         return self.clock.now().timestamp()
 
     def listen(self, listener: Listener[M]) -> None:
-        """Tell ``listener`` whenever a fact about a member changes."""
+        """Call ``listener`` whenever a fact about a member changes."""
         self._listeners.append(listener)
 
     def wake(self, controller: Controller, keys_of: KeysOf[M], least: float, why: str) -> None:

@@ -2,7 +2,7 @@
 
 Theory.      A set in machine.sapcloud.io, Cluster API and apps/v1 has the same fields for the same things:
              ``spec.replicas``, ``spec.selector``, ``spec.template.metadata``, ``spec.minReadySeconds``. They
-             are read as they stand; only what differs is asked of a world (``set.world``).
+             are read as they are; only what differs a world says (``set.world``).
 Called by    ``set`` and ``deployment``, as bounds of their type variables.
 """
 

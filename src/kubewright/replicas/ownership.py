@@ -9,6 +9,7 @@ Called by    ``set`` and ``deployment``, ``members`` and ``doubts``; the templat
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import to_builtins
@@ -30,6 +31,16 @@ WITHOUT_OWNER = "without-owner"
 
 ORPHAN_FINALIZER = "orphan"
 """The garbage collector is still taking the children from an owner that was deleted to leave them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Put our finalizer on the owner, so that its children are deleted before it: a step of a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Remove our finalizer from the owner, since it has no child any more: a step of a plan."""
 
 
 def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:

@@ -1,8 +1,8 @@
-"""What a controller says about its objects: statuses, and events about those that it cannot work on.
+"""What a controller reports on its objects: statuses, and events about those that it cannot work on.
 
 Theory.      A burst of changes becomes a few writes of a status: the first goes out at once, the next ones no
              sooner than an interval apart, and the reconciler comes back for one that is too early, so the
-             last state is always written. A problem is told once, until it is another.
+             last state is always written. A problem is one event, until it is another problem.
 Invariants.  A status is written onto exactly the version that it was computed from, and only if it says
              something new. The change that is such a write wakes no pass; what others write is corrected.
 Called by    the reconcilers of ``set`` and ``deployment``.
@@ -28,7 +28,7 @@ STATUS_SECONDS = 0.5
 
 
 class Reports:
-    """The reports on all objects of one kind; a new process has made none."""
+    """The reports on all objects of one kind; a new process has written none."""
 
     def __init__(self, client: Client, kind: Kind[Any], teller: Teller) -> None:
         self._client = client
@@ -63,12 +63,12 @@ class Reports:
         self._written[key] = now  # not before: a refused write does not count
         return True, Result.done()
 
-    def complain(self, about: Object, reason: str, problem: str) -> None:
+    def report_problem(self, about: Object, reason: str, problem: str) -> None:
         """Send one event about an object with a problem, and another only when the problem is another."""
-        complaint = (about.metadata.uid, problem)
-        if problem and self._problems.get(key_of(about)) != complaint:
+        problem_of = (about.metadata.uid, problem)
+        if problem and self._problems.get(key_of(about)) != problem_of:
             self._teller.event(about, reason, problem, warning=True)
-        self._problems[key_of(about)] = complaint
+        self._problems[key_of(about)] = problem_of
 
     def forget(self, key: Key) -> None:
         """The object is gone."""

@@ -1,4 +1,4 @@
-"""One entry for every strategy: scale first where the world wants that, then take the strategy's step.
+"""One entry for every strategy: scale first where the world says so, then take the strategy's step.
 
 A paused fleet is scaled and nothing else. A strategy is a value; adding one means a class here
 and its step in ``strategies`` or, if it is longer, in a file of its own.
@@ -40,7 +40,7 @@ class RollingUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Recreate:
-    """All old ones go before the first new one is made."""
+    """All old ones are deleted before the first new one is created."""
 
     def limits(self, replicas: int) -> Bounds:
         return Bounds(replicas)
@@ -51,7 +51,7 @@ class Recreate:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceUpdate:
-    """Old ones become new ones where they stand. Until that exists they stay old (``strategies``)."""
+    """Old ones are updated in place. Until that exists they stay old (``strategies``)."""
 
     max_unavailable: IntOrPercent = 0
 

@@ -1,4 +1,4 @@
-"""Scaling a fleet: one active group takes it all, several share.
+"""Scaling a fleet: one active group gets all members, several share them.
 
 Theory.      Scaling is told from rolling by the marks that the last scaling left on every group:
              an active group whose ``desired`` is not the fleet's replicas has not heard of the new

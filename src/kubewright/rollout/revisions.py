@@ -26,7 +26,7 @@ def largest(group: Group) -> Rank:
 def current_of(
     groups: Iterable[tuple[Group, Hashable]], wanted: Hashable, choice: Callable[[Group], Rank] = oldest
 ) -> Group | None:
-    """The group that the fleet's template stands for, or None when it must be made."""
+    """The group that the fleet's template stands for, or None when it must be created."""
     return min((group for group, identity in groups if identity == wanted), key=choice, default=None)
 
 
@@ -68,7 +68,7 @@ def rollback_target(groups: Sequence[Group], revision: int) -> Group | None:
 
 
 def prunable(old: Sequence[Group], limit: int | None) -> list[Group]:
-    """Old groups beyond the history limit, oldest first, that hold no member and want none.
+    """Old groups beyond the history limit, oldest first, that have no member and whose size is 0.
 
     As many are looked at as there are too many; of those, the ones that are not empty stay.
     None keeps everything (mcm.md §7.10).

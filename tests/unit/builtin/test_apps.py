@@ -12,7 +12,7 @@ from kubewright.api.meta import Condition
 from kubewright.base.clock import rfc3339
 from kubewright.builtin.apps.deployments import identity, name_and_hash, strategy
 from kubewright.builtin.apps.pods import PodMember, ranking, read
-from kubewright.builtin.apps.replicasets import REPLICA_FAILURE, failure_told
+from kubewright.builtin.apps.replicasets import REPLICA_FAILURE, failure_condition
 from kubewright.kube.header import Header
 from kubewright.replicas.set.world import Failure
 from kubewright.rollout.planner import Recreate, RollingUpdate
@@ -142,7 +142,7 @@ def test_the_strategy_of_a_deployment(given, means):
 
 
 def test_a_failure_is_told_as_it_was_first_and_goes_when_it_is_over():
-    first = failure_told((), Failure("FailedCreate", "one"), NOW)
+    first = failure_condition((), Failure("FailedCreate", "one"), NOW)
     assert first == (
         Condition(
             type=REPLICA_FAILURE,
@@ -152,8 +152,8 @@ def test_a_failure_is_told_as_it_was_first_and_goes_when_it_is_over():
             message="one",
         ),
     )
-    assert failure_told(first, Failure("FailedCreate", "two"), NOW) == first
-    (other,) = failure_told(first, Failure("FailedDelete", "three"), NOW)
+    assert failure_condition(first, Failure("FailedCreate", "two"), NOW) == first
+    (other,) = failure_condition(first, Failure("FailedDelete", "three"), NOW)
     assert (other.reason, other.message) == ("FailedDelete", "three")
     kept = structs.replace(first[0], type="Mine")
-    assert failure_told((kept, *first), None, NOW) == (kept,)
+    assert failure_condition((kept, *first), None, NOW) == (kept,)

@@ -42,9 +42,9 @@ from kubewright.replicas.deployment.steps import (
     DeleteSets,
     Disown,
     RecordEvent,
-    RemoveFinalizer,
     Step,
 )
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.rollout.model import Sizes
 from kubewright.wire.gvk import Key
 
@@ -145,8 +145,8 @@ def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
                 lines.append("mark " + " ".join(f"{m.member.name} {m.annotations}" for m in found))
             case RecordEvent(reason, message, warning):
                 lines.append(f"{'warn' if warning else 'tell'} {reason}: {message}")
-            case RemoveFinalizer():
-                lines.append("remove finalizer")
+            case AddFinalizer() | RemoveFinalizer():
+                lines.append("add finalizer" if isinstance(step, AddFinalizer) else "remove finalizer")
             case ChangeDeployment(after):
                 lines.append(f"change {changed(seen.written, after)}")
     return lines
@@ -166,7 +166,7 @@ class Case:
 
 
 CASES = [
-    Case("our finalizer comes first, alone", World(deployment(meta={"finalizers": ()})), ["change finalizers=('machine.sapcloud.io/machine-controller-manager',)"]),
+    Case("our finalizer comes first, alone", World(deployment(meta={"finalizers": ()})), ["add finalizer"]),
     Case("a new deployment makes its set, complete, and takes its revision",
          World(deployment()), ["create set with 3", "tell ScalingMachineSet: Scaled up machine set md-6f599 to 3", "change revision=1"]),
     Case("a paused one does not", World(deployment(paused=True)), []),

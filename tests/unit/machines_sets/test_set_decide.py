@@ -27,11 +27,11 @@ from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.replicas.naming import letters, number_of, proven
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.observe import Memory, outdated
 from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.replicas.set.steps import (
-    AddFinalizer,
     Adopt,
     Annotate,
     Create,
@@ -39,7 +39,6 @@ from kubewright.replicas.set.steps import (
     Disown,
     Propagate,
     RecordNumber,
-    RemoveFinalizer,
     Step,
 )
 from kubewright.wire.gvk import Key

@@ -40,9 +40,9 @@ from kubewright.replicas.deployment.steps import (
     Disown,
     MemberAnnotations,
     RecordEvent,
-    RemoveFinalizer,
     Step,
 )
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 
 OLD, NEW = thing_set("old", 3, 1), thing_set("new", 3, 2)
 SMALLER = thing_set("new", 1, 2)
@@ -103,10 +103,10 @@ class Case:
 CASES = [
     Case("all is as it is wanted", seen(deployment(), NEW, members=ALL_NEW), []),
     Case("an invalid deployment is left alone", seen(deployment(replicas=-1), NEW, members=ALL_NEW), []),
-    # finalizers and claims
-    Case("where the world has a finalizer it comes first, beside those of others",
+    # finalizers, adoption
+    Case("where the world has a finalizer it comes first",
          seen(deployment(meta={"finalizers": ("foreign",)}), world=FINALIZING),
-         [("deployment", {"metadata": {"finalizers": ["foreign", FINALIZER]}})], at_once=True),
+         [AddFinalizer()], at_once=True),
     Case("sets are released and adopted, and then everything is counted anew",
          seen(deployment(), orphans=(NEW,), strays=(OLD,)), [Disown((OLD,)), Adopt((NEW,))], at_once=True),
     Case("a set that is only released delays nothing",

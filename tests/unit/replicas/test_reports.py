@@ -1,4 +1,4 @@
-"""Reports: a status is written when it says something new and not too often, and a problem is told once."""
+"""Reports: a status is written when it says something new and not too often, and a problem is one event."""
 
 import asyncio
 from collections.abc import Callable
@@ -97,12 +97,12 @@ def change(before: ThingDeployment, after: ThingDeployment) -> Change[ThingDeplo
 READ_KEY = change(READ, READ).key
 
 
-async def test_a_problem_is_told_once_until_it_is_another() -> None:
+async def test_a_problem_is_one_event_until_it_is_another() -> None:
     server = Server()
     said, recorder = reports(server)
     task = asyncio.create_task(recorder.run())
     for problem in ("wrong", "wrong", "worse", "", "wrong"):
-        said.complain(READ, "InvalidSpec", problem)
+        said.report_problem(READ, "InvalidSpec", problem)
         await asyncio.sleep(1)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

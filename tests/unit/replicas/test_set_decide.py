@@ -17,10 +17,10 @@ from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import new_names
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
-    AddFinalizer,
     Adopt,
     Annotate,
     Create,
@@ -28,7 +28,6 @@ from kubewright.replicas.set.steps import (
     Disown,
     Propagate,
     RecordNumber,
-    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.set.world import Deletions, Propagation, SetWorld, Words
@@ -130,7 +129,7 @@ CASES = [
     Case("the last ones of it need no further look", seen(2, A), (created(1),), None, "1 of 2 things"),
     Case("new members are numbered after the highest that was ever seen",
          seen(1, number=7), (created(8), RecordNumber(7)), None,
-         "0 of 1 things; the last thing goes: its number stays"),
+         "0 of 1 things; the last thing is being deleted: its number stays"),
     Case("a name that another owner has is left out",
          seen(1, taken=frozenset(created(1).names)), (created(2),), None, "0 of 1 things"),
     Case("surplus members go in the order of the world's ranking",

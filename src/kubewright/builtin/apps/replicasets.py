@@ -29,7 +29,7 @@ from kubewright.wire.errors import AlreadyExists, ApiError
 REPLICA_FAILURE = "ReplicaFailure"
 
 ONE_BY_ONE = 1_000
-"""All Pods of one pass are told of one by one; the recorder combines what is too much."""
+"""Each Pod of a pass gets an event; the recorder combines those that are too many."""
 
 SetSeen = Seen[ReplicaSet, PodMember]
 
@@ -40,7 +40,7 @@ async def create(client: Client, replica_set: ReplicaSet, name: str) -> None:
     Raises:
         ApiError: the server refuses it. A reason that names the Pod names it by the part that all Pods of
             the set share, as when a server chooses the rest: each attempt has another name, and a reason
-            that differs each time would be told each time.
+            that differs each time would be an event each time.
     """
     template, prefix = replica_set.spec.template, f"{replica_set.name}-"
     meta = template.metadata
@@ -72,14 +72,14 @@ def set_status(seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
         **seen.counted(pods),
         terminating_replicas=len(seen.members) - len(pods),
         observed_generation=found.metadata.generation,
-        conditions=failure_told(found.status.conditions, failure, seen.wall),
+        conditions=failure_condition(found.status.conditions, failure, seen.wall),
     )
 
 
-def failure_told(
+def failure_condition(
     before: tuple[Condition, ...], failure: Failure | None, now: datetime
 ) -> tuple[Condition, ...]:
-    """The other conditions, and ReplicaFailure while there is a failure: as it was first told."""
+    """The other conditions, and ReplicaFailure while there is a failure: as it was first written."""
     others, known = without_condition(before, REPLICA_FAILURE), condition_of(before, REPLICA_FAILURE)
     if failure is None:
         return others

@@ -5,7 +5,7 @@ Theory.      One worker places one Pod after the other, each on the world that t
              Pod for which no node fits says so in its condition and in an event, and is looked at
              again when a node changes or a Pod goes.
 Invariants.  Only Pods of ``default-scheduler`` without gates are bound. A node that is not known is not bound
-             to. A refused binding is looked at again from the start: the server has the last word.
+             to. A refused binding is looked at again from the start: the server decides.
 Frugal.      At rest nothing is asked, and a heartbeat wakes nothing. A Pod costs one request.
 Called by    ``controllers`` of ``builtin``.
 Source       kube-scheduler: condition, reasons, events.

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, assert_never
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Object, without_finalizer
+from kubewright.api.meta import Object, with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
@@ -30,7 +30,6 @@ from kubewright.replicas.deployment.steps import (
     MemberAnnotations,
     Outcome,
     RecordEvent,
-    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.deployment.world import D, DeploymentWorld
@@ -38,11 +37,20 @@ from kubewright.replicas.doubts import Doubts, Stale
 from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
-from kubewright.replicas.ownership import adopted, disowned, key_of, reference
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.runtime.events import Teller
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 
-Write = ChangeDeployment | Adopt | Disown | AnnotateMembers | ChangeSet | DeleteSets | RemoveFinalizer
+Write = (
+    AddFinalizer
+    | ChangeDeployment
+    | Adopt
+    | Disown
+    | AnnotateMembers
+    | ChangeSet
+    | DeleteSets
+    | RemoveFinalizer
+)
 
 
 class Actor(Generic[D, S, M]):
@@ -93,12 +101,18 @@ class Actor(Generic[D, S, M]):
                 _raise_first(await spread(members, self._annotate))
             case DeleteSets(sets):
                 _raise_first(await spread(sets, self._delete))
+            case AddFinalizer():
+                finalizers = with_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
+                await self._change_finalizers(seen, finalizers)
             case RemoveFinalizer():
-                left = without_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
-                without = {"metadata": {"finalizers": left or None}}
-                await self._patch(seen, self._deployments, seen.written, without)
+                finalizers = without_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
+                await self._change_finalizers(seen, finalizers)
             case _:
                 assert_never(step)
+
+    async def _change_finalizers(self, seen: Seen[D, S, M], finalizers: list[str]) -> None:
+        patch = {"metadata": {"finalizers": finalizers or None}}
+        await self._patch(seen, self._deployments, seen.written, patch)
 
     async def _patch(self, seen: Seen[D, S, M], kind: Kind[Any], read: Object, patch: Patch) -> None:
         """Write a difference onto exactly what was read."""

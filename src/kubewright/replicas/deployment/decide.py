@@ -8,8 +8,6 @@ Source       mcm.md §7.2-7.10, capi.md §7.9.
 
 from typing import assert_never
 
-from msgspec import structs
-
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import annotated, frozen, new_set, refreshed, revision_of, sized
@@ -21,13 +19,12 @@ from kubewright.replicas.deployment.steps import (
     DeleteSets,
     Disown,
     RecordEvent,
-    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, changed
-from kubewright.replicas.ownership import ORPHAN_FINALIZER
+from kubewright.replicas.objects import S
+from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
 from kubewright.rollout import planner
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
 from kubewright.rollout.revisions import next_revision, prunable
@@ -44,12 +41,10 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the sets are deleted before the deployment."""
-    meta, finalizer = seen.written.metadata, seen.world.finalizer
-    if not finalizer or finalizer in meta.finalizers:
+    finalizer = seen.world.finalizer
+    if not finalizer or finalizer in seen.written.metadata.finalizers:
         return Plan()
-    added = structs.replace(meta, finalizers=(*meta.finalizers, finalizer))
-    after = changed(seen.written, metadata=added)
-    return Plan((ChangeDeployment(after),), AT_ONCE, "it has no finalizer of ours yet")
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours yet")
 
 
 def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:

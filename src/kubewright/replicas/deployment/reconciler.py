@@ -21,13 +21,19 @@ from kubewright.replicas.deployment.observe import observe
 from kubewright.replicas.deployment.progress import begins, progress_reported, reported_counts
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import next_look
-from kubewright.replicas.deployment.steps import Outcome, RemoveFinalizer
+from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts
 from kubewright.replicas.member import M
 from kubewright.replicas.members import Members, owners_of
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import BY_UID, WITHOUT_OWNER, namespace_of_orphans, selecting
+from kubewright.replicas.ownership import (
+    BY_UID,
+    WITHOUT_OWNER,
+    RemoveFinalizer,
+    namespace_of_orphans,
+    selecting,
+)
 from kubewright.replicas.reports import Reports
 from kubewright.rollout.progress import Counts, best_of
 from kubewright.runtime.controller import Controller
@@ -125,7 +131,7 @@ class Deployments(Generic[D, S, M]):
         seen = self._look(key)
         if seen is None:
             return Result.done()
-        self._complain(seen)
+        self._report_problem(seen)
         status = self.world.status(seen, outcome)
         written, again = await self._reports.write(seen.written, seen.written.status, status)
         result = again.sooner(Result.later(next_look(seen)))
@@ -141,12 +147,12 @@ class Deployments(Generic[D, S, M]):
         best = counts if seen.best is None or begins(seen) else best_of(seen.best, counts)
         self._best[seen.key] = (meta.uid, meta.generation, best)
 
-    def _complain(self, seen: Seen[D, S, M]) -> None:
-        """Tell that a deployment is invalid, or asks for a rollout that is not supported."""
+    def _report_problem(self, seen: Seen[D, S, M]) -> None:
+        """Send an event about a deployment that is invalid, or asks for a rollout that is not supported."""
         reasons = self.world.reasons
         wrong = reasons.selects_all if seen.selects_all else reasons.invalid
         problem = "" if seen.deleting else seen.problem or seen.refused
-        self._reports.complain(seen.written, wrong if seen.problem else reasons.refused, problem)
+        self._reports.report_problem(seen.written, wrong if seen.problem else reasons.refused, problem)
 
     def controller(self, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, listening to deployments, sets and facts about members."""

@@ -29,7 +29,7 @@ from kubewright.wire.gvk import Key
 
 @dataclass(frozen=True)
 class Seen(Generic[D, S, M]):
-    """A deployment and everything below it. ``deployment`` has its defaults; ``written`` is as it stands."""
+    """A deployment and all below it: ``written`` as the server has it, ``deployment`` with defaults."""
 
     world: DeploymentWorld[D, S, M]
     written: D

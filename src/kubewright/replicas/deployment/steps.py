@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kubewright.api.meta import Object
 from kubewright.replicas.member import Member
 from kubewright.replicas.objects import SetObject
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,10 @@ class RecordEvent:
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove our finalizer: no set of the deployment is left."""
-
-
 Step = (
-    ChangeDeployment
+    AddFinalizer
+    | RemoveFinalizer
+    | ChangeDeployment
     | Adopt
     | Disown
     | AnnotateMembers
@@ -89,7 +87,6 @@ Step = (
     | ChangeSet
     | DeleteSets
     | RecordEvent
-    | RemoveFinalizer
 )
 
 

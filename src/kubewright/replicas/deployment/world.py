@@ -98,7 +98,7 @@ class DeploymentWorld(Generic[D, S, M]):
     set_kind: Kind[S]
     member_kind: Kind[Any]
     finalizer: str = ""
-    """Keeps a deployment until its sets are gone, and stands on new sets; empty: the garbage collector
+    """Keeps a deployment until its sets are gone, and is put on new sets; empty: the garbage collector
     deletes them."""
     marks: Marks
     reasons: Reasons
@@ -135,7 +135,7 @@ class DeploymentWorld(Generic[D, S, M]):
     ranking: Callable[[S, float], Callable[[M], Rank]]
     """The order in which a set deletes members at this date (seconds since the epoch)."""
     set_conditions: Callable[[S], tuple[Any, ...]]
-    """What a set reports beside numbers: its deployment is told when that changes."""
+    """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 
     # What only this world does and says
     phases: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()

@@ -22,13 +22,12 @@ from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import Members
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import adopted, disowned, key_of, reference
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.replicas.set.creation import Creation, create
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import (
-    AddFinalizer,
     Adopt,
     Annotate,
     Create,
@@ -36,7 +35,6 @@ from kubewright.replicas.set.steps import (
     Disown,
     Propagate,
     RecordNumber,
-    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.set.world import SetWorld
@@ -64,7 +62,7 @@ class Actor(Generic[S, M, Obj]):
         self._doubts = index.creations
 
     async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
-        """All steps in order. A member's failure stands in the outcome; the set's own is raised."""
+        """All steps in order. A member's failure is kept in the outcome; the set's own is raised."""
         outcome = Outcome()
         for step in plan.steps:
             await self._step(seen.set, memory, step, outcome)

@@ -21,17 +21,15 @@ from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import ORPHAN_FINALIZER
+from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
-    AddFinalizer,
     Adopt,
     Create,
     Delete,
     Disown,
     Propagate,
     RecordNumber,
-    RemoveFinalizer,
     Step,
 )
 from kubewright.replicas.set.world import Phase, SetWorld
@@ -110,18 +108,18 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
     """Delete surplus members, and those that the world wants deleted for other reasons (mcm.md §6.4)."""
     others, burst = seen.world.to_delete(seen), seen.burst
-    going = {member.uid: member for member in (*seen.surplus, *others.members)}
-    chosen = tuple(going.values())[:burst]
+    deleted = {member.uid: member for member in (*seen.surplus, *others.members)}
+    chosen = tuple(deleted.values())[:burst]
     record = _record_number(seen, chosen)
     if not chosen and seen.pause and seen.missing < 0:
         waiting = _waiting(seen.pause, f"{seen.world.words.many} too many: {-seen.missing}")
         return replace(waiting, steps=record)
     if not chosen:
-        kept = f"the last {seen.world.words.one} goes: its number stays"
+        kept = f"the last {seen.world.words.one} is being deleted: its number stays"
         return Plan(record, others.wake, kept if record else "")
     surplus = f"{len(seen.surplus)} too many" if seen.surplus else ""
     because = ", ".join(filter(None, (surplus, others.because)))
-    return Plan((*record, Delete(chosen)), AT_ONCE if len(going) > burst else others.wake, because)
+    return Plan((*record, Delete(chosen)), AT_ONCE if len(deleted) > burst else others.wake, because)
 
 
 def delete_members(seen: Seen[S, M]) -> Plan[Step]:
@@ -146,8 +144,8 @@ def _record_number(seen: Seen[S, M], chosen: Collection[Member]) -> tuple[Step, 
     its name would be given twice."""
     if not seen.world.number_annotation:
         return ()
-    going = {member.uid for member in chosen}
-    shown = max((m.number for m in seen.alive if m.uid not in going), default=0)
+    deleted = {member.uid for member in chosen}
+    shown = max((m.number for m in seen.alive if m.uid not in deleted), default=0)
     return (RecordNumber(seen.last),) if max(shown, seen.written_number) < seen.last else ()
 
 

@@ -104,7 +104,7 @@ class Sets(Generic[S, M, Obj]):
         if found is None:
             return Result.done()
         seen = self._observer.look(found, memory)
-        self._reports.complain(found, INVALID, "" if seen.deleting else seen.problem)
+        self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
         status = self.world.status(seen, failure)
         written, again = await self._reports.write(found, found.status, status)
         for told in self.world.announced(found, status) if written else ():

@@ -3,16 +3,7 @@
 from dataclasses import dataclass
 
 from kubewright.replicas.member import Member
-
-
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Put our finalizer on the set."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove our finalizer: no member of the set is left."""
+from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)

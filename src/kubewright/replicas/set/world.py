@@ -39,7 +39,7 @@ class Words:
     """The event about one member that was created; ``{}`` stands for its name."""
     deleted: str
     one_by_one: int = 5
-    """So many members of one pass are told of one by one, more of them in one sentence."""
+    """So many members of one pass get an event each; more of them share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class SetWorld(Generic[S, M, Obj]):
     # ---------------------------------------------------------------- which members are deleted
     ranking: Callable[[S, float], Callable[[M], Rank]]
     """The order in which members are deleted that are too many, at a date in seconds since the epoch: the
-    smallest rank goes first."""
+    one of the smallest rank is deleted first."""
 
     # ---------------------------------------------------------------- how one is created
     create: "Callable[[Client, S, str], Awaitable[object]]"
