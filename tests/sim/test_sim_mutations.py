@@ -142,8 +142,13 @@ def _counts_one_more(patch: Patch) -> None:
 
 def _scales_down_the_living(patch: Patch) -> None:
     """When a set has too many machines, it deletes running ones first."""
-    true = set_seen.in_line
-    patch.setattr(set_seen, "in_line", lambda *args: list(reversed(true(*args))))
+    true = set_seen.Seen.surplus.func
+
+    def surplus(seen: Any) -> Any:
+        ranking = seen.world.ranking(seen.set, seen.wall.timestamp())
+        return tuple(sorted(seen.alive, key=ranking, reverse=True)[: len(true(seen))])
+
+    patch.setattr(set_seen.Seen, "surplus", property(surplus))
 
 
 def _vm_never_recorded_after_failure(patch: Patch) -> None:
