@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.core import PDB, POD
 from kubewright.kube.errors import TransportError
-from kubewright.nodes.drain.obstacles import Obstacle, explain, group, never_yields, told
+from kubewright.nodes.drain.obstacles import Held, Obstacle, explain, group, never_yields, told
 from kubewright.wire.errors import ApiError, Conflict, Forbidden, TooManyRequests, Unavailable
 
 CAUSE = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2"}
@@ -76,6 +76,7 @@ EXPLAINED = [
      True, "default/a, default/b"),
     ("a server that is busy is no budget's doing", BUSY, [NO_ROOM],
      "too many requests, please try again later", False, ""),
+    ("a sentence without its full stop", TooManyRequests("Slow down."), [], "Slow down", False, ""),
     ("a webhook that says no", Forbidden("denied by policy"), [], "denied by policy", True, "default/web-1"),
     ("a server that breaks", ApiError("it broke", code=500), [budget()], "it broke", True, "default/web-1"),
     ("a server that is away", Unavailable("not now"), [], "not now", False, ""),
@@ -120,6 +121,11 @@ def test_pods_of_one_obstacle_are_told_together_and_firm_ones_first():
     ]
 
 
+def test_three_pods_are_told_by_name():
+    held = Held(Obstacle("no"), ("a", "b", "c"))
+    assert str(held) == 'error while evicting pod "a", "b", "c": no'
+
+
 def test_many_obstacles_are_counted():
-    assert told(["a", "b"]) == "a; b"
+    assert told(["a", "b", "c"]) == "a; b; c"
     assert told(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"

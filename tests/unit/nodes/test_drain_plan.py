@@ -96,6 +96,18 @@ class TestAsking:
         assert len(plan.evict) == BATCH
         assert plan.wake == timedelta()
 
+    def test_one_pod_too_many_is_reason_enough_to_look_again_at_once(self):
+        assert drain(*(pod(f"p{number:03}") for number in range(BATCH + 1))).wake == timedelta()
+
+    def test_deletions_and_evictions_share_the_bound(self):
+        pods = [pod(f"p{number:03}") for number in range(BATCH + 5)]
+        plan = drain(*pods, at=RETRY, refusals=3, tries=refused("p000", 3) | refused("p001", 3))
+        assert (len(plan.delete), len(plan.evict)) == (2, BATCH - 2)
+
+    def test_all_pods_are_known_though_they_stay_when_the_time_is_up(self):
+        plan = drain(pod("a"), pod("b"), at=HOUR, policy=DrainPolicy(HOUR))
+        assert (plan.done, plan.known) == (True, {"uid-a", "uid-b"})
+
     def test_it_looks_again_when_the_time_is_up(self):
         plan = drain(pod("a"), tries=refused("a", at=2 * HOUR - RETRY / 2), at=2 * HOUR - RETRY / 2)
         assert plan.wake == RETRY / 2
@@ -135,11 +147,22 @@ class TestHeld:
     def test_a_pod_that_does_not_end_is_a_failure(self):
         plan = drain(pod("a", leaving=T0), at=timedelta(seconds=31))
         assert plan.failed
-        assert 'timeout expired while waiting for pod "default/a" terminating' in plan.obstacles
+        assert plan.obstacles == (
+            'timeout expired while waiting for pod "default/a" terminating scheduled on node '
+        )
         assert not drain(pod("a", leaving=T0), at=timedelta(seconds=30)).failed
 
     def test_force_begins_with_the_drains_timeout(self):
         assert drain(pod("a"), tries=held("a", SOFT)).force_at == T0 + 2 * HOUR
+
+    def test_also_if_refusals_never_lead_to_force(self):
+        policy = DrainPolicy(2 * HOUR, Force(at_timeout=True))
+        assert drain(pod("a"), policy=policy, tries=held("a", SOFT)).force_at == T0 + 2 * HOUR
+
+    def test_also_if_refusals_would_lead_to_it_later(self):
+        policy = DrainPolicy(HOUR, Force(at_timeout=True, refusals=9))
+        tries = held("a", SOFT, first=HOUR - timedelta(minutes=1))
+        assert drain(pod("a"), policy=policy, tries=tries).force_at == T0 + HOUR
 
     def test_or_when_the_first_pod_has_refused_too_often(self):
         tries = held("a", SOFT, times=2, first=HOUR) | held("b", SOFT, first=timedelta(minutes=1))
@@ -171,6 +194,16 @@ class TestClaims:
             [],
             ["a"],
         )
+
+    def test_the_next_waits_for_the_one_that_is_deleted(self):
+        pods = [pod("a", claim=True, priority=9), pod("b", claim=True)]
+        plan = drain(*pods, at=RETRY, tries=refused("a", 3), refusals=3)
+        assert told(plan) == ([], ["a"], ["b"])
+
+    def test_a_pod_without_claims_that_is_deleted_holds_up_none_with_claims(self):
+        pods = [pod("free"), pod("a", claim=True, priority=9), pod("b", claim=True)]
+        tries = refused("free", 3, at=-RETRY) | refused("a")
+        assert told(drain(*pods, tries=tries, refusals=3)) == (["b"], ["free"], ["a"])
 
 
 def condition(kind, status, since):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubewright.api.core import POD
+from kubewright.api.core import POD, NodeCondition
 from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
@@ -27,8 +27,8 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SUCCESS = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}).encode()
 
 
-def pod(name):
-    return POD.from_plain({"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}})
+def pod(name, namespace="default"):
+    return POD.from_plain({"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}})
 
 
 class Server:
@@ -37,11 +37,13 @@ class Server:
     def __init__(self, budgets=(), **answers):
         self.answers = answers
         self.asked = []
+        self.listed = []
         self.budgets = budgets
 
     async def handle(self, request: Request) -> Response:
         parts = request.path.split("/")
         if parts[-1] == "poddisruptionbudgets":
+            self.listed.append(request.path)
             if isinstance(self.budgets, ApiError):
                 return Response(self.budgets.code, json.dumps(to_status(self.budgets)).encode())
             listed = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": self.budgets}
@@ -123,6 +125,27 @@ async def test_a_refusal_is_explained_by_the_budget_behind_it(passed):
     assert tries["uid-a"].first == NOW
 
 
+ONE = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+ALL = "/apis/policy/v1/poddisruptionbudgets"
+
+
+@pytest.mark.parametrize(
+    ("answers", "listed"),
+    [
+        pytest.param({"a": REFUSED, "b": REFUSED}, [ONE], id="of the namespace, once"),
+        pytest.param({"a": REFUSED, "c": REFUSED}, [ALL], id="of all, for two namespaces"),
+        pytest.param(
+            {"a": ServerError("more than one budget")}, [ONE], id="if there may be several for a pod"
+        ),
+        pytest.param({"a": Conflict("another uid")}, [], id="not if no budget can be the cause"),
+    ],
+)
+async def test_which_budgets_are_read(passed, answers, listed):
+    server = Server(**answers)
+    await passed(DrainPlan(evict=(pod("a"), pod("b"), pod("c", "other"))), server)
+    assert server.listed == listed
+
+
 async def test_where_budgets_cannot_be_read_the_servers_words_must_do(passed):
     forbidden = Forbidden("poddisruptionbudgets is forbidden")
     why = (await passed(DrainPlan(evict=(pod("a"),)), Server(forbidden, a=REFUSED)))["uid-a"].why
@@ -164,6 +187,13 @@ async def test_the_refusals_of_pods_beyond_the_batch_are_kept():
     assert {uid: tried.refused for uid, tried in session.tries.items()} == {
         f"uid-p{each}": 9 for each in range(BATCH, BATCH + 50)
     }
+
+
+def test_a_session_plans_with_the_conditions_of_the_node():
+    policy = DrainPolicy(force=Force(sick_after=timedelta(minutes=5), healthy={"Ready": "True"}))
+    silent = NodeCondition(type="Ready", status="Unknown", last_transition_time=NOW - timedelta(hours=1))
+    planned = DrainSession().plan([pod("a")], policy, now=NOW, started=NOW, conditions=[silent])
+    assert planned.forced
 
 
 def test_a_session_plans_with_what_it_remembers_and_notes_when_the_drain_was_over():
