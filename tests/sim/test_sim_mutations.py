@@ -24,14 +24,13 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
-from kubewright.machines.deployment import world as deployment_world
+from kubewright.machines import world as machines_world
 from kubewright.machines.machine import creation, decide, deletion, observe, states
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report
-from kubewright.machines.machineset import world as machineset
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment import decide as deployment_decide
 from kubewright.replicas.deployment import progress as deployment_progress
@@ -131,13 +130,13 @@ def _not_ready_is_dead(patch: Patch) -> None:
 
 def _counts_one_more(patch: Patch) -> None:
     """A set's status counts one machine more than there is."""
-    true = machineset.MACHINE_SETS
+    true = machines_world.MACHINE_SETS
 
     def one_more(seen: Any, failure: Any) -> Any:
         status = true.status(seen, failure)
         return with_fields(status, replicas=status.replicas + 1) if status.replicas else status
 
-    patch.setattr(machineset, "MACHINE_SETS", replace(true, status=one_more))
+    patch.setattr(machines_world, "MACHINE_SETS", replace(true, status=one_more))
 
 
 def _scales_down_the_living(patch: Patch) -> None:
@@ -250,13 +249,13 @@ def _deployment_lets_go_early(patch: Patch) -> None:
 
 def _deployment_counts_one_more(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
-    world = deployment_world.MACHINE_DEPLOYMENTS
+    world = machines_world.MACHINE_DEPLOYMENTS
 
     def one_more(*args: Any) -> Any:
         status = world.status(*args)
         return with_fields(status, updated_replicas=status.replicas)
 
-    patch.setattr(deployment_world, "MACHINE_DEPLOYMENTS", replace(world, status=one_more))
+    patch.setattr(machines_world, "MACHINE_DEPLOYMENTS", replace(world, status=one_more))
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:
