@@ -32,6 +32,9 @@ from kubewright.wire.http import STRATEGIC_PATCH
 GATHER_SECONDS = 0.1
 """How long a change that may help waiting Pods waits for more: a drain lets a hundred go at once."""
 
+AGAIN_SECONDS = 1.0
+"""When a Pod whose binding met a conflict is looked at again."""
+
 
 class Scheduler:
     """Reconciles Pods that have no node. Subscribes to both informers."""
@@ -52,9 +55,9 @@ class Scheduler:
         self._placed: dict[Key, tuple[str, str, Amounts]] = {}
         """Pods on nodes, bound or about to be: uid, node, and what they ask for."""
         self._waiting: dict[Key, None] = {}
-        nodes.subscribe(self._node_changed)
-        pods.subscribe(self._pod_changed)
         self._wake: Controller | None = None
+        nodes.subscribe(self._node_changed)  # tells of what a full cache has at once
+        pods.subscribe(self._pod_changed)
 
     def wire(self, controller: Controller) -> Controller:
         """Let Pods without a node, and changes that may help them, wake ``controller``."""
@@ -76,8 +79,9 @@ class Scheduler:
                 await self._bind(key, pod.metadata.uid, found.node, asked(pod))
             else:
                 await self._say_why(key, pod.metadata.uid, found)
-        except (NotFound, Conflict):  # it is gone, or has a node by now: the watch tells
-            pass
+        except (NotFound, Conflict):
+            # It is gone, or has a node by now, which the watch tells; or the server was busy.
+            return Result.later(AGAIN_SECONDS)
         return Result.done()
 
     async def _bind(self, key: Key, uid: str, node: str, amounts: Amounts) -> None:
