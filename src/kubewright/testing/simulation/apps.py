@@ -1,0 +1,80 @@
+"""Deployments of ``apps/v1`` as one world, and how it enters a simulation: its Pods are judged like machines.
+
+Theory.      The generic controllers of ``replicas`` keep machines and Pods alike, so the rules about numbers
+             hold for both: the journal shows a Pod as a machine, a ReplicaSet as a MachineSet, a Deployment
+             as a MachineDeployment. A Pod is of the class that its first container's image names.
+Invariants.  Rules about VMs and drains do not see these Pods. Nodes come from a pool of machines as ever.
+Called by    tests, as ``prepare`` of ``run.simulate``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright import builtin
+from kubewright.api.apps import DEPLOYMENT, HASH_LABEL, REPLICA_SET, REVISION
+from kubewright.api.core import POD
+from kubewright.api.machine import names
+from kubewright.builtin.apps.deployments import DEPLOYMENTS
+from kubewright.builtin.apps.pods import read
+from kubewright.builtin.apps.replicasets import REPLICA_SETS
+from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.members import Members
+from kubewright.replicas.set.reconciler import Sets
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables
+from kubewright.runtime.world import World as ApiWorld
+from kubewright.testing.simulation.invariants.facts import well
+from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
+from kubewright.testing.simulation.world import World
+
+LISTED = (
+    ControllerInfo(
+        "deployment", "Deployment", names.SETS_LEASE, "keeps sets of pods, sizes them, rolls them out"
+    ),
+    ControllerInfo("replicaset", "ReplicaSet", names.SETS_LEASE, "keeps as many pods as a set says"),
+    ControllerInfo("scheduler", "Pod", names.SETS_LEASE, "gives pods that have no node one"),
+)
+SHOWN = {
+    str(POD.resource): MACHINES,
+    str(REPLICA_SET.resource): MACHINE_SETS,
+    str(DEPLOYMENT.resource): MACHINE_DEPLOYMENTS,
+}
+"""The resources to which the journal converts those of apps."""
+
+
+def enter(world: World) -> None:
+    """Let the managers of a world run Deployments too, and the journal convert Pods to machines."""
+    world.managers.beside.append(ApiWorld("apps", LISTED, _wire, (DEPLOYMENT, REPLICA_SET, POD)))
+    world.managers.heard.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
+    world.journal.shown_as.update({each: (shown, as_machine) for each, shown in SHOWN.items()})
+
+
+def _wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
+    caches, recorder = environment.control.caches, environment.recorder
+    index = Members(caches.get(POD), read, environment.control.client.steady())
+    sets = Sets(REPLICA_SETS, caches, recorder, index=index)
+    deployments = Deployments(DEPLOYMENTS, caches, recorder, index=index)
+    return Runnables(
+        [deployments.controller(), sets.controller(), builtin.scheduler(caches, recorder=recorder)]
+    )
+
+
+def as_machine(found: Object) -> Object:
+    """A Pod, its ReplicaSet or its Deployment, converted to a machine, set or deployment."""
+    meta, spec, status = dict(found["metadata"]), dict(found["spec"]), dict(found.get("status", {}))
+    if (number := meta.get("annotations", {}).get(REVISION)) is not None:
+        meta["annotations"] = {**meta["annotations"], names.REVISION_ANNOTATION: number}
+    if "template" in spec:
+        spec["template"] = _classed(spec["template"])
+        return {"metadata": meta, "spec": spec, "status": status}
+    started = status.get("phase", "Pending") != "Pending"
+    phase = "Running" if well(found) else "Unknown" if started else "Pending"
+    return {"metadata": meta, "spec": _class_of(spec), "status": {"currentStatus": {"phase": phase}}}
+
+
+def _classed(template: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {key: text for key, text in template["metadata"]["labels"].items() if key != HASH_LABEL}
+    return {"metadata": {"labels": labels}, "spec": _class_of(template["spec"])}
+
+
+def _class_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"class": {"name": str(spec["containers"][0]["image"])}}
