@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import controllers_page
 import machine_phases
 from kubewright.api.machine import access, crds
 
@@ -39,6 +40,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/crds", crds.files),
     Generated("deploy/rbac", access.files),
     Generated("docs/reference", machine_phases.files, shared=True),
+    Generated("docs/reference", controllers_page.files, shared=True),
 )
 
 

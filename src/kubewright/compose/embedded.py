@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kubewright import builtin
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
 from kubewright.api.machine.access import roles_of_users
@@ -29,7 +28,6 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
-from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.folder import (
     PKI_FOLDER,
     SERVER_FOLDER,
@@ -42,6 +40,7 @@ from kubewright.compose.folder import (
 )
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options, Place
+from kubewright.compose.worlds import server_worlds
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
@@ -99,9 +98,8 @@ class Embedded:
             await self._open_door()
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
-            nodes = NodeSettings(grace=self._options.grace)
-            loops = builtin.world(builtin.Settings(nodes=nodes, place_pods=True, run_apps=True))
-            kit = Kit(self.client, self.client, self.driver, self._options, self.metrics, beside=[loops])
+            beside = server_worlds(self._options)
+            kit = Kit(self.client, self.client, self.driver, self._options, self.metrics, beside=beside)
             await self._furnish(kit)
             self.manager = self._manager(kit)
         except BaseException:

@@ -4,14 +4,17 @@ Theory.      Each world is a value that its own package makes (``runtime.world``
              there: their names, the kinds they work on, the Leases they work under and what they do.
              ``--controllers``, its help and the groups that stand for Leases read these lists, and the
              kit wires what they name. A world is added by one entry in ``worlds``.
-Called by    ``kit``, ``cluster`` and ``cli``.
+             docs/reference/controllers.md is generated from both lists.
+Called by    ``kit``, ``cluster``, ``embedded`` and ``cli``.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kubewright import builtin
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
+from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.fence import Listener
@@ -22,6 +25,12 @@ from kubewright.runtime.world import ControllerInfo, World
 def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. Machines need a driver."""
     return (machines.world(driver, on_call, options.machine, options.orphans),)
+
+
+def server_worlds(options: Options) -> tuple[World, ...]:
+    """The worlds that only an embedded server runs: elsewhere, Kubernetes' own programs do their work."""
+    nodes = NodeSettings(grace=options.grace)
+    return (builtin.world(builtin.Settings(nodes=nodes, place_pods=True, run_apps=True)),)
 
 
 def shown(options: Options) -> tuple[World, ...]:
