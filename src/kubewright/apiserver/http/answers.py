@@ -85,8 +85,8 @@ def one(kind: ServedKind, data: bytes, wanted: Form, now: datetime, *, code: int
 def page(kind: ServedKind, found: Page, wanted: Form, now: datetime) -> Response:
     """A list, or a page of one."""
     metadata: dict[str, Any] = {"resourceVersion": str(found.version)}
-    if found.following:
-        metadata["continue"] = found.following
+    if found.continue_token:
+        metadata["continue"] = found.continue_token
     if found.remaining is not None:
         metadata["remainingItemCount"] = found.remaining
     if not wanted.shape:
@@ -142,7 +142,7 @@ def failure(error: ApiError) -> Response:
     """The Status of an error, with the headers that go with it."""
     status = to_status(error)
     if isinstance(error, Expired):
-        status["metadata"] = {"continue": error.following}
+        status["metadata"] = {"continue": error.continue_token}
     headers = {} if error.retry_after is None else {"retry-after": str(max(1, round(error.retry_after)))}
     return Response(error.code, orjson.dumps(status), headers=headers)
 

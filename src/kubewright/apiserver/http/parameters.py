@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.apiserver.http import bodies
 from kubewright.apiserver.registry.lifecycle import DeleteOptions
-from kubewright.apiserver.registry.reading import Wanted
+from kubewright.apiserver.registry.reading import ListOptions
 from kubewright.apiserver.registry.target import IGNORE, STRICT, WARN, Options
 from kubewright.wire.errors import BadRequest, Invalid
 from kubewright.wire.http import Request
@@ -16,7 +16,7 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
-class WatchWanted:
+class WatchOptions:
     """``since`` is the version to begin after; None: now. ``initial`` asks for what is there first,
     and ``marks_initial`` for the bookmark that ends it."""
 
@@ -72,13 +72,13 @@ def delete_options_of(request: Request, sent: Any) -> tuple[DeleteOptions, Optio
     return deletion, Options(bool(dry_run))
 
 
-def list_options(request: Request) -> Wanted:
+def list_options(request: Request) -> ListOptions:
     """Which part of a list is wanted.
 
     Raises:
         BadRequest, Invalid
     """
-    limit, following = _integer(request, "limit") or 0, request.param("continue")
+    limit, continue_token = _integer(request, "limit") or 0, request.param("continue")
     match, asked = request.param("resourceVersionMatch"), version(request)
     if match not in ("", "Exact", "NotOlderThan"):
         said = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
@@ -87,17 +87,17 @@ def list_options(request: Request) -> Wanted:
         raise _forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match == "Exact" and asked == 0:
         raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-    if following and asked:
+    if continue_token and asked:
         raise BadRequest("specifying resource version is not allowed when using continue")
-    return Wanted(
+    return ListOptions(
         limit=max(limit, 0),
-        following=following,
+        continue_token=continue_token,
         exact=asked if match == "Exact" else None,
         at_least=0 if match == "Exact" else asked or 0,
     )
 
 
-def watch_options(request: Request) -> WatchWanted:
+def watch_options(request: Request) -> WatchOptions:
     """How a watch begins and ends.
 
     Raises:
@@ -115,7 +115,7 @@ def watch_options(request: Request) -> WatchWanted:
     # Without a version, or with "0", a watch begins with what is there; so it always was.
     initial = asked != "false" if asked else not after
     timeout = _integer(request, "timeoutSeconds")
-    return WatchWanted(
+    return WatchOptions(
         since=None if initial or not after else after,
         initial=initial,
         marks_initial=initial and bool(asked) and bookmarks,

@@ -15,7 +15,7 @@ from kubewright.apiserver.registry import filters, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.policies import Policies, guard_of
-from kubewright.apiserver.registry.reading import Page, Reading, Wanted
+from kubewright.apiserver.registry.reading import Page, Reading, ListOptions
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
@@ -129,7 +129,7 @@ class Resources:
 
     async def _delete_all(self, request: Request, target: Target) -> Response:
         deletion, options = parameters.delete_options(request)
-        found = self._reading.list(target, self._filter(request, target.kind), Wanted())
+        found = self._reading.list(target, self._filter(request, target.kind), ListOptions())
         targets = [Target.at(target.kind, record.key) for record in found.records]
         await self._writing.delete_all(targets, deletion, options)
         page = Page(found.records, self._reading.version)

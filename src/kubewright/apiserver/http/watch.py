@@ -15,10 +15,10 @@ from typing import Any
 
 from kubewright.apiserver.http import answers
 from kubewright.apiserver.http.answers import Form
-from kubewright.apiserver.http.parameters import WatchWanted
+from kubewright.apiserver.http.parameters import WatchOptions
 from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.filters import Filter
-from kubewright.apiserver.registry.reading import Page, Reading, Wanted, seen_as
+from kubewright.apiserver.registry.reading import Page, Reading, ListOptions, seen_as
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Change, Watcher
 from kubewright.base.clock import Clock
@@ -41,14 +41,14 @@ class Watches:
         self._reading, self._clock = reading, clock
 
     def begin(
-        self, target: Target, matches: Filter, wanted: WatchWanted, form: Form
+        self, target: Target, matches: Filter, wanted: WatchOptions, form: Form
     ) -> AsyncGenerator[bytes, None]:
         """The stream, with its watcher in place: no change after this call is missed.
 
         Raises:
             Gone: the version to begin after is too old.
         """
-        found = self._reading.list(target, matches, Wanted()) if wanted.initial else None
+        found = self._reading.list(target, matches, ListOptions()) if wanted.initial else None
         watcher = self._reading.watch(target, matches, wanted.since)
         view = _View(target, matches, form, self._clock)
         return _Stream(self._reading, self._clock, watcher, view, wanted).beginning(found)
@@ -85,7 +85,7 @@ class _Stream(AsyncGenerator[bytes, None]):
     """An async generator written as a class: a plain one that was never begun cannot be closed."""
 
     def __init__(
-        self, reading: Reading, clock: Clock, watcher: Watcher, view: _View, wanted: WatchWanted
+        self, reading: Reading, clock: Clock, watcher: Watcher, view: _View, wanted: WatchOptions
     ) -> None:
         self._reading, self._clock, self._watcher, self._view = reading, clock, watcher, view
         self._bookmarks, self._marks_initial = wanted.bookmarks, wanted.marks_initial

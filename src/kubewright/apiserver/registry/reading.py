@@ -34,32 +34,32 @@ _STALE = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a list. ``following`` continues it; ``remaining`` is known for unfiltered lists only."""
+    """Part of a list. ``continue_token`` continues it; ``remaining`` is known for unfiltered lists only."""
 
     records: tuple[Record, ...]
     version: int
-    following: str = ""
+    continue_token: str = ""
     remaining: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which part of a list: at most ``limit`` (0: all), after ``following``, as of ``exact``."""
+class ListOptions:
+    """Which part of a list: at most ``limit`` (0: all), after ``continue_token``, as of ``exact``."""
 
     limit: int = 0
-    following: str = ""
+    continue_token: str = ""
     exact: int | None = None
     at_least: int = 0
 
 
 class Expired(ApiError):
-    """A continue token too old; ``following`` is one that goes on without consistency."""
+    """A continue token too old; ``continue_token`` is one that goes on without consistency."""
 
     code, reason = 410, "Expired"
 
-    def __init__(self, following: str) -> None:
+    def __init__(self, continue_token: str) -> None:
         super().__init__(_STALE)
-        self.following = following
+        self.continue_token = continue_token
 
 
 class Reading:
@@ -82,7 +82,7 @@ class Reading:
             raise refusals.not_found(target.kind.resource, target.name)
         return codec.in_version(target.kind, record)
 
-    def list(self, target: Target, matches: Filter, wanted: Wanted) -> Page:
+    def list(self, target: Target, matches: Filter, wanted: ListOptions) -> Page:
         """A page of the collection in the order of keys.
 
         Raises:
@@ -93,8 +93,8 @@ class Reading:
         version, after = self._store.version, ""
         if wanted.at_least > version:
             raise refusals.too_large_version(wanted.at_least, version)
-        if wanted.following:
-            version, after = _read_token(wanted.following, version)
+        if wanted.continue_token:
+            version, after = _read_token(wanted.continue_token, version)
         elif wanted.exact is not None:
             version = wanted.exact
         records = self._snapshot(target, version, after, wanted)
@@ -119,7 +119,7 @@ class Reading:
     def version(self) -> int:
         return self._store.version
 
-    def _snapshot(self, target: Target, version: int, after: str, wanted: Wanted) -> Iterator[Record]:
+    def _snapshot(self, target: Target, version: int, after: str, wanted: ListOptions) -> Iterator[Record]:
         place = (target.collection, target.prefix, after)
         if version == self._store.version:
             return self._store.scan(*place)
@@ -128,7 +128,7 @@ class Reading:
         try:
             return self._store.scan_at(version, *place)
         except Compacted:
-            if wanted.following:
+            if wanted.continue_token:
                 raise Expired(_token(-1, after)) from None
             raise refusals.expired(
                 f"The resourceVersion for the provided list is too old: {version}"
