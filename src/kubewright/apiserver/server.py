@@ -20,7 +20,7 @@ from kubewright.apiserver.bootstrap import ensure_defaults
 from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
-from kubewright.apiserver.registry.admission import INITIAL, NAMESPACES
+from kubewright.apiserver.registry.admission import INITIAL_NAMESPACES, NAMESPACES
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.endings import Endings
 from kubewright.apiserver.registry.kind import Catalog
@@ -61,7 +61,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Make what must be there and begin the background work."""
-        for name in INITIAL:
+        for name in INITIAL_NAMESPACES:
             if self._store.get(str(NAMESPACES), name) is None:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.handle(Request("POST", NAMESPACES.path(), body=orjson.dumps(body)))

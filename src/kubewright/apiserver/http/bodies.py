@@ -78,7 +78,7 @@ def read_patch(body: bytes, *, plainly: bool = False) -> Any:
         raise BadRequest(f"{error}" if plainly else f"error decoding patch: {error}") from None
 
 
-def doubled(body: bytes, value: Any) -> list[str]:
+def duplicate_fields(body: bytes, value: Any) -> list[str]:
     """Paths of fields that stand more than once in the JSON ``body``, of which ``value`` was read."""
     if orjson.dumps(value) == body:
         return []

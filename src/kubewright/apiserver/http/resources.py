@@ -99,15 +99,15 @@ class Resources:
 
     async def _create(self, request: Request, target: Target) -> Response:
         options = self._options(request, target, "CreateOptions")
-        sent, doubled = self._body(request, target.kind, options)
-        written = await self._writing.create(target, sent, options, doubled=doubled)
+        sent, duplicates = self._body(request, target.kind, options)
+        written = await self._writing.create(target, sent, options, duplicates=duplicates)
         return self._written(request, target.kind, written, options)
 
     async def _update(self, request: Request, target: Target, subresource: str) -> Response:
         options = self._options(request, target, "UpdateOptions")
-        sent, doubled = self._body(request, target.kind, options)
+        sent, duplicates = self._body(request, target.kind, options)
         written = await self._writing.update(
-            target, lambda _old: sent, options, subresource=subresource, doubled=doubled
+            target, lambda _old: sent, options, subresource=subresource, duplicates=duplicates
         )
         return self._written(request, target.kind, written, options)
 
@@ -142,7 +142,7 @@ class Resources:
 
     def _body(self, request: Request, kind: ServedKind, options: Options) -> tuple[Any, list[str]]:
         sent = bodies.read(request.body, request.headers.get("content-type", ""), kind.resource.kind)
-        return sent, [] if options.validation == "Ignore" else bodies.doubled(request.body, sent)
+        return sent, [] if options.validation == "Ignore" else bodies.duplicate_fields(request.body, sent)
 
     def _filter(self, request: Request, kind: ServedKind) -> filters.Filter:
         return filters.parse(kind, request.param("labelSelector"), request.param("fieldSelector"))

@@ -23,14 +23,14 @@ from kubewright.apiserver.store import Store
 from kubewright.wire.gvk import Resource
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-INITIAL = ("default", "kube-node-lease", "kube-public", "kube-system")
+INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Namespaces that are made at the first start."""
 
 UNDELETABLE = frozenset(("default", "kube-public", "kube-system"))
 
 CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
-OF_THE_SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class Admission:
@@ -67,7 +67,7 @@ class Admission:
         if target.kind.resource == NAMESPACES and target.name in UNDELETABLE:
             raise refusals.forbidden(NAMESPACES, target.name, "this namespace may not be deleted")
 
-    def ranked(self, target: Target, obj: Object) -> Object:
+    def with_priority(self, target: Target, obj: Object) -> Object:
         """A new Pod with the priority of its class; any other object as it is.
 
         Raises:
@@ -77,8 +77,8 @@ class Admission:
         name = spec.get("priorityClassName") if str(target.kind.resource) == str(PODS) else None
         if not name:
             return obj
-        if name in OF_THE_SYSTEM:
-            return _ranked(obj, {"value": OF_THE_SYSTEM[name]})
+        if name in SYSTEM_CLASSES:
+            return _with_class(obj, {"value": SYSTEM_CLASSES[name]})
         record = self._store.latest(str(CLASSES), name)
         if record is None:
             meta = obj["metadata"]
@@ -86,9 +86,9 @@ class Admission:
             raise refusals.forbidden(
                 target.kind.resource, subject, f"no PriorityClass with name {name} was found"
             )
-        return _ranked(obj, orjson.loads(record.data))
+        return _with_class(obj, orjson.loads(record.data))
 
 
-def _ranked(pod: Object, found: dict[str, Any]) -> Object:
+def _with_class(pod: Object, found: dict[str, Any]) -> Object:
     policy = {"preemptionPolicy": found.get("preemptionPolicy", "PreemptLowerPriority")}
     return {**pod, "spec": {**policy, **pod["spec"], "priority": found["value"]}}

@@ -46,7 +46,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     return lambda obj: apply_merge(obj, patch)
 
 
-def writable(kind: ServedKind, new: Object, old: Object, subresource: str) -> Object:
+def limited_to_subresource(kind: ServedKind, new: Object, old: Object, subresource: str) -> Object:
     """What a write to this subresource (empty: to the object) may change of ``old``."""
     if subresource == "status":
         return _only_status(kind, new, old)
@@ -84,7 +84,7 @@ def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
     return result
 
 
-def counted(kind: ServedKind, new: Object, old: Object) -> Object:
+def with_generation(kind: ServedKind, new: Object, old: Object) -> Object:
     """Count a change of what is wanted: anything but metadata and (where it is apart) status."""
     if not kind.has_generation:
         return new

@@ -1,6 +1,6 @@
 """From what a client sent to an object of the kind: identity, types, unknown fields, defaults.
 
-Invariants.  Pure but for the warnings it leaves in ``Options``. What comes out of ``taken`` has the
+Invariants.  Pure but for the warnings it leaves in ``Options``. What comes out of ``normalized`` has the
              kind's apiVersion and kind, a ``metadata`` whose fields have their types, no unknown
              field, and its defaults.
 """
@@ -18,10 +18,10 @@ from kubewright.wire import gojson
 from kubewright.wire.errors import ApiError, BadRequest, Invalid
 
 
-def taken(
-    kind: ServedKind, sent: Any, options: Options, *, doubled: Sequence[str] = (), patched: bool = False
+def normalized(
+    kind: ServedKind, sent: Any, options: Options, *, duplicates: Sequence[str] = (), patched: bool = False
 ) -> Object:
-    """The object that a body means. ``doubled`` are the paths of fields that stood in it twice;
+    """The object that a body means. ``duplicates`` are the paths of fields that stood in it twice;
     ``patched`` says that the body is what a patch made of the stored object.
 
     Raises:
@@ -34,11 +34,11 @@ def taken(
     if (error := kind.schema.decode_error(obj)) is not None:
         raise _unreadable(kind, obj, error, patched)
     kept = kind.schema.prune(obj)
-    if (kept is not obj or doubled) and options.validation != IGNORE:
+    if (kept is not obj or duplicates) and options.validation != IGNORE:
         unknown = (
             [f'unknown field "{path}"' for path in kind.schema.unknown_fields(obj)] if kept is not obj else []
         )
-        said = [*unknown, *(f'duplicate field "{path}"' for path in doubled)]
+        said = [*unknown, *(f'duplicate field "{path}"' for path in duplicates)]
         if said and options.validation == STRICT:
             raise _unreadable(kind, obj, f"strict decoding error: {', '.join(said)}", patched)
         options.warnings += said
@@ -89,7 +89,7 @@ def _other_kind(kind: ServedKind, version: str, name: str, sent: Object) -> ApiE
     return refusals.invalid(replace(resource, kind=name), str(about), [cause])
 
 
-def placed(target: Target, obj: Object) -> None:
+def check_place(target: Target, obj: Object) -> None:
     """The object must be where the URL says.
 
     Raises:

@@ -56,7 +56,7 @@ class Writing:
         self._serving = Serving(store, catalog, clock)
 
     async def create(
-        self, target: Target, sent: Any, options: Options, *, doubled: Sequence[str] = ()
+        self, target: Target, sent: Any, options: Options, *, duplicates: Sequence[str] = ()
     ) -> Written:
         """Make an object.
 
@@ -65,14 +65,14 @@ class Writing:
                 its PriorityClass is missing).
         """
         kind = target.kind
-        obj = intake.taken(kind, sent, options, doubled=doubled)
-        intake.placed(target, obj)
+        obj = intake.normalized(kind, sent, options, duplicates=duplicates)
+        intake.check_place(target, obj)
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
         place = target.named(obj["metadata"].get("name", ""))
         self._admission.admit(place)
         self._serving.admit(place)
-        obj = self._created(target, self._admission.ranked(target, obj))
+        obj = self._created(target, self._admission.with_priority(target, obj))
         if options.guard is not None:
             options.guard(obj, None)
         name = obj["metadata"]["name"]
@@ -92,7 +92,7 @@ class Writing:
         options: Options,
         *,
         subresource: str = "",
-        doubled: Sequence[str] = (),
+        duplicates: Sequence[str] = (),
         patched: bool = False,
     ) -> Written:
         """Change an object by ``edit``: wholly, or what ``subresource`` (status, finalize, binding) is about.
@@ -106,11 +106,11 @@ class Writing:
         edited = edit(old)
         if edited is old:
             return Written(codec.in_version(kind, record))
-        new = intake.taken(kind, edited, options, doubled=doubled, patched=patched)
-        intake.placed(target, new)
+        new = intake.normalized(kind, edited, options, duplicates=duplicates, patched=patched)
+        intake.check_place(target, new)
         self._expect(target, new, old, patched=patched)
-        new = edits.writable(kind, metadata.carried(new, old), old, subresource)
-        new = edits.counted(kind, kind.prepare(new, old), old)
+        new = edits.limited_to_subresource(kind, metadata.carried(new, old), old, subresource)
+        new = edits.with_generation(kind, kind.prepare(new, old), old)
         if options.guard is not None:
             options.guard(new, old)
         if codec.same(kind, new, old):

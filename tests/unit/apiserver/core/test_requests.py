@@ -57,7 +57,7 @@ def test_a_path(path: str, found: ResourcePath | None) -> None:
 )
 def test_fields_that_stand_twice_are_found(body: bytes, found: list[str]) -> None:
     value = json.loads(body) if body.startswith(b"{") else {"a": 2}
-    assert bodies.doubled(body, value) == found
+    assert bodies.duplicate_fields(body, value) == found
 
 
 @pytest.mark.parametrize(
