@@ -22,7 +22,7 @@ from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
 from kubewright.apiserver.registry.admission import INITIAL_NAMESPACES, NAMESPACES
 from kubewright.apiserver.registry.builtin import builtin_catalog
-from kubewright.apiserver.registry.endings import Endings
+from kubewright.apiserver.registry.housekeeping import Housekeeping
 from kubewright.apiserver.registry.kind import Catalog
 from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
@@ -53,7 +53,7 @@ class ApiServer:
         self._tokens = Tokens(_token_key(path), clock, self._uid_of)
         writing = Writing(self._store, self.catalog, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
-        self._endings = Endings(self._store, self.catalog, writing, clock)
+        self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
         self._background: asyncio.Task[None] | None = None
         serving = Serving(self._store, self.catalog, clock)
         for record in self._store.scan(str(CRDS)):
@@ -66,7 +66,7 @@ class ApiServer:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 await self.handle(Request("POST", NAMESPACES.path(), body=orjson.dumps(body)))
         await ensure_defaults(self._store, self.catalog, self._clock)
-        self._background = asyncio.create_task(self._endings.run(), name="apiserver endings")
+        self._background = asyncio.create_task(self._housekeeping.run(), name="apiserver housekeeping")
         self._background.add_done_callback(_ended)
 
     async def broken(self) -> str:

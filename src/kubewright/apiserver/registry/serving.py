@@ -2,7 +2,7 @@
 
 Theory.      A definition takes effect in the turn in which its write is staged, so a client that
              sees it can use it. A deleted one first loses its instances: it is held by a finalizer of our
-             own until ``Endings`` has emptied the collection.
+             own until ``Housekeeping`` has emptied the collection.
 Called by    ``writing`` at each write, ``server`` at start.
 """
 

@@ -20,7 +20,7 @@ from kubewright.apiserver.schema import decode, facts, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.node import Node, build
-from kubewright.apiserver.schema.normal import normal
+from kubewright.apiserver.schema.json_schema import json_schema
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
 
 _STATUS = "Status"
@@ -124,7 +124,7 @@ def closure(name: str) -> list[str]:
 
 def _checked(name: str, *, strict: bool) -> dict[str, Any]:
     """A definition for the validator. ``status`` may leave out what it likes."""
-    schema = normal(definition(name), strict=strict)
+    schema = json_schema(definition(name), strict=strict)
     if name.rpartition(".")[2] in facts.LENIENT or name.endswith(_STATUS):
         schema.pop("required", None)
     return schema

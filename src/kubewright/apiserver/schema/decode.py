@@ -13,7 +13,7 @@ from typing import Any
 
 from kubewright.apiserver.schema.formats import is_base64
 from kubewright.apiserver.schema.node import Node
-from kubewright.apiserver.schema.normal import QUANTITY
+from kubewright.apiserver.schema.json_schema import QUANTITY
 from kubewright.base.clock import parse_rfc3339
 
 _QUANTITY = re.compile(QUANTITY)

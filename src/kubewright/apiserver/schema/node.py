@@ -73,7 +73,7 @@ def build(schema: OpenApi, resolve: Resolve = unresolved, *, into: Node | None =
     """The tree of a schema; ``resolve`` gives the (maybe unfinished) node of a reference."""
     node = into or Node()
     if (ref := schema.get("$ref")) is not None:
-        _adopt(node, resolve(ref))
+        _copy_into(node, resolve(ref))
     else:
         _shape(node, schema, resolve)
     _extensions(node, schema)
@@ -95,7 +95,7 @@ def _sum_up(node: Node) -> None:
     )
 
 
-def _adopt(node: Node, target: Node) -> None:
+def _copy_into(node: Node, target: Node) -> None:
     """Share the insides of a definition; the words beside the reference stay ours."""
     for name in ("type", "format", "struct", "fields", "values", "items", "open", "strategies"):
         setattr(node, name, getattr(target, name))

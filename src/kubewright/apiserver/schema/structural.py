@@ -19,7 +19,7 @@ from kubewright.apiserver.schema import builtin, decode, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.node import Node, build
-from kubewright.apiserver.schema.normal import normal
+from kubewright.apiserver.schema.json_schema import json_schema
 
 OpenApi = Mapping[str, Any]
 _META = "meta.v1.ObjectMeta"
@@ -87,13 +87,13 @@ class Structural(Compiled):
 @lru_cache(maxsize=_KEPT)
 def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.Draft202012Validator:
     """The validator of a schema, given as JSON."""
-    root = normal(orjson.loads(source), strict=strict)
+    root = json_schema(orjson.loads(source), strict=strict)
     if envelope:
         meta = {"$ref": f"#/$defs/{_META}"} if strict else {"type": "object"}
         known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
         root["properties"] = root.get("properties", {}) | known
     if strict:
         root["$defs"] = {
-            each: normal(builtin.definition(each), strict=True) for each in builtin.closure(_META)
+            each: json_schema(builtin.definition(each), strict=True) for each in builtin.closure(_META)
         }
     return jsonschema_rs.Draft202012Validator(root, pattern_options=PATTERNS, **OPTIONS)

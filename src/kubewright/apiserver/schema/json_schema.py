@@ -30,7 +30,7 @@ _STRICT_META: Json = {"$ref": "#/$defs/meta.v1.ObjectMeta"}
 QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 
 
-def normal(schema: OpenApi, *, strict: bool) -> Json:
+def json_schema(schema: OpenApi, *, strict: bool) -> Json:
     """The JSON Schema of a structural schema: draft 2020-12, or draft 4 when it has no exclusive bounds."""
     if (ref := schema.get("$ref")) is not None:
         return {"$ref": "#/$defs/" + ref.rpartition("/")[2]}
@@ -41,9 +41,9 @@ def normal(schema: OpenApi, *, strict: bool) -> Json:
     _ranges(out, schema)
     for key in ("allOf", "anyOf", "oneOf"):
         if key in schema and not _only_types(key, schema):
-            out[key] = [normal(part, strict=False) for part in schema[key]]
+            out[key] = [json_schema(part, strict=False) for part in schema[key]]
     if "not" in schema:
-        out["not"] = normal(schema["not"], strict=False)
+        out["not"] = json_schema(schema["not"], strict=False)
     _insides(out, schema, strict=strict)
     return out
 
@@ -77,7 +77,7 @@ def _ranges(out: Json, schema: OpenApi) -> None:
 
 def _insides(out: Json, schema: OpenApi, *, strict: bool) -> None:
     def inner(part: OpenApi) -> Json:
-        return normal(part, strict=strict)
+        return json_schema(part, strict=strict)
 
     if "items" in schema:
         out["items"] = inner(schema["items"])

@@ -4,7 +4,7 @@ Theory.      A deleted definition is held by our finalizer (``serving.CLEANUP``)
              instances, wait until the last of them is gone (they may have finalizers of their
              own), and take the finalizer away. Events are deleted an hour after their last write.
 Invariants.  Idempotent: what a crash interrupts, the next start finishes.
-Called by    ``server``, which runs ``Endings.run`` for as long as it lives.
+Called by    ``server``, which runs ``Housekeeping.run`` for as long as it lives.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ SWEEP_SECONDS = 300.0
 _EVENTS = "events"
 
 
-class Endings:
+class Housekeeping:
     """The server's own housekeeping."""
 
     def __init__(self, store: Store, catalog: Catalog, writing: Writing, clock: Clock) -> None:
