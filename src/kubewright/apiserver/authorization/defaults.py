@@ -32,24 +32,24 @@ DEVICES, STORAGE, OLD = "resource.k8s.io", "storage.k8s.io", "extensions"
 CORE = "core"
 
 
-def can(verbs: str, resources: str, groups: str = CORE, *, names: str = "") -> Rule:
+def may(verbs: str, resources: str, groups: str = CORE, *, names: str = "") -> Rule:
     """A rule about resources; words are separated by blanks, ``core`` is the API group without a name."""
     spelled = tuple("" if group == CORE else group for group in groups.split())
     return Rule(tuple(verbs.split()), spelled, tuple(resources.split()), tuple(names.split()))
 
 
-def sees(urls: str) -> Rule:
+def may_get(urls: str) -> Rule:
     """A rule that lets GET through to non-resource paths."""
     return Rule(("get",), urls=tuple(urls.split()))
 
 
-def both(resources: str) -> str:
+def with_status(resources: str) -> str:
     """Each resource, and its ``status`` subresource."""
     return " ".join(f"{each} {each}/status" for each in resources.split())
 
 
-_REVIEWS = (can("create", "tokenreviews", AUTH), can("create", "subjectaccessreviews", ACCESS))
-_REPORTS = can("create patch update", "events", EVENTS)
+_REVIEWS = (may("create", "tokenreviews", AUTH), may("create", "subjectaccessreviews", ACCESS))
+_REPORTS = may("create patch update", "events", EVENTS)
 _HEALTH = "/healthz /livez /readyz /version /version/"
 _SCALED = "deployments replicasets statefulsets"
 _SCALES = " ".join(f"{each}/scale" for each in _SCALED.split())
@@ -57,129 +57,129 @@ _OLD_SCALES = "deployments/scale replicasets/scale replicationcontrollers/scale"
 _SESSIONS = "pods/attach pods/exec pods/portforward pods/proxy"
 
 _VIEW = (
-    can(READ, both("persistentvolumeclaims pods replicationcontrollers resourcequotas services")),
-    can(READ, "bindings configmaps endpoints limitranges namespaces namespaces/status serviceaccounts"),
-    can(READ, "pods/log replicationcontrollers/scale"),
-    can(READ, "events", EVENTS),
-    can(READ, "endpointslices", "discovery.k8s.io"),
-    can(READ, f"controllerrevisions {both('daemonsets')} {both(_SCALED)} {_SCALES}", APPS),
-    can(READ, both("horizontalpodautoscalers"), "autoscaling"),
-    can(READ, both("cronjobs jobs"), BATCH),
-    can(READ, f"{both('daemonsets deployments ingresses replicasets')} networkpolicies {_OLD_SCALES}", OLD),
-    can(READ, both("poddisruptionbudgets"), "policy"),
-    can(READ, f"{both('ingresses')} networkpolicies", NET),
-    can(READ, f"{both('resourceclaims')} resourceclaimtemplates", DEVICES),
+    may(READ, with_status("persistentvolumeclaims pods replicationcontrollers resourcequotas services")),
+    may(READ, "bindings configmaps endpoints limitranges namespaces namespaces/status serviceaccounts"),
+    may(READ, "pods/log replicationcontrollers/scale"),
+    may(READ, "events", EVENTS),
+    may(READ, "endpointslices", "discovery.k8s.io"),
+    may(READ, f"controllerrevisions {with_status('daemonsets')} {with_status(_SCALED)} {_SCALES}", APPS),
+    may(READ, with_status("horizontalpodautoscalers"), "autoscaling"),
+    may(READ, with_status("cronjobs jobs"), BATCH),
+    may(READ, f"{with_status('daemonsets deployments ingresses replicasets')} networkpolicies {_OLD_SCALES}", OLD),
+    may(READ, with_status("poddisruptionbudgets"), "policy"),
+    may(READ, f"{with_status('ingresses')} networkpolicies", NET),
+    may(READ, f"{with_status('resourceclaims')} resourceclaimtemplates", DEVICES),
 )
 
 _EDIT = (
-    can(READ, f"{_SESSIONS} secrets services/proxy"),
-    can("impersonate", "serviceaccounts"),
-    can(WRITE, f"pods {_SESSIONS}"),
-    can("create", "pods/eviction serviceaccounts/token"),
-    can(WRITE, "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale"),
-    can(WRITE, "secrets serviceaccounts services services/proxy"),
-    can(WRITE, "events", EVENTS),
-    can(WRITE, f"daemonsets {_SCALED} {_SCALES} deployments/rollback", APPS),
-    can(WRITE, "horizontalpodautoscalers", "autoscaling"),
-    can(WRITE, "cronjobs jobs", BATCH),
-    can(WRITE, "daemonsets deployments deployments/rollback ingresses networkpolicies replicasets", OLD),
-    can(WRITE, _OLD_SCALES, OLD),
-    can(WRITE, "poddisruptionbudgets", "policy"),
-    can(WRITE, "ingresses networkpolicies", NET),
-    can(f"{READ} {WRITE}", "leases", LEASES),
-    can(WRITE, "resourceclaims resourceclaimtemplates", DEVICES),
+    may(READ, f"{_SESSIONS} secrets services/proxy"),
+    may("impersonate", "serviceaccounts"),
+    may(WRITE, f"pods {_SESSIONS}"),
+    may("create", "pods/eviction serviceaccounts/token"),
+    may(WRITE, "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale"),
+    may(WRITE, "secrets serviceaccounts services services/proxy"),
+    may(WRITE, "events", EVENTS),
+    may(WRITE, f"daemonsets {_SCALED} {_SCALES} deployments/rollback", APPS),
+    may(WRITE, "horizontalpodautoscalers", "autoscaling"),
+    may(WRITE, "cronjobs jobs", BATCH),
+    may(WRITE, "daemonsets deployments deployments/rollback ingresses networkpolicies replicasets", OLD),
+    may(WRITE, _OLD_SCALES, OLD),
+    may(WRITE, "poddisruptionbudgets", "policy"),
+    may(WRITE, "ingresses networkpolicies", NET),
+    may(f"{READ} {WRITE}", "leases", LEASES),
+    may(WRITE, "resourceclaims resourceclaimtemplates", DEVICES),
 )
 
 _NODE = (
     *_REVIEWS,
-    can("create", "localsubjectaccessreviews", ACCESS),
-    can(READ, "configmaps nodes pods secrets services"),
-    can("create patch update", "nodes"),
-    can("patch update", "nodes/status pods/status"),
-    can("create delete", "pods"),
-    can("create", "pods/eviction serviceaccounts/token"),
-    can("get", "endpoints persistentvolumeclaims persistentvolumes serviceaccounts"),
-    can("get patch update", "persistentvolumeclaims/status"),
+    may("create", "localsubjectaccessreviews", ACCESS),
+    may(READ, "configmaps nodes pods secrets services"),
+    may("create patch update", "nodes"),
+    may("patch update", "nodes/status pods/status"),
+    may("create delete", "pods"),
+    may("create", "pods/eviction serviceaccounts/token"),
+    may("get", "endpoints persistentvolumeclaims persistentvolumes serviceaccounts"),
+    may("get patch update", "persistentvolumeclaims/status"),
     _REPORTS,
-    can(f"create {READ}", "certificatesigningrequests", CERTS),
-    can("create delete get patch update", "leases", LEASES),
-    can("create delete get patch update", "csinodes", STORAGE),
-    can(READ, "csidrivers", STORAGE),
-    can("get", "volumeattachments", STORAGE),
-    can(READ, "runtimeclasses", "node.k8s.io"),
-    can("get", "resourceclaims", DEVICES),
-    can("deletecollection", "resourceslices", DEVICES),
+    may(f"create {READ}", "certificatesigningrequests", CERTS),
+    may("create delete get patch update", "leases", LEASES),
+    may("create delete get patch update", "csinodes", STORAGE),
+    may(READ, "csidrivers", STORAGE),
+    may("get", "volumeattachments", STORAGE),
+    may(READ, "runtimeclasses", "node.k8s.io"),
+    may("get", "resourceclaims", DEVICES),
+    may("deletecollection", "resourceslices", DEVICES),
 )
 
 _SCHEDULER = (
     *_REVIEWS,
     _REPORTS,
-    can("create", "leases", LEASES),
-    can(f"{READ} update", "leases", LEASES, names="kube-scheduler"),
-    can(f"{READ} {WRITE}", "leasecandidates", LEASES),
-    can(
+    may("create", "leases", LEASES),
+    may(f"{READ} update", "leases", LEASES, names="kube-scheduler"),
+    may(f"{READ} {WRITE}", "leasecandidates", LEASES),
+    may(
         READ, "namespaces nodes persistentvolumeclaims persistentvolumes pods replicationcontrollers services"
     ),
-    can("delete", "pods"),
-    can("create", "bindings pods/binding"),
-    can("patch update", "pods/status"),
-    can("update", "pods/finalizers"),
-    can(READ, "replicasets", f"{APPS} {OLD}"),
-    can(READ, "statefulsets", APPS),
-    can(READ, "poddisruptionbudgets", "policy"),
-    can(READ, "csidrivers csinodes csistoragecapacities volumeattachments", STORAGE),
-    can(READ, "deviceclasses resourceclaims resourceclaims/status resourceslices", DEVICES),
-    can("patch update", "resourceclaims resourceclaims/binding resourceclaims/status", DEVICES),
-    can("create delete", "resourceclaims", DEVICES),
+    may("delete", "pods"),
+    may("create", "bindings pods/binding"),
+    may("patch update", "pods/status"),
+    may("update", "pods/finalizers"),
+    may(READ, "replicasets", f"{APPS} {OLD}"),
+    may(READ, "statefulsets", APPS),
+    may(READ, "poddisruptionbudgets", "policy"),
+    may(READ, "csidrivers csinodes csistoragecapacities volumeattachments", STORAGE),
+    may(READ, "deviceclasses resourceclaims resourceclaims/status resourceslices", DEVICES),
+    may("patch update", "resourceclaims resourceclaims/binding resourceclaims/status", DEVICES),
+    may("create delete", "resourceclaims", DEVICES),
 )
 
 _MANAGER = (
     *_REVIEWS,
     _REPORTS,
-    can("create", "leases", LEASES),
-    can("get update", "leases", LEASES, names="kube-controller-manager"),
-    can("create get update", "secrets serviceaccounts"),
-    can("delete", "secrets"),
-    can("get", "configmaps namespaces"),
-    can("create", "serviceaccounts/token"),
-    can("list watch", ALL, ALL),
+    may("create", "leases", LEASES),
+    may("get update", "leases", LEASES, names="kube-controller-manager"),
+    may("create get update", "secrets serviceaccounts"),
+    may("delete", "secrets"),
+    may("get", "configmaps namespaces"),
+    may("create", "serviceaccounts/token"),
+    may("list watch", ALL, ALL),
 )
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "cluster-admin": (can(ALL, ALL, ALL), Rule((ALL,), urls=(ALL,))),
+    "cluster-admin": (may(ALL, ALL, ALL), Rule((ALL,), urls=(ALL,))),
     "system:aggregate-to-admin": (
-        can("create", "localsubjectaccessreviews", ACCESS),
-        can(f"{READ} {WRITE}", "rolebindings roles", "rbac.authorization.k8s.io"),
+        may("create", "localsubjectaccessreviews", ACCESS),
+        may(f"{READ} {WRITE}", "rolebindings roles", "rbac.authorization.k8s.io"),
     ),
     "system:aggregate-to-edit": _EDIT,
     "system:aggregate-to-view": _VIEW,
     "system:auth-delegator": _REVIEWS,
     "system:basic-user": (
-        can("create", "selfsubjectaccessreviews selfsubjectrulesreviews", ACCESS),
-        can("create", "selfsubjectreviews", AUTH),
+        may("create", "selfsubjectaccessreviews selfsubjectrulesreviews", ACCESS),
+        may("create", "selfsubjectreviews", AUTH),
     ),
-    "system:discovery": (sees(f"/api /api/* /apis /apis/* /openapi /openapi/* {_HEALTH}"),),
+    "system:discovery": (may_get(f"/api /api/* /apis /apis/* /openapi /openapi/* {_HEALTH}"),),
     "system:kube-controller-manager": _MANAGER,
     "system:kube-scheduler": _SCHEDULER,
     "system:kubelet-api-admin": (
-        can(f"{READ} proxy", "nodes"),
-        can(ALL, "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats"),
+        may(f"{READ} proxy", "nodes"),
+        may(ALL, "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats"),
     ),
     "system:monitoring": (
-        sees("/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"),
-        can("get", "nodes/metrics"),
+        may_get("/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"),
+        may("get", "nodes/metrics"),
     ),
     "system:node": _NODE,
-    "system:node-bootstrapper": (can(f"create {READ}", "certificatesigningrequests", CERTS),),
-    "system:public-info-viewer": (sees(_HEALTH),),
+    "system:node-bootstrapper": (may(f"create {READ}", "certificatesigningrequests", CERTS),),
+    "system:public-info-viewer": (may_get(_HEALTH),),
     "system:volume-scheduler": (
-        can(f"{READ} patch update", "persistentvolumeclaims persistentvolumes"),
-        can(READ, "storageclasses", STORAGE),
+        may(f"{READ} patch update", "persistentvolumeclaims persistentvolumes"),
+        may(READ, "storageclasses", STORAGE),
     ),
 }
 """By the name of the ClusterRole."""
 
-READER = (can(READ, "configmaps", names="extension-apiserver-authentication"),)
+READER = (may(READ, "configmaps", names="extension-apiserver-authentication"),)
 """What extension API servers read in ``kube-system`` to authenticate their callers."""
 
 AGGREGATE_TO = "rbac.authorization.k8s.io/aggregate-to-"
@@ -189,7 +189,7 @@ _MARKS = {
     "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
     "annotations": {AUTOUPDATE: "true"},
 }
-_GATHERED: Mapping[str, str] = {
+_AGGREGATED_INTO: Mapping[str, str] = {
     "system:aggregate-to-admin": "admin",
     "system:aggregate-to-edit": "edit",
     "system:aggregate-to-view": "view",
@@ -220,12 +220,12 @@ Object = dict[str, Any]
 def objects() -> list[Object]:
     """All default objects, roles before bindings."""
     roles = [_role("ClusterRole", name, rules) for name, rules in RULES.items()]
-    gathering = [_gathering(name) for name in ("admin", "edit", "view")]
+    aggregated = [_aggregated(name) for name in ("admin", "edit", "view")]
     bindings = [_binding("ClusterRole", name, name, subjects) for name, subjects in _BOUND.items()]
     programs = [("User", "system:kube-controller-manager"), ("User", "system:kube-scheduler")]
     return [
         *roles,
-        *gathering,
+        *aggregated,
         _role("Role", _READER, READER),
         *bindings,
         _binding("Role", f"system::{_READER}", _READER, programs),
@@ -236,7 +236,7 @@ def _role(kind: str, name: str, rules: Iterable[Rule]) -> Object:
     return {**_head(kind, name), "rules": [rule.wire() for rule in rules]}
 
 
-def _gathering(name: str) -> Object:
+def _aggregated(name: str) -> Object:
     selector = {"matchLabels": {f"{AGGREGATE_TO}{name}": "true"}}
     return {
         **_head("ClusterRole", name),
@@ -253,8 +253,8 @@ def _binding(kind: str, name: str, role: str, subjects: Iterable[tuple[str, str]
 
 def _head(kind: str, name: str) -> Object:
     labels = dict(_MARKS["labels"])
-    if name in _GATHERED and kind == "ClusterRole":
-        labels[f"{AGGREGATE_TO}{_GATHERED[name]}"] = "true"
+    if name in _AGGREGATED_INTO and kind == "ClusterRole":
+        labels[f"{AGGREGATE_TO}{_AGGREGATED_INTO[name]}"] = "true"
     place = {} if kind.startswith("Cluster") else {"namespace": _SYSTEM}
     metadata = {"name": name, **place, "labels": labels, "annotations": dict(_MARKS["annotations"])}
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata}

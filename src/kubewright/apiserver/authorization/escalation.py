@@ -33,7 +33,7 @@ def of_role(policy: Policy, writing: Attributes, new: Object, old: Object | None
 
     ``writing`` is the request, with the resource (``roles``, ``clusterroles``) and the name in the URL.
     """
-    if MASTERS in writing.user.groups or _only_collects(new, old) or _may(policy, writing, "escalate"):
+    if MASTERS in writing.user.groups or _only_ownership_changed(new, old) or _may(policy, writing, "escalate"):
         return ""
     rights = policy.rights(writing.user, writing.namespace)
     if lacking := missing(rights.held, read(new)):
@@ -50,7 +50,7 @@ def of_binding(policy: Policy, writing: Attributes, new: Object, old: Object | N
     Raises:
         MissingRole: the role that it names does not exist, and the user has no right to ``bind`` it.
     """
-    if MASTERS in writing.user.groups or _only_collects(new, old):
+    if MASTERS in writing.user.groups or _only_ownership_changed(new, old):
         return ""
     kind, name = _referred(new)
     resource = "clusterroles" if kind == CLUSTER_ROLE else "roles"
@@ -89,12 +89,12 @@ def _key(kind: str, name: str, namespace: str) -> RoleKey:
     return ("" if kind == CLUSTER_ROLE else namespace, name)
 
 
-def _only_collects(new: Object, old: Object | None) -> bool:
+def _only_ownership_changed(new: Object, old: Object | None) -> bool:
     """Whether nothing but finalizers and owner references differs."""
-    return old is not None and _without_owners(new) == _without_owners(old)
+    return old is not None and _without_ownership(new) == _without_ownership(old)
 
 
-def _without_owners(obj: Object) -> dict[str, Any]:
+def _without_ownership(obj: Object) -> dict[str, Any]:
     loose = ("finalizers", "ownerReferences", "resourceVersion", "managedFields")
     metadata = {name: value for name, value in obj.get("metadata", {}).items() if name not in loose}
     return {**obj, "metadata": metadata}

@@ -38,7 +38,7 @@ class Subject:
     namespace: str = ""
 
     @property
-    def known_as(self) -> tuple[str, str]:
+    def lookup_key(self) -> tuple[str, str]:
         """Kind and name to look it up by: a service account is a user, by its full name."""
         if self.kind == "ServiceAccount":
             return "User", f"{ACCOUNT}{self.namespace}:{self.name}"
@@ -63,7 +63,7 @@ class Binding:
     def role_key(self) -> RoleKey:
         return (self.namespace if self.role_kind == ROLE else "", self.role)
 
-    def gives(self, subject: Subject) -> str:
+    def reason_for(self, subject: Subject) -> str:
         """Why a request is allowed, as a SubjectAccessReview tells it."""
         kind, name = ("RoleBinding", f"{self.name}/{self.namespace}") if self.namespace else (
             "ClusterRoleBinding", self.name,
@@ -108,7 +108,7 @@ class Policy:
         self._bindings: dict[tuple[str, tuple[str, str]], list[tuple[Binding, Subject]]] = {}
         for binding in sorted(bindings, key=lambda each: (each.namespace, each.name)):
             for subject in binding.subjects:
-                place = (binding.namespace, subject.known_as)
+                place = (binding.namespace, subject.lookup_key)
                 self._bindings.setdefault(place, []).append((binding, subject))
         self._rights: dict[tuple[str, tuple[str, ...], str], Rights] = {}
         self._answers: dict[tuple[Any, ...], tuple[Decision, tuple[tuple[Rule, str], ...]]] = {}
@@ -180,7 +180,7 @@ class Policy:
             if found is None:
                 missing[not_found(binding.role_kind, binding.role)] = None
             else:
-                rules += ((rule, binding.gives(subject)) for rule in found)
+                rules += ((rule, binding.reason_for(subject)) for rule in found)
         return Rights(tuple(rules), tuple(missing))
 
     def _bound(self, user: User, namespace: str) -> list[tuple[Binding, Subject]]:

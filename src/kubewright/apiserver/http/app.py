@@ -9,7 +9,7 @@ Invariants.  ``App`` is a ``Handler``: it knows no sockets. Every request is cou
 import structlog
 
 from kubewright.apiserver.http import answers, discovery, openapi, paths, status
-from kubewright.apiserver.http.authz import Gate
+from kubewright.apiserver.http.authz import Authorizer
 from kubewright.apiserver.http.resources import Resources, verb_of
 from kubewright.apiserver.http.status import Call, Counts
 from kubewright.apiserver.http.subresources import Subresources
@@ -42,7 +42,7 @@ class App:
         reading = Reading(store)
         self.counts = Counts()
         policies = Policies(store)
-        self._gate = Gate(policies)
+        self._authorizer = Authorizer(policies)
         self._resources = Resources(reading, writing, policies, catalog, clock)
         self._subresources = Subresources(store, writing, catalog, tokens, policies, clock=clock)
 
@@ -50,7 +50,7 @@ class App:
         path = paths.parse(request.path)
         verb = "" if path is None else verb_of(request, path)
         try:
-            answer = await self._answer(self._gate.admit(request, path, verb), path, verb)
+            answer = await self._answer(self._authorizer.authorize(request, path, verb), path, verb)
         except ApiError as error:
             answer = answers.failure(error)
         except Refused as refused:

@@ -84,7 +84,7 @@ class Authenticator:
         return _authenticated(user)
 
 
-def admit(user: User, method: str, path: str) -> None:
+def refuse_anonymous(user: User, method: str, path: str) -> None:
     """Refuse a request without credentials, unless its path is public.
 
     Raises:

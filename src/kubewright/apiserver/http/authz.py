@@ -21,13 +21,13 @@ from kubewright.wire.http import Request, User
 _PLAIN = {"HEAD": "get"}
 
 
-class Gate:
-    """Admits requests, or raises Forbidden."""
+class Authorizer:
+    """Lets a request pass, or raises Forbidden."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
 
-    def admit(self, request: Request, path: ResourcePath | None, verb: str) -> Request:
+    def authorize(self, request: Request, path: ResourcePath | None, verb: str) -> Request:
         """The request as the server is to answer it: with the impersonated user, where its headers name one.
 
         ``path`` is None for a non-resource path; ``verb`` is empty when the resource has none for the method.
@@ -36,11 +36,11 @@ class Gate:
             Forbidden: the user may not impersonate that user, or may not do what the request asks for.
             BadRequest: its headers name groups, a uid or extra words to impersonate, but no user.
         """
-        target = impersonation.wanted(request.headers)
+        target = impersonation.requested(request.headers)
         if target is not None:
             for asked in impersonation.needed(request.user, target):
                 self._ask(asked)
-            request = replace(request, user=impersonation.taken_for(target))
+            request = replace(request, user=impersonation.impersonated(target))
         if MASTERS not in request.user.groups:
             self._ask(attributes(request, path, verb))
         return request

@@ -18,7 +18,7 @@ import structlog
 from aiohttp import HttpVersion11, StreamReader, web
 
 from kubewright.apiserver.http import answers, bodies
-from kubewright.apiserver.http.authn import Authenticator, admit
+from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
 from kubewright.apiserver.http.impersonation import PREFIX
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooManyRequests, Unavailable
@@ -106,7 +106,7 @@ class Exchange:
         shown = http.get_extra_info("ssl_object")
         certificate = shown.getpeercert(binary_form=True) if shown is not None else None
         user = self._authenticator.user(certificate, headers.pop("authorization", ""))
-        admit(user, http.method, http.path)
+        refuse_anonymous(user, http.method, http.path)
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()

@@ -23,7 +23,7 @@ _USER, _GROUP, _UID, _EXTRA = (f"{PREFIX}{what}" for what in ("user", "group", "
 _AUTHN = "authentication.k8s.io"
 
 
-def wanted(headers: Mapping[str, str]) -> User | None:
+def requested(headers: Mapping[str, str]) -> User | None:
     """The user whom the headers of a request name to be impersonated; None when they name none.
 
     Raises:
@@ -63,7 +63,7 @@ def needed(asker: User, target: User) -> Iterator[Attributes]:
         yield Attributes(asker, "impersonate", _AUTHN, "uids", name=target.uid)
 
 
-def taken_for(target: User) -> User:
+def impersonated(target: User) -> User:
     """The impersonated user, with the groups that follow from its name (``system:authenticated``, ...)."""
     groups = target.groups
     account = _account(target.name)

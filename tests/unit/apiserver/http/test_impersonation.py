@@ -43,24 +43,24 @@ ALL_OF_IT = {
     ],
 )
 def test_who_one_is_taken_for(headers: dict[str, str], user: User) -> None:
-    target = impersonation.wanted(headers)
+    target = impersonation.requested(headers)
     assert target is not None
-    assert impersonation.taken_for(target) == user
+    assert impersonation.impersonated(target) == user
 
 
 def test_most_requests_ask_for_no_impersonation() -> None:
-    assert impersonation.wanted({"accept": "*/*"}) is None
-    assert impersonation.wanted({"impersonate-user": ""}) is None
+    assert impersonation.requested({"accept": "*/*"}) is None
+    assert impersonation.requested({"impersonate-user": ""}) is None
 
 
 @pytest.mark.parametrize("header", ["impersonate-group", "impersonate-uid", "impersonate-extra-x"])
 def test_a_group_without_a_user_is_refused(header: str) -> None:
     with pytest.raises(BadRequest, match="without impersonating a user name"):
-        impersonation.wanted({header: "x"})
+        impersonation.requested({header: "x"})
 
 
 def test_each_part_must_be_allowed() -> None:
-    target = impersonation.wanted(ALL_OF_IT)
+    target = impersonation.requested(ALL_OF_IT)
     assert target is not None
     asked = [(each.verb, each.group, each.combined, each.name) for each in impersonation.needed(ROOT, target)]
     assert asked == [
