@@ -25,7 +25,7 @@ def doc(text: str, *, required: bool = False, **schema: Json) -> Meta:
     return Meta(description=text, extra={"required": required, "schema": schema})
 
 
-def also(**schema: Json) -> Meta:
+def extra_schema(**schema: Json) -> Meta:
     """What a type's OpenAPI schema says beyond the type, without a description."""
     return Meta(extra={"required": False, "schema": schema})
 
@@ -43,11 +43,13 @@ Time = Annotated[datetime, Meta(tz=True)]
 """A ``metav1.Time`` or ``MicroTime``; always aware."""
 Duration = str
 """A Go duration string (``1h30m``); ``base.durations`` reads it."""
-Int32 = Annotated[int, also(format="int32")]
-Int64 = Annotated[int, also(format="int64")]
-IntOrString = Annotated[int | str, also(**{"x-kubernetes-int-or-string": True})]
+Int32 = Annotated[int, extra_schema(format="int32")]
+Int64 = Annotated[int, extra_schema(format="int64")]
+IntOrString = Annotated[int | str, extra_schema(**{"x-kubernetes-int-or-string": True})]
 """A count (``1``) or a share (``"25%"``)."""
-Quantity = Annotated[str | int, also(pattern=QUANTITY_PATTERN, **{"x-kubernetes-int-or-string": True})]
+Quantity = Annotated[
+    str | int, extra_schema(pattern=QUANTITY_PATTERN, **{"x-kubernetes-int-or-string": True})
+]
 """A Kubernetes quantity (``500m``, ``8Gi``, ``4``); ``wire.quantity`` reads it."""
 
 

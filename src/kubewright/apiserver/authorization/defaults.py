@@ -65,7 +65,11 @@ _VIEW = (
     may(READ, f"controllerrevisions {with_status('daemonsets')} {with_status(_SCALED)} {_SCALES}", APPS),
     may(READ, with_status("horizontalpodautoscalers"), "autoscaling"),
     may(READ, with_status("cronjobs jobs"), BATCH),
-    may(READ, f"{with_status('daemonsets deployments ingresses replicasets')} networkpolicies {_OLD_SCALES}", OLD),
+    may(
+        READ,
+        f"{with_status('daemonsets deployments ingresses replicasets')} networkpolicies {_OLD_SCALES}",
+        OLD,
+    ),
     may(READ, with_status("poddisruptionbudgets"), "policy"),
     may(READ, f"{with_status('ingresses')} networkpolicies", NET),
     may(READ, f"{with_status('resourceclaims')} resourceclaimtemplates", DEVICES),
@@ -166,7 +170,9 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         may(ALL, "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats"),
     ),
     "system:monitoring": (
-        may_get("/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"),
+        may_get(
+            "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"
+        ),
         may("get", "nodes/metrics"),
     ),
     "system:node": _NODE,

@@ -33,7 +33,11 @@ def of_role(policy: Policy, writing: Attributes, new: Object, old: Object | None
 
     ``writing`` is the request, with the resource (``roles``, ``clusterroles``) and the name in the URL.
     """
-    if MASTERS in writing.user.groups or _only_ownership_changed(new, old) or _may(policy, writing, "escalate"):
+    if (
+        MASTERS in writing.user.groups
+        or _only_ownership_changed(new, old)
+        or _may(policy, writing, "escalate")
+    ):
         return ""
     rights = policy.rights(writing.user, writing.namespace)
     if lacking := missing(rights.held, read(new)):

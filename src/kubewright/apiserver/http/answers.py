@@ -44,7 +44,7 @@ def form(accept: str, include: str = "") -> Form:
     """
     if not accept or accept in (JSON, "*/*"):
         return Form()
-    drawn = True
+    shape_known = True
     for choice in accept.split(","):
         media, *words = (word.strip() for word in choice.split(";"))
         given = dict(word.partition("=")[::2] for word in words)
@@ -56,8 +56,8 @@ def form(accept: str, include: str = "") -> Form:
             return Form()
         if given["as"] in _SHAPES and given.get("v", "v1") == "v1":
             return Form(JSON, _SHAPES[given["as"]], _included(given["as"], include))
-        drawn = False
-    if not drawn:
+        shape_known = False
+    if not shape_known:
         raise NotAcceptable(
             f"only the following media types are accepted: {JSON}, {YAML}, {JSON};stream=watch"
         )
@@ -130,7 +130,7 @@ def plain(value: Mapping[str, Any], wanted: Form, *, code: int = 200) -> Respons
     return _in_media(orjson.dumps(value), wanted, code)
 
 
-def warned(answer: Response, warnings: Sequence[str]) -> Response:
+def with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
     """The answer with a Warning header. One header line carries them all, as HTTP lists do."""
     if not warnings:
         return answer

@@ -15,7 +15,7 @@ from kubewright.apiserver.registry import filters, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.policies import Policies, guard_of
-from kubewright.apiserver.registry.reading import Page, Reading, ListOptions
+from kubewright.apiserver.registry.reading import ListOptions, Page, Reading
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
@@ -155,7 +155,7 @@ class Resources:
 
     def _written(self, request: Request, kind: ServedKind, written: Written, options: Options) -> Response:
         answer = self._one(request, kind, written.data, 201 if written.created else 200)
-        return answers.warned(answer, options.warnings)
+        return answers.with_warnings(answer, options.warnings)
 
 
 def _subresources_of(kind: ServedKind) -> frozenset[str]:

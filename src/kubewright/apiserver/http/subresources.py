@@ -111,13 +111,13 @@ class Subresources:
         deletion, options = parameters.delete_options_of(request, sent.get("deleteOptions") or {})
         pod = codec.decode(target.kind, self._writing.expect(target, deletion))
         decision = eviction.decide(pod, eviction.budgets_for(pod, self._budgets(target)), self._clock.now())
-        if isinstance(decision, eviction.Spend):
-            await self._spend(decision.budget, pod, target, deletion, options)
+        if isinstance(decision, eviction.UpdateBudget):
+            await self._evict_from_budget(decision.budget, pod, target, deletion, options)
         else:
             await self._writing.delete(target, deletion, options)
         return answers.plain(_SUCCESS, self._form(request), code=201)
 
-    async def _spend(
+    async def _evict_from_budget(
         self, budget: Object, pod: Object, target: Target, deletion: DeleteOptions, options: Options
     ) -> None:
         """Take the disruption from the budget and the pod from its node, staged in one turn."""
@@ -142,10 +142,10 @@ class Subresources:
         kind = target.kind
         sent = self._body(request, kind.resource.kind)
         sent = {**sent, "apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
-        asking = reviews.Asking(
+        context = reviews.ReviewContext(
             kind, request.user, self._policies.current, self._tokens.user, target.namespace
         )
-        return answers.plain(reviews.review(asking, sent), self._form(request), code=201)
+        return answers.plain(reviews.review(context, sent), self._form(request), code=201)
 
     def _budgets(self, target: Target) -> list[Object]:
         """The namespace's budgets, with what evictions of this very turn have taken from them."""

@@ -30,7 +30,7 @@ _NAME = Column(
     cell=field("metadata.name"),
 )  # fmt: skip
 _AGE = Column("Age", description="How long ago the object was created.", cell=age())
-_JUST_AGE = (Column("Age", "date", description=_AGE.description, json_path=".metadata.creationTimestamp"),)
+_ONLY_AGE = (Column("Age", "date", description=_AGE.description, json_path=".metadata.creationTimestamp"),)
 
 
 def render(
@@ -64,7 +64,7 @@ def table(metadata: Mapping[str, Any], definitions: list[Object] | None, rows: l
 
 def columns_of(kind: ServedKind) -> tuple[Column, ...]:
     """All columns, with ``Name`` in front where the kind does not place it itself."""
-    columns = kind.columns or (_JUST_AGE if kind.custom else (_AGE,))
+    columns = kind.columns or (_ONLY_AGE if kind.custom else (_AGE,))
     return columns if any(column.name == "Name" for column in columns) else (_NAME, *columns)
 
 
@@ -111,7 +111,7 @@ def metadata_of(obj: Object) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": obj.get("metadata", {})}
 
 
-_UNSIGNED = (int, float)
+_NUMERIC = (int, float)
 
 
 def _custom_cell(column: Column, obj: Object, now: datetime) -> Any:
@@ -145,12 +145,12 @@ def _text(value: Any, _now: datetime) -> str:
 
 
 def _integer(value: Any, _now: datetime) -> int | None:
-    whole = isinstance(value, _UNSIGNED) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
+    whole = isinstance(value, _NUMERIC) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
     return int(value) if whole else None
 
 
 def _number(value: Any, _now: datetime) -> float | None:
-    return value if isinstance(value, _UNSIGNED) and not isinstance(value, bool) else None
+    return value if isinstance(value, _NUMERIC) and not isinstance(value, bool) else None
 
 
 def _boolean(value: Any, _now: datetime) -> bool | None:

@@ -18,7 +18,7 @@ from kubewright.apiserver.http.answers import Form
 from kubewright.apiserver.http.parameters import WatchOptions
 from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.filters import Filter
-from kubewright.apiserver.registry.reading import Page, Reading, ListOptions, seen_as
+from kubewright.apiserver.registry.reading import ListOptions, Page, Reading, seen_as
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Change, Watcher
 from kubewright.base.clock import Clock

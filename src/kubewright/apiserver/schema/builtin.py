@@ -19,8 +19,8 @@ from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.schema import decode, facts, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
-from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.json_schema import json_schema
+from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
 
 _STATUS = "Status"

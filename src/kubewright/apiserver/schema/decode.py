@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubewright.apiserver.schema.formats import is_base64
-from kubewright.apiserver.schema.node import Node
 from kubewright.apiserver.schema.json_schema import QUANTITY
+from kubewright.apiserver.schema.node import Node
 from kubewright.base.clock import parse_rfc3339
 
 _QUANTITY = re.compile(QUANTITY)

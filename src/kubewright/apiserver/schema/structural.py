@@ -18,8 +18,8 @@ from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import builtin, decode, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
-from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.json_schema import json_schema
+from kubewright.apiserver.schema.node import Node, build
 
 OpenApi = Mapping[str, Any]
 _META = "meta.v1.ObjectMeta"

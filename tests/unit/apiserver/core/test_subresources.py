@@ -10,7 +10,7 @@ from kubewright.apiserver.authorization.rules import Rule
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
-from kubewright.apiserver.registry.subresources.eviction import Free, Spend
+from kubewright.apiserver.registry.subresources.eviction import Delete, UpdateBudget
 from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
 from kubewright.base.clock import LoopClock
 from kubewright.wire.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooManyRequests
@@ -89,12 +89,12 @@ STRAINED = {"desiredHealthy": 2, "currentHealthy": 1}
 @pytest.mark.parametrize(
     ("of", "budgets", "outcome"),
     [
-        pytest.param(pod(), [], Free, id="no budget speaks for it"),
-        pytest.param(pod(), [budget(1)], Spend, id="the budget has room"),
+        pytest.param(pod(), [], Delete, id="no budget speaks for it"),
+        pytest.param(pod(), [budget(1)], UpdateBudget, id="the budget has room"),
         pytest.param(pod(), [budget(0)], TooManyRequests, id="the budget has none"),
-        pytest.param(pod("Pending"), [budget(0)], Free, id="it does not run yet"),
-        pytest.param(pod("Failed"), [budget(0)], Free, id="it is over"),
-        pytest.param(pod(deletionTimestamp="t"), [budget(0)], Free, id="it is going anyway"),
+        pytest.param(pod("Pending"), [budget(0)], Delete, id="it does not run yet"),
+        pytest.param(pod("Failed"), [budget(0)], Delete, id="it is over"),
+        pytest.param(pod(deletionTimestamp="t"), [budget(0)], Delete, id="it is going anyway"),
         pytest.param(pod(), [budget(5, generation=2)], TooManyRequests, id="the budget is not computed yet"),
         pytest.param(pod(), [budget(-1)], Forbidden, id="the budget makes no sense"),
         pytest.param(pod(), [budget(), budget()], ApiError, id="two budgets"),
@@ -107,13 +107,13 @@ STRAINED = {"desiredHealthy": 2, "currentHealthy": 1}
         pytest.param(
             pod(ready=False),
             [budget(0, desiredHealthy=1, currentHealthy=1)],
-            Free,
+            Delete,
             id="unready, and the others are well",
         ),
         pytest.param(
             pod(ready=False),
             [budget(0, {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, **STRAINED)],
-            Free,
+            Delete,
             id="unready ones may always go",
         ),
     ],
@@ -128,7 +128,7 @@ def test_an_eviction(of: Object, budgets: list[Object], outcome: Any) -> None:
 
 def test_an_eviction_is_written_into_its_budget() -> None:
     decision = eviction.decide(pod(), [budget(1)], NOW)
-    assert isinstance(decision, Spend)
+    assert isinstance(decision, UpdateBudget)
     status = decision.budget["status"]
     assert (status["disruptionsAllowed"], status["disruptedPods"]) == (0, {"p": "2030-01-01T00:00:00Z"})
     assert status["conditions"][0]["type"] == "DisruptionAllowed"
@@ -197,7 +197,7 @@ ALLOWED = {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "b/n" of Rol
 
 def reviewed(kind: str, spec: Object, user: User) -> Object:
     found = next(each for each in builtin_catalog() if each.resource.kind == kind)
-    asking = reviews.Asking(
+    asking = reviews.ReviewContext(
         found,
         user,
         POLICY,

@@ -123,13 +123,13 @@ async def test_a_certificate_that_ends_during_a_connection_is_refused(clock: Loo
 def test_what_is_public(method: str, path: str, public: bool) -> None:
     assert authn.is_public(method, path) is public
     if public:
-        authn.admit(ANONYMOUS, method, path)
+        authn.refuse_anonymous(ANONYMOUS, method, path)
     else:
         with pytest.raises(Unauthorized, match=r"^Unauthorized$"):
-            authn.admit(ANONYMOUS, method, path)
-    authn.admit(User("ann", (AUTHENTICATED,)), method, path)
+            authn.refuse_anonymous(ANONYMOUS, method, path)
+    authn.refuse_anonymous(User("ann", (AUTHENTICATED,)), method, path)
 
 
 def test_the_anonymous_user_has_no_credentials() -> None:
     with pytest.raises(Unauthorized):
-        authn.admit(User(), "GET", "/api/v1/secrets")
+        authn.refuse_anonymous(User(), "GET", "/api/v1/secrets")

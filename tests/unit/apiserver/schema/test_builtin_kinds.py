@@ -81,11 +81,11 @@ def test_tolerations_for_a_lost_node_are_added_unless_given() -> None:
         "effect": "NoExecute",
         "tolerationSeconds": 5,
     }
-    tolerant = pods.tolerant({"spec": {"tolerations": [own]}})
+    tolerant = pods.with_default_tolerations({"spec": {"tolerations": [own]}})
     assert [t["tolerationSeconds"] for t in tolerant["spec"]["tolerations"]] == [5, 300]
-    assert pods.tolerant(tolerant) == tolerant
+    assert pods.with_default_tolerations(tolerant) == tolerant
     everything = {"spec": {"tolerations": [{"operator": "Exists"}]}}
-    assert pods.tolerant(everything) == everything
+    assert pods.with_default_tolerations(everything) == everything
 
 
 @pytest.mark.parametrize(

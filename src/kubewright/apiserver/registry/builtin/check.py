@@ -16,10 +16,10 @@ from kubewright.apiserver.registry.builtin.rules import (
     at_least,
     bounded,
     config_keys,
-    frozen,
+    forbid_change,
     immutable,
+    immutable_data,
     present,
-    sealed,
     set_once,
 )  # fmt: skip
 from kubewright.apiserver.registry.custom import definition as custom_definition
@@ -179,10 +179,11 @@ _TASK = ("OnFailure", "Never")
 _RULES: Mapping[str, tuple[Rule, ...]] = {
     "core.v1.ConfigMap": (
         config_keys("data", "binaryData"), bounded("[]", MOST_DATA, "data", "binaryData"), _data_twice,
-        sealed("data", "binaryData"),
+        immutable_data("data", "binaryData"),
     ),
     "core.v1.Secret": (
-        config_keys("data"), bounded("data", MOST_DATA * 4 // 3, "data"), immutable("type"), sealed("data"),
+        config_keys("data"), bounded("data", MOST_DATA * 4 // 3, "data"), immutable("type"),
+        immutable_data("data"),
     ),
     "core.v1.Event": (_event,),
     "events.v1.Event": (_new_event, _event),
@@ -222,10 +223,12 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "rbac.v1.Role": (_policy_rules,),
     "rbac.v1.RoleBinding": (_role_ref,),
     "scheduling.v1.PriorityClass": (
-        frozen("value", words="may not be changed in an update."), immutable("preemptionPolicy"),
+        forbid_change("value", words="may not be changed in an update."), immutable("preemptionPolicy"),
     ),
     "storage.v1.StorageClass": (
-        frozen("parameters", "provisioner", "reclaimPolicy", words="updates to this field are forbidden."),
+        forbid_change(
+            "parameters", "provisioner", "reclaimPolicy", words="updates to this field are forbidden.",
+        ),
     ),
     "storage.v1.VolumeAttachment": (_attachment, immutable("spec")),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),

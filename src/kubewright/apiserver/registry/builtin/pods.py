@@ -66,7 +66,7 @@ def created(pod: Object) -> Object:
     return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
 
 
-def tolerant(pod: Object) -> Object:
+def with_default_tolerations(pod: Object) -> Object:
     """A pod that tolerates its node's short absence: added again whenever it is missing."""
     spec = pod.get("spec") or {}
     return {**pod, "spec": {**spec, "tolerations": _tolerations(spec.get("tolerations") or [])}}

@@ -20,12 +20,12 @@ Prepare = Callable[[Object, Object | None], Object]
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def always(change: Callable[[Object], Object]) -> Prepare:
+def on_every_write(change: Callable[[Object], Object]) -> Prepare:
     """A step for create and update alike."""
     return lambda new, _old: change(new)
 
 
-def once(change: Callable[[Object], Object]) -> Prepare:
+def on_create(change: Callable[[Object], Object]) -> Prepare:
     """A step for create only."""
     return lambda new, old: change(new) if old is None else new
 
@@ -118,30 +118,37 @@ def _subject(subject: dict[str, Any]) -> dict[str, Any]:
 
 
 def _template(*path: str) -> Prepare:
-    return always(pods.in_template("spec", *path))
+    return on_every_write(pods.in_template("spec", *path))
 
 
 _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
-    "core.v1.Secret": (always(_secret),),
-    "core.v1.Namespace": (once(_namespace), always(_namespace_label)),
-    "core.v1.Pod": (once(pods.created), always(pods.in_template()), always(pods.tolerant)),
-    "core.v1.PersistentVolume": (once(_pending),),
-    "core.v1.PersistentVolumeClaim": (once(_pending),),
-    "core.v1.Service": (always(_service),),
+    "core.v1.Secret": (on_every_write(_secret),),
+    "core.v1.Namespace": (on_create(_namespace), on_every_write(_namespace_label)),
+    "core.v1.Pod": (
+        on_create(pods.created),
+        on_every_write(pods.in_template()),
+        on_every_write(pods.with_default_tolerations),
+    ),
+    "core.v1.PersistentVolume": (on_create(_pending),),
+    "core.v1.PersistentVolumeClaim": (on_create(_pending),),
+    "core.v1.Service": (on_every_write(_service),),
     "apps.v1.DaemonSet": (
         _template("template"),
-        always(_rolling("updateStrategy", {"maxSurge": 0, "maxUnavailable": 1})),
+        on_every_write(_rolling("updateStrategy", {"maxSurge": 0, "maxUnavailable": 1})),
     ),
     "apps.v1.Deployment": (
         _template("template"),
-        always(_rolling("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"})),
+        on_every_write(_rolling("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"})),
     ),
     "apps.v1.ReplicaSet": (_template("template"),),
-    "apps.v1.StatefulSet": (_template("template"), always(_rolling("updateStrategy", {"partition": 0}))),
+    "apps.v1.StatefulSet": (
+        _template("template"),
+        on_every_write(_rolling("updateStrategy", {"partition": 0})),
+    ),
     "batch.v1.CronJob": (_template("jobTemplate", "spec", "template"),),
-    "batch.v1.Job": (always(_job), _template("template")),
-    "rbac.v1.ClusterRoleBinding": (always(_binding),),
-    "rbac.v1.RoleBinding": (always(_binding),),
+    "batch.v1.Job": (on_every_write(_job), _template("template")),
+    "rbac.v1.ClusterRoleBinding": (on_every_write(_binding),),
+    "rbac.v1.RoleBinding": (on_every_write(_binding),),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),
 }
 

@@ -34,7 +34,7 @@ def immutable(*paths: str) -> Rule:
     return rule
 
 
-def frozen(*paths: str, words: str) -> Rule:
+def forbid_change(*paths: str, words: str) -> Rule:
     """The same, said as a prohibition."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
@@ -69,7 +69,7 @@ def at_least(least: int, *paths: str) -> Rule:
     return rule
 
 
-def sealed(*paths: str) -> Rule:
+def immutable_data(*paths: str) -> Rule:
     """Secrets and ConfigMaps with ``immutable: true``: neither the mark nor the data may change."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:

@@ -31,12 +31,12 @@ _MORE_THAN_ONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class Delete:
     """No budget stands in the way; delete the pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
+class UpdateBudget:
     """First write ``budget``, which has one disruption less."""
 
     budget: Object
@@ -50,7 +50,7 @@ def budgets_for(pod: Object, budgets: Sequence[Object]) -> list[Object]:
     ]
 
 
-def decide(pod: Object, budgets: Sequence[Object], now: datetime) -> Free | Spend:
+def decide(pod: Object, budgets: Sequence[Object], now: datetime) -> Delete | UpdateBudget:
     """Whether a pod may be evicted, and what it costs. ``budgets`` are those that select it.
 
     Raises:
@@ -59,14 +59,14 @@ def decide(pod: Object, budgets: Sequence[Object], now: datetime) -> Free | Spen
         ApiError: several budgets select the pod (500, as kube-apiserver).
     """
     if _needs_no_budget(pod) or not budgets:
-        return Free()
+        return Delete()
     if len(budgets) > 1:
         raise ApiError(_MORE_THAN_ONE, code=500, reason="")
     budget = budgets[0]
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
     if not _ready(pod) and _unready_may_go(spec, status):
-        return Free()
-    return Spend(_spent(budget, status, pod["metadata"]["name"], now))
+        return Delete()
+    return UpdateBudget(_disrupted(budget, status, pod["metadata"]["name"], now))
 
 
 def _needs_no_budget(pod: Object) -> bool:
@@ -86,7 +86,7 @@ def _ready(pod: Object) -> bool:
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
-def _spent(budget: Object, status: Object, pod: str, now: datetime) -> Object:
+def _disrupted(budget: Object, status: Object, pod: str, now: datetime) -> Object:
     name = budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         said = f"The disruption budget {name} is still being processed by the server."

@@ -1,7 +1,7 @@
 """Reviews: what a user or token is, and what a user may do, by the current policy. Nothing is stored.
 
 Theory.      A review is a question in the form of an object: its spec asks, its status is the answer.
-             ``Asking`` is all that an answer depends on.
+             ``ReviewContext`` is all that an answer depends on.
 Invariants.  Pure. A question that cannot be answered is refused with the causes that kube-apiserver
              names; nothing of a review is kept.
 Called by    ``http.subresources``. What the answers mean stands in ``authorization.policy``.
@@ -27,7 +27,7 @@ _NO_SUBJECT = "at least one of user or group must be specified"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ReviewContext:
     """``user`` asks in ``namespace`` (LocalSubjectAccessReview only); ``verify`` knows tokens."""
 
     kind: ServedKind
@@ -37,67 +37,67 @@ class Asking:
     namespace: str = ""
 
 
-def review(asking: Asking, sent: Object) -> Object:
+def review(context: ReviewContext, sent: Object) -> Object:
     """The review with its status.
 
     Raises:
         BadRequest, Invalid: what was sent is no question.
     """
-    kind = asking.kind
+    kind = context.kind
     if (error := kind.schema.decode_error(sent)) is not None:
         raise refusals.cannot_be_handled(kind.resource, error)
     metadata = sent.get("metadata") or {}
-    place = {"namespace": asking.namespace} if asking.namespace else {}
+    place = {"namespace": context.namespace} if context.namespace else {}
     spec = sent.get("spec") or {}
-    return {**sent, "metadata": {**metadata, **place}, "status": _ANSWERS[kind.resource.kind](asking, spec)}
+    return {**sent, "metadata": {**metadata, **place}, "status": _ANSWERS[kind.resource.kind](context, spec)}
 
 
-def _own_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
-    return _decided(asking, _asked(asking, spec, asking.user))
+def _own_access(context: ReviewContext, spec: Mapping[str, Any]) -> Object:
+    return _decided(context, _asked(context, spec, context.user))
 
 
-def _others_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
+def _others_access(context: ReviewContext, spec: Mapping[str, Any]) -> Object:
     name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
     if not (name or groups):
-        raise _invalid(asking, "spec.user", "", _NO_SUBJECT)
-    return _decided(asking, _asked(asking, spec, User(name, groups)))
+        raise _invalid(context, "spec.user", "", _NO_SUBJECT)
+    return _decided(context, _asked(context, spec, User(name, groups)))
 
 
-def _local_access(asking: Asking, spec: Mapping[str, Any]) -> Object:
+def _local_access(context: ReviewContext, spec: Mapping[str, Any]) -> Object:
     if (path := spec.get("nonResourceAttributes")) is not None:
         raise _invalid(
-            asking, "spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request"
+            context, "spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request"
         )
     namespace = (spec.get("resourceAttributes") or {}).get("namespace", "")
-    if spec.get("resourceAttributes") is not None and namespace != asking.namespace:
+    if spec.get("resourceAttributes") is not None and namespace != context.namespace:
         raise _invalid(
-            asking, "spec.resourceAttributes.namespace", namespace, "must match metadata.namespace"
+            context, "spec.resourceAttributes.namespace", namespace, "must match metadata.namespace"
         )
-    return _others_access(asking, spec)
+    return _others_access(context, spec)
 
 
-def _asked(asking: Asking, spec: Mapping[str, Any], user: User) -> Attributes:
+def _asked(context: ReviewContext, spec: Mapping[str, Any], user: User) -> Attributes:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is None:
         if path is None:
-            raise _invalid(asking, "spec.resourceAttributes", None, _EXACTLY_ONE)
+            raise _invalid(context, "spec.resourceAttributes", None, _EXACTLY_ONE)
         return Attributes(user, path.get("verb") or "", url=path.get("path") or "/")
     if path is not None:
-        raise _invalid(asking, "spec.nonResourceAttributes", _shown(path), _COMBINED)
+        raise _invalid(context, "spec.nonResourceAttributes", _shown(path), _COMBINED)
     fields = ("verb", "group", "resource", "subresource", "namespace", "name")
     return Attributes(user, *(resource.get(field) or "" for field in fields))
 
 
-def _decided(asking: Asking, asked: Attributes) -> Object:
-    decision = asking.policy.decide(asked)
+def _decided(context: ReviewContext, asked: Attributes) -> Object:
+    decision = context.policy.decide(asked)
     return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
 
 
-def _own_rules(asking: Asking, spec: Mapping[str, Any]) -> Object:
+def _own_rules(context: ReviewContext, spec: Mapping[str, Any]) -> Object:
     namespace = spec.get("namespace") or ""
     if not namespace:
         raise BadRequest("no namespace on request")
-    rights = asking.policy.rights(asking.user, namespace)
+    rights = context.policy.rights(context.user, namespace)
     rules = rights.held
     return {
         "resourceRules": [replace(rule, urls=()).wire() for rule in rules if rule.resources],
@@ -109,15 +109,15 @@ def _own_rules(asking: Asking, spec: Mapping[str, Any]) -> Object:
     }
 
 
-def _self(asking: Asking, _spec: Mapping[str, Any]) -> Object:
-    return {"userInfo": _info(asking.user)}
+def _self(context: ReviewContext, _spec: Mapping[str, Any]) -> Object:
+    return {"userInfo": _info(context.user)}
 
 
-def _token(asking: Asking, spec: Mapping[str, Any]) -> Object:
+def _token(context: ReviewContext, spec: Mapping[str, Any]) -> Object:
     token = spec.get("token")
     if not token:
         raise BadRequest("spec.token must be specified")
-    user = asking.verify(token)
+    user = context.verify(token)
     if user is None:
         return {"authenticated": False, "error": "the token is not known"}
     return {"authenticated": True, "user": _info(user)}
@@ -134,11 +134,11 @@ def _shown(path: Mapping[str, Any]) -> Object:
     return {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
 
 
-def _invalid(asking: Asking, field: str, value: Any, words: str) -> Invalid:
-    return refusals.invalid(replace(asking.kind.resource, kind=""), "", [invalid(field, value, words)])
+def _invalid(context: ReviewContext, field: str, value: Any, words: str) -> Invalid:
+    return refusals.invalid(replace(context.kind.resource, kind=""), "", [invalid(field, value, words)])
 
 
-_ANSWERS: Mapping[str, Callable[[Asking, Mapping[str, Any]], Object]] = {
+_ANSWERS: Mapping[str, Callable[[ReviewContext, Mapping[str, Any]], Object]] = {
     "SelfSubjectAccessReview": _own_access,
     "SubjectAccessReview": _others_access,
     "LocalSubjectAccessReview": _local_access,
