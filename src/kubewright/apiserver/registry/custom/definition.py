@@ -4,7 +4,7 @@ Theory.      A definition that is not sound is refused with every reason at once
              can always be served. When all versions agree on a schema, kube-apiserver speaks of it
              as ``spec.validation``, as the old API had it; programs have learnt those paths.
 Called by    ``builtin.prepare`` and ``builtin.check``, as hooks of the kind.
-Continues    in ``custom.views`` (columns, subresources, selectable fields), ``schema.structural_rules``.
+Continues    in ``custom.views`` (columns, subresources, selectable fields), ``schema.crd_rules``.
 """
 
 import re
@@ -16,8 +16,8 @@ import jsonschema_rs
 from kubewright.apiserver.registry.custom.views import VIEWS
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.crd_rules import violations
 from kubewright.apiserver.schema.structural import Structural
-from kubewright.apiserver.schema.structural_rules import violations
 from kubewright.wire import naming
 
 Spec = Mapping[str, Any]
