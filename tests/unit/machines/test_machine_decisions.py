@@ -31,7 +31,20 @@ from kubewright.testing.scenes import (
     seen,
 )
 
+BARE = machine(vm=False, finalizers=())
 CREATION = [
+    Case(
+        "a machine without a priority gets one, too",
+        seen(structs.replace(BARE, metadata=structs.replace(BARE.metadata, annotations={}))),
+        [
+            Adorn(
+                {
+                    "finalizers": ["machine.sapcloud.io/machine-controller-manager"],
+                    "annotations": {names.PRIORITY_ANNOTATION: "3"},
+                }
+            )
+        ],
+    ),
     Case(
         "a machine made by hand gets finalizer and priority first",
         seen(machine(vm=False, finalizers=())),
@@ -346,6 +359,11 @@ JOINING = [
         [],
     ),
     Case(
+        "in the last moment of its creation timeout it may still join",
+        seen(machine("Pending", age=minutes(20))),
+        wake=timedelta(milliseconds=1),
+    ),
+    Case(
         "past the creation timeout a Pending machine is Failed",
         seen(machine("Pending", age=minutes(21))),
         [],
@@ -387,6 +405,11 @@ HEALTH = [
         seen(machine("Unknown", since=minutes(4)), node(SILENT)),
         [],
         wake=minutes(6) + timedelta(milliseconds=1),
+    ),
+    Case(
+        "also in the last moment",
+        seen(machine("Unknown", since=minutes(10)), node(SILENT)),
+        wake=timedelta(milliseconds=1),
     ),
     Case(
         "past the health timeout it is Failed",

@@ -95,6 +95,27 @@ DELETION = [
         [],
     ),
     Case(
+        "for as long as the policy says, and no longer than that without a look",
+        seen(
+            machine("Running", deleted=minutes(3)),
+            node(cordoned=True),
+            drain=EMPTY,
+            attachments=(ATTACHED,),
+            drained_since=NOW - minutes(1),
+        ),
+        [],
+        Phase.TERMINATING,
+        "1 volumes are still attached",
+        minutes(1),
+    ),
+    Case(
+        "not a moment longer",
+        seen(
+            DYING, node(cordoned=True), drain=EMPTY, attachments=(ATTACHED,), drained_since=NOW - minutes(2)
+        ),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
         "but not for ever",
         seen(
             DYING, node(cordoned=True), drain=EMPTY, attachments=(ATTACHED,), drained_since=NOW - minutes(3)

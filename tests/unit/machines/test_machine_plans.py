@@ -18,12 +18,17 @@ from tests.unit.machines import (
 
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.steps import Plan
-from kubewright.testing.scenes import Case
+from kubewright.testing.scenes import Case, node, seen
 
+DRAINS = [
+    Case(name, seen(test_machine_deletion.OLD, node(cordoned=True), drain=drain))
+    for name, drain, *_ in test_machine_deletion.HELD
+]
 FILE = Path(__file__).parent / "plans.txt"
 TABLES = {
     "living": test_machine_decisions.CASES,
     "dying": test_machine_deletion.CASES,
+    "drains that are held": DRAINS,
     "clusters that cannot be seen": test_machine_outages.CASES,
     "writes that are refused": test_machine_refusals.CASES,
     "deletions that a user triggers": test_machine_triggered.CASES,

@@ -285,6 +285,18 @@ LEAVING = [
         LATER,
     ),
     Case(
+        "and until the time of the drain is over",
+        seen(
+            machine("Running", deleted=minutes(120) - timedelta(seconds=10)),
+            node(cordoned=True),
+            unread="The API server refused to tell of node or pods: no",
+        ),
+        [],
+        Phase.TERMINATING,
+        "refused to tell of node or pods: no. Will retry in next sync. Initiate node drain",
+        timedelta(seconds=10),
+    ),
+    Case(
         "unless a user says that they do not matter",
         seen(FORCED, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
         [Call(Verb.DELETE)],
