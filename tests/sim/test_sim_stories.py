@@ -87,6 +87,10 @@ FOUND = {
         "drain-in-vain",
         Plot(5, parse("at:1.33:kill,at:2.19:kill,write:20:target-unreachable"), elect=True, apart=True),
     ),
+    "a pod that an old list still shows is not deleted by force in a loop": (
+        "drain-in-vain",
+        Plot(40, kill_after=16, stale=3),
+    ),
     "a set whose watch is late is set free too": ("keep-sets", Plot(294, parse("watch:26:bunch"))),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",

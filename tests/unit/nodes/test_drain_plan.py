@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kubewright.api.core import POD, NodeCondition
 from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import BATCH, POLL, RETRY, DrainPlan, Try, plan_pass
+from kubewright.nodes.drain.plan import AFTER_FORCE, BATCH, POLL, RETRY, DrainPlan, Try, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -293,12 +293,12 @@ POLICIES = [
      DrainPolicy(HOUR), {"pods": [], "at": HOUR}, DrainPlan(done=True, because="no pods are left")),
     ("a user's request forces whatever the limit is",
      DrainPolicy(force=Force(requested=True)), {"pods": [A, B]},
-     DrainPlan(delete=(A, B), forced=True,
+     DrainPlan(delete=(A, B), forced=True, wake=AFTER_FORCE,
                because="2 pods are removed, because somebody asked to force it")),
     ("force of a sick node alone",
      DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"Ready": "True"})),
      {"pods": [A], "conditions": SILENT},
-     DrainPlan(delete=(A,), forced=True,
+     DrainPlan(delete=(A,), forced=True, wake=AFTER_FORCE,
                because="1 pods are removed, because Ready of the node has been Unknown for more than 30m0s")),
     ("force of a sick node looks at the conditions that the policy names",
      DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"DiskPressure": "False"})),

@@ -34,6 +34,8 @@ RETRY = timedelta(seconds=20)
 """How long after a refusal the eviction is tried again."""
 POLL = timedelta(seconds=5)
 """How soon to look again at pods that are being deleted."""
+AFTER_FORCE = timedelta(seconds=1)
+"""How soon to look again at pods that were deleted by force: most are gone, and none is deleted in a loop."""
 OVERDUE = timedelta(seconds=30)
 """How long after the end of its grace period a pod may still be there before the drain reports it."""
 BATCH = 100
@@ -242,7 +244,14 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
     delete = tuple(pod for pod in pods if not _removed(pod) and not _given_up(pod, tries))
     count = f"{len(delete)} pods are removed" if delete else "no pod is waited for"
     because = f"{count}, because {reason}"
-    return DrainPlan(delete=delete[:BATCH], done=not delete, forced=True, because=because, known=_uids(pods))
+    return DrainPlan(
+        delete=delete[:BATCH],
+        done=not delete,
+        forced=True,
+        wake=AFTER_FORCE if 0 < len(delete) <= BATCH else timedelta(),
+        because=because,
+        known=_uids(pods),
+    )
 
 
 def _uids(pods: Iterable[Pod]) -> frozenset[str]:
