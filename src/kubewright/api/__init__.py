@@ -1,8 +1,8 @@
-"""API kinds as values: what stands in an object, in Python's words.
+"""API kinds as Python values.
 
 ``kinds``     one kind as our code reads and writes it: bytes to Struct and back
 ``meta``      what every object shares: metadata, owners, selectors, conditions
-``core``      the slices of Kubernetes' own kinds that we read or write
+``core``      the fields of Kubernetes' own kinds that we read or write
 ``machine``   ``machine.sapcloud.io/v1alpha1``: the four kinds, their strings, defaults and rules
 ``crd``       a Struct type to its CustomResourceDefinition
 

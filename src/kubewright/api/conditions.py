@@ -1,4 +1,4 @@
-"""Conditions: find one, and write one, in whatever kind's status.
+"""Conditions: find one, and write one, in the status of any kind.
 
 Theory.      ``lastTransitionTime`` says when ``status`` last changed, so a condition that is written again
              with the same status keeps it. A list has at most one condition of a type; a new one comes last.
@@ -42,8 +42,8 @@ def true_condition(conditions: Iterable[C], kind: str) -> C | None:
 
 
 def with_condition(conditions: Iterable[C], wanted: C) -> tuple[C, ...]:
-    """The conditions with this one in the place of the one of its type, whose ``lastTransitionTime`` it takes
-    if their statuses are equal."""
+    """The conditions with ``wanted`` in place of the one of its type; it keeps that one's
+    ``lastTransitionTime`` if their statuses are equal."""
     found, struct = {each.type: each for each in conditions}, wanted
     if (known := found.get(wanted.type)) is not None and known.status == wanted.status:
         changed: Any = wanted
@@ -57,6 +57,6 @@ def without_condition(conditions: Iterable[C], kind: str) -> tuple[C, ...]:
 
 
 def with_json_condition(status: Mapping[str, Json], wanted: Mapping[str, Json]) -> list[Json]:
-    """As ``with_condition``, for a status that is plain JSON; ``wanted`` says its times itself."""
+    """As ``with_condition``, for a status that is plain JSON; ``wanted`` must have its times set."""
     found = {each.get("type"): each for each in status.get("conditions") or ()}
     return list({**found, wanted["type"]: wanted}.values())

@@ -1,7 +1,7 @@
-"""The slices of Kubernetes' own kinds that we read or write.
+"""Kubernetes' own kinds, as far as we read or write them.
 
-Theory.      A slice holds the fields that some decision of ours looks at, and no others: what is
-             not here is skipped when reading, which keeps decoding in microseconds. Nothing is
+Theory.      A type has the fields that one of our decisions needs, and no others: all other fields
+             are skipped when reading, which keeps decoding in microseconds. Nothing is
              lost by it, because these objects are only ever patched (design decision D3). Only
              what we create ourselves (Leases, Events, token Secrets) is written as a whole.
 Invariants.  ``NodeSpec`` and everything below it is complete, and so are addresses and conditions:
@@ -33,7 +33,7 @@ NODE_READY = "Ready"
 
 
 class Taint(Value, frozen=True, kw_only=True):
-    """A mark on a node that keeps pods away which do not tolerate it."""
+    """A mark on a node that keeps away pods that do not tolerate it."""
 
     key: Annotated[str, doc("The name of the taint.", required=True)] = ""
     value: Annotated[str, doc("The value of the taint.")] = ""
@@ -125,11 +125,11 @@ NODE = Kind(Resource("", "v1", "nodes", "Node", namespaced=False, short_names=("
 
 
 MIRROR_POD_ANNOTATION = "kubernetes.io/config.mirror"
-"""On a Pod that only shows what a kubelet runs from a file: to delete it ends nothing."""
+"""On a mirror Pod, which shows a static Pod of a kubelet: deleting it stops no container."""
 
 
 class ClaimSource(Value, frozen=True, kw_only=True):
-    """A volume that a PersistentVolumeClaim stands for; only that there is one matters."""
+    """A volume of a PersistentVolumeClaim; only its presence matters."""
 
 
 class Volume(Value, frozen=True, kw_only=True):
@@ -212,7 +212,7 @@ class NamespaceStatus(Value, frozen=True, kw_only=True):
 
 
 class Namespace(KubeObject, frozen=True, kw_only=True):
-    """What separates the names of objects, and who may see them."""
+    """A scope for the names of objects and for the rights of users."""
 
     status: NamespaceStatus = field(default_factory=NamespaceStatus)
 
@@ -252,7 +252,7 @@ class ObjectReference(Value, frozen=True, kw_only=True):
 
 
 class EventSource(Value, frozen=True, kw_only=True):
-    """Who reports an event."""
+    """The component that reports an event."""
 
     component: str = ""
 
@@ -275,7 +275,7 @@ class Event(KubeObject, frozen=True, kw_only=True):
 
 
 class LeaseSpec(Value, frozen=True, kw_only=True):
-    """Who holds a lease, and until when if it does not renew."""
+    """The holder of a lease, and until when it holds it without renewing."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -298,7 +298,7 @@ LEASE = Kind(Resource("coordination.k8s.io", "v1", "leases", "Lease"), Lease)
 
 
 class CustomResourceDefinition(KubeObject, frozen=True, kw_only=True):
-    """A kind that was added to the API server. Only that one came, changed or went matters."""
+    """A kind that was added to the API server. Its fields do not matter, only that it changed."""
 
 
 CRD = Kind(

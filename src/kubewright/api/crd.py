@@ -46,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a CRD says beside the schema. ``scale`` names the paths of wanted and actual replicas."""
+    """A CRD apart from its schema. ``scale`` holds the paths of the desired and the actual replicas."""
 
     kind: Kind[Any]
     columns: Sequence[Column] = ()
@@ -176,7 +176,7 @@ def _is_required(annotation: Any) -> bool:
 
 
 def _preserved(schema: Schema) -> Schema:
-    """A map that keeps everything cannot also say what its members are."""
+    """A map that preserves unknown fields must not also have ``additionalProperties``."""
     if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
         return {key: value for key, value in schema.items() if key != "additionalProperties"}
     return schema

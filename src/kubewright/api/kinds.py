@@ -5,7 +5,7 @@ Theory.      Caches hold bytes; the code that looks at an object decodes it then
              Go clients write ``null`` for an empty map, list or string here and there. Most of
              these are typed ``| None``; for all others decoding is tried as it is, and only when
              that fails once more without the nulls, so that the common object pays nothing.
-Invariants.  ``decode`` raises ``Undecodable`` or answers a value; it never answers half of one.
+Invariants.  ``decode`` raises ``Undecodable`` or returns a whole value, never a part of one.
              ``encode`` always writes ``apiVersion`` and ``kind``. Two kinds are equal when their
              resource and type are.
 Called by    ``kube`` (client and caches) and all code that holds JSON of a known kind.
@@ -29,7 +29,7 @@ _TREE = (inspect.StructType, inspect.ListType, inspect.VarTupleType, inspect.Dic
 
 
 class Undecodable(InvalidInput, ValueError):
-    """These bytes are no object of the kind. ``path`` is the field at fault (``spec.replicas``), or empty."""
+    """These bytes are not an object of the kind. ``path``: the wrong field (``spec.replicas``), or empty."""
 
     def __init__(self, resource: Resource, cause: str) -> None:
         found = _PATH.search(cause)

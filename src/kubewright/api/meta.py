@@ -21,12 +21,12 @@ Json = Any
 
 
 def doc(text: str, *, required: bool = False, **schema: Json) -> Meta:
-    """The description of a field; ``schema`` is merged into its OpenAPI schema (``format="int64"``)."""
+    """A field's description; ``schema`` is merged into its OpenAPI schema (``format="int64"``)."""
     return Meta(description=text, extra={"required": required, "schema": schema})
 
 
 def extra_schema(**schema: Json) -> Meta:
-    """What a type's OpenAPI schema says beyond the type, without a description."""
+    """As ``doc``, without a description: keywords that are merged into the OpenAPI schema of a type."""
     return Meta(extra={"required": False, "schema": schema})
 
 
@@ -114,9 +114,9 @@ class KubeObject(Value, frozen=True, kw_only=True):
 
 
 class Object(Protocol):
-    """What code asks of an object whose kind it does not know: the attributes of every ``KubeObject``.
+    """The attributes that every ``KubeObject`` has, for code that works on any kind.
 
-    Unlike it, a protocol can be extended by fields that several kinds have (``spec.replicas``).
+    A protocol, unlike a base class, can be extended by fields that several kinds have (``spec.replicas``).
     """
 
     @property
@@ -146,7 +146,7 @@ class Requirement(Value, frozen=True, kw_only=True):
 
 
 class LabelSelector(Value, frozen=True, kw_only=True):
-    """Which objects belong: all conditions must hold; an empty selector takes everything."""
+    """Selects objects by labels: all conditions must hold; an empty selector selects everything."""
 
     match_labels: Annotated[Mapping[str, str], doc("Labels that must have exactly these values.")] = field(
         default_factory=dict
@@ -168,8 +168,8 @@ class Condition(Value, frozen=True, kw_only=True):
 def whole_seconds(value: Struct, *names: str) -> None:
     """Cut the named times of a value to whole seconds, as ``metav1.Time`` holds them.
 
-    For ``__post_init__`` of values that we write: else a time that we wrote would differ from
-    the one that a Go client writes back, and a patch would be sent for nothing.
+    For ``__post_init__`` of values that we write: otherwise a time that we wrote would differ from
+    the one that a Go client writes back, and we would send a needless patch.
     """
     for name in names:
         moment = getattr(value, name)

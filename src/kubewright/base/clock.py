@@ -19,7 +19,7 @@ from uuid import UUID
 
 
 class Clock(Protocol):
-    """What a part of the system may know about time and chance."""
+    """Wall time, elapsed time, waiting and random numbers, as the code may use them."""
 
     random: random.Random
 
@@ -52,7 +52,7 @@ class SystemClock:
 class LoopClock:
     """Wall time that follows the event loop: on a virtual loop the whole system is repeatable.
 
-    The wall clock reads ``start`` at the first question, whenever that is.
+    ``now`` returns ``start`` at its first call, whenever that is.
     """
 
     def __init__(self, start: datetime | None = None, seed: int = 0) -> None:
@@ -74,15 +74,15 @@ class LoopClock:
 
 
 Anchor = tuple[datetime, float]
-"""A time, and when that was on the monotonic clock."""
+"""A wall time, and the monotonic time at that moment."""
 
 
 class SteadyClock:
-    """A clock whose wall does not step: the time at the first question, and what passed since.
+    """A clock whose wall time does not step: the time of the first call of ``now``, plus what passed since.
 
-    For ages: how long ago was what others, or we, have put a date on? ``known`` answers a time of theirs and
-    the monotonic moment of it, or None: then our wall clock says what time it is. Steps that follow are
-    ignored, so this time is written nowhere.
+    For computing the age of objects that servers or this process have dated. ``known`` returns a server's
+    time and the monotonic time at which it was read, or None: then our wall clock is read once. Later
+    steps of the wall clock are ignored, so this time must never be written into an object.
     """
 
     def __init__(self, clock: Clock, known: Callable[[], Anchor | None] = lambda: None) -> None:
@@ -123,7 +123,7 @@ def parse_rfc3339(text: str) -> datetime:
     """Read either form above.
 
     Raises:
-        ValueError: the text is no RFC 3339 time, or carries no zone.
+        ValueError: the text is not an RFC 3339 time, or has no time zone.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -132,5 +132,5 @@ def parse_rfc3339(text: str) -> datetime:
 
 
 def stamp(moment: datetime | None) -> float | None:
-    """Seconds since the epoch; None for none."""
+    """Seconds since the epoch; None for None."""
     return moment.timestamp() if moment is not None else None

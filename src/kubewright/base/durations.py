@@ -16,7 +16,7 @@ def parse_duration(text: str) -> timedelta:
     """Read a Go duration.
 
     Raises:
-        ValueError: the text is none; the message quotes it.
+        ValueError: the text is not a duration; the message quotes it.
     """
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if body == "0":

@@ -1,12 +1,12 @@
 """The root of all our errors, and the ways an error may be retried.
 
-Theory.      An error knows how it wants to be retried; the runtime obeys in one place
-             (``runtime.controller``). No code compares strings or codes to decide a delay; what the
-             codes of drivers mean stands in one table (``driver.errors``).
+Theory.      An error says how it is to be retried; the runtime reads that in one place
+             (``runtime.controller``). No code compares strings or codes to decide a delay; the
+             codes of drivers are interpreted in one table (``driver.errors``).
 Tree.        KubewrightError
-             ├── InvalidInput      a person gave us something wrong: one sentence, no traceback
+             ├── InvalidInput      a user gave us something wrong: one sentence, no traceback
              ├── wire.errors.ApiError ...      what an API server answered
-             ├── kube ... TransportError       no answer, or half of one
+             ├── kube ... TransportError       no answer, or an incomplete one
              └── driver.errors.DriverError ... what a cloud answered
 """
 
@@ -46,13 +46,13 @@ class KubewrightError(Exception):
 
 
 class InvalidInput(KubewrightError):
-    """A person's input is wrong; the message says what and where, in one sentence."""
+    """A user's input is wrong; the message says what and where, in one sentence."""
 
     retry: Retry = OnChange()
 
 
 def single(error: BaseException) -> BaseException:
-    """The one error inside nested groups of one, which is how a task's own error leaves a TaskGroup."""
+    """The error itself where an exception group (from a TaskGroup) holds just one; else the group."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -22,13 +22,13 @@ WATCH_BACKLOG = 10_000
 """Changes that one slow watcher may be behind before it is cut off."""
 
 QUEUE_KEYS = 1_000_000
-"""Keys in one work queue; a key is some hundred bytes."""
+"""Keys in one work queue; a key takes about a hundred bytes."""
 
 REQUEST_SECONDS = 30.0
 """Deadline of one ordinary API request, answer included."""
 
 DOUBT_SECONDS = 60.0
-"""For how long a creation that was not answered may still happen: kube-apiserver's request timeout."""
+"""For how long a creation whose answer we did not get may still happen: kube-apiserver's request timeout."""
 
 CONNECTS = 32
 """Workload clusters that are connected to at one time: each costs a TLS handshake and full lists."""

@@ -1,11 +1,11 @@
-"""A file that one process holds for as long as it lives, with the holder's process id in it.
+"""A lock file that one process holds for as long as it lives; the file contains its process id.
 
 Theory.      Two advisory locks on one file. ``flock`` decides who has it: it belongs to the open
-             file, so a second holder is refused even within one process, and the kernel lets go
-             when the holder dies, however that happens. ``lockf`` is for those who only ask: it can
-             be tested without being taken, so that asking never keeps a starting process out. It is
-             set after the id was written, so an id that is read under it is the holder's own.
-Invariants.  The file stays where it is; only its lock comes and goes.
+             file, so a second holder is refused even within one process, and the kernel releases it
+             when the holder dies, however that happens. ``lockf`` is for ``holder``: it can be tested
+             without being taken, so testing never makes a starting process fail. It is taken
+             after the id was written, so an id that is read while it is taken is the holder's.
+Invariants.  The file is never removed; only its locks are taken and released.
 Called by    the stores of the embedded server and of the simulated cloud; ``compose``, to find out
              which process has a data folder.
 """
@@ -49,16 +49,16 @@ class FileLock:
         os.lockf(self._descriptor, os.F_TLOCK, 0)
 
     def close(self) -> None:
-        """Let go; a second time does nothing."""
+        """Release the lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 def holder(path: Path) -> int | None:
-    """The process that holds ``path``, None when no other process does; 0 when its id makes no sense here.
+    """The id of the process that holds ``path``; None when no other process does; 0 when it cannot be found.
 
-    A process that this one cannot see, in another container for example, has no id that makes sense.
+    A process in another container, for example, has an id that means nothing here.
 
     Raises:
         OSError: the file is there and cannot be read.
@@ -86,7 +86,7 @@ def _written(descriptor: int) -> int:
 
 
 def _has_open(pid: int, file: os.stat_result) -> bool:
-    """Whether a process has the file open. Linux tells; elsewhere what the holder wrote is believed."""
+    """Whether a process has the file open, by ``/proc``; on other systems the id in the file is trusted."""
     if not Path("/proc/self/fd").is_dir():
         return True
     try:

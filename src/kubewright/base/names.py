@@ -1,7 +1,7 @@
 """Names of objects: stable hashes and the suffixes that look random but are not.
 
-Theory.      A suffix is a function of what its author saw. Two controllers (or one, restarted)
-             that look at the same world choose the same name, so a repeated creation meets
+Theory.      A suffix is a function of what the controller saw. Two controllers (or one, restarted)
+             that see the same objects choose the same name, so a repeated creation meets
              ``AlreadyExists`` instead of making a second machine. The alphabet is the one that
              Kubernetes uses for generated names: no vowels, no look-alikes.
 """
@@ -19,7 +19,7 @@ def fnv32a(data: bytes) -> int:
 
 
 def safe_encode(text: str) -> str:
-    """Each character of ``text`` mapped into the alphabet (mcm.md §7.3)."""
+    """Each character of ``text`` mapped into the alphabet (as Kubernetes' ``SafeEncodeString``)."""
     return "".join(ALPHABET[ord(char) % len(ALPHABET)] for char in text)
 
 

@@ -1,11 +1,10 @@
-"""What a pass is about to do, as a value: steps, when to look again, and why. Pure.
+"""What a reconcile is about to do, as a value: steps, when to reconcile again, and why. Pure.
 
-Theory.      A decision is a list of phases. Each looks at the same picture and answers with a plan, or None
-             when it has nothing to say. The phases add up, in their order, until one ends the pass
-             (``in_order``): because its steps change what the later ones would count, or because it is about
-             everything that comes after it.
-Invariants.  ``because`` is a clause for logs and people; every plan that does or awaits something has one.
-Called by    every ``decide``; the steps of a context are its own closed set of values.
+Theory.      A decision is a list of phases. Each gets the same frozen state and returns a plan, or None when
+             there is nothing to do. ``in_order`` joins the plans of the phases, in their order, up to the
+             first that ends the pass (one reconcile): its steps change what the later phases would count.
+Invariants.  ``because`` is a clause for logs and users; every plan that has steps or a wake-up has one.
+Called by    every ``decide``; each context has its own closed set of step types.
 """
 
 from collections.abc import Callable, Iterable

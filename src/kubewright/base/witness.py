@@ -1,4 +1,4 @@
-"""Since when something is so: by an object's date, or from the moment at which this process saw it change.
+"""Since when an object is in its state: by a date in it, or from when this process saw it change.
 
 Theory.      Ages are differences of times. A date in an object was written by another program's wall clock,
              in whole seconds, and our own wall clock may be set at any moment: a step of an hour would make

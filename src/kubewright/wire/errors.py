@@ -1,4 +1,4 @@
-"""What an API server answers when it says no: one exception per reason, and its Status body.
+"""The errors of an API server: one exception per reason, and the Status body of each.
 
 Tree.    ApiError                     any answer of 400 and above
          ├── BadRequest        400    malformed request, body, selector or parameter
@@ -13,12 +13,12 @@ Tree.    ApiError                     any answer of 400 and above
          ├── TooLarge          413
          ├── UnsupportedMedia  415
          ├── Invalid           422    the object breaks its schema or rules; ``causes`` says where
-         ├── TooManyRequests   429    come back after ``retry_after``; evictions a budget forbids
+         ├── TooManyRequests   429    retry after ``retry_after``; also when a budget forbids an eviction
          ├── ServerError       500
          └── Unavailable       503, 504
 
 Theory.  The server raises these and ``to_status`` renders them; the client parses the body with
-         ``from_status`` and raises the same class, so both worlds catch by the same names.
+         ``from_status`` and raises the same class, so both sides catch the same classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -119,10 +119,10 @@ class Unavailable(ApiError):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a server has understood, said no, and will say so again: by a rule, role or webhook.
+    """Whether the server would refuse the same request again: by validation, RBAC or a webhook.
 
-    Not so: a conflict (look again), what is gone (a cache will show it), too many requests, a server in
-    trouble, and credentials that are not valid (401): they are refreshed, or nothing works at all.
+    False for a conflict (read again), for what does not exist (a cache will show it), for too many requests,
+    for server errors, and for invalid credentials (401): they are refreshed, or no request works at all.
     """
     if not isinstance(error, ApiError) or isinstance(error, Conflict | NotFound):
         return False

@@ -1,4 +1,4 @@
-"""JSON read with the words of Go's decoder: clients of Kubernetes have learnt to search for them."""
+"""JSON, with the error messages of Go's decoder: users and clients of Kubernetes search for them."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "ar
 
 
 class Unreadable(ValueError):
-    """The bytes are no JSON; the text says why."""
+    """The bytes are not JSON; the message says why."""
 
 
 def loads(data: bytes) -> Any:
@@ -25,5 +25,5 @@ def loads(data: bytes) -> Any:
 
 
 def cannot_unmarshal(value: Any, wanted: str) -> str:
-    """The sentence for a value of a wrong type: ``json: cannot unmarshal array into Go value of type …``."""
+    """Go's message for a value of a wrong type: ``json: cannot unmarshal array into Go value of type …``."""
     return f"json: cannot unmarshal {_NAMES.get(type(value), 'null')} into Go value of type {wanted}"

@@ -6,7 +6,9 @@ from msgspec import Struct
 
 
 class Key(Struct, frozen=True, gc=False):
-    """What a controller works on: the place of an object. Cluster-scoped objects have namespace ``""``.
+    """The namespace and name of an object: what a controller works on.
+
+    Cluster-scoped objects have the namespace ``""``.
 
     A Struct, because caches and queues hash and compare keys all the time: it is four times as fast.
     """

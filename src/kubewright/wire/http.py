@@ -1,11 +1,11 @@
-"""One request and one answer as values: the seam between every client and every server.
+"""One request and one response as values: the interface between every client and every server.
 
 Theory.      A server is ``async (Request) -> Response`` (a ``Handler``). Behind a socket an
              adapter builds these values from HTTP; in process the client calls the handler
              itself, so tests and zero-setup mode use the very same server without a port.
 Invariants.  Bodies are JSON bytes unless ``content_type`` says otherwise. A streamed answer is
              an async iterator of byte chunks and ends when the iterator does; the code that takes
-             one closes it (``aclose``), which is how the server learns that a watcher left.
+             one closes it (``aclose``), which is how the server learns that a client has closed its watch.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -35,7 +35,7 @@ class User:
 
 
 ADMIN = User("kubewright-admin", ("system:masters", AUTHENTICATED))
-"""The user of a caller in process: it shares our memory, so it needs no credentials."""
+"""The user of requests within this process: no credentials needed."""
 
 
 @dataclass(frozen=True, slots=True)

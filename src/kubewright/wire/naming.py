@@ -1,6 +1,6 @@
-"""What names, label keys and label values may look like, and what kube-apiserver says of others.
+"""The syntax of names, label keys and label values, with kube-apiserver's error messages.
 
-Theory.      Each check answers a list of complaints; an empty list means good. The sentences are
+Theory.      Each check returns a list of error messages; an empty list means valid. The messages are
              those of the real server, because users search for them and some clients show them.
 Called by    ``wire.selectors`` and the ``apiserver`` (names of objects, labels).
 """

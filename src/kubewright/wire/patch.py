@@ -2,8 +2,8 @@
 
 Theory.      ``apply_merge`` (RFC 7386) is also what our own controllers send. ``apply_json`` (RFC 6902)
              refuses in kube-apiserver's words. ``apply_strategic`` is Kubernetes' own form for built-in
-             kinds: what a list means is not in the document but in the schema, so a callback says which
-             lists merge.
+             kinds: whether a list is merged or replaced is defined by the schema, so a callback returns
+             the merge key and strategy of each list.
 Invariants.  Pure. Unchanged parts are shared with the document given, which is never changed. No directive of
              a strategic patch ever reaches the result.
 """
@@ -45,13 +45,13 @@ def apply_merge(document: Any, patch: Any) -> Any:
 def apply_json(document: Any, operations: Any) -> Any:
     """The document after a JSON patch (RFC 6902), which the ``jsonpatch`` library applies.
 
-    A patch that cannot even be read is the sender's mistake (400). A patch that does not fit the document
-    (a failed ``test``, a path to nothing, an unknown operation) is refused with 422 Invalid, without a
-    reason, as at kube-apiserver: it would quote the document, and a user who may patch a Secret must not read
-    the Secret that way.
+    A malformed patch is a bad request (400). A patch that does not fit the document
+    (a failed ``test``, a path to nothing, an unknown operation) is refused with 422 Invalid, without
+    details, as at kube-apiserver: they would quote the document, and a user who may patch a Secret must not
+    read the Secret that way.
 
     Raises:
-        BadRequest: ``operations`` is no list of JSON patch operations.
+        BadRequest: ``operations`` is not a list of JSON patch operations.
         TooLarge: there are more than ``MOST_OPERATIONS``.
         Invalid: an operation does not fit the document.
     """
@@ -68,7 +68,7 @@ def apply_json(document: Any, operations: Any) -> Any:
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
         raise _refused() from None
     except (TypeError, KeyError, IndexError, ValueError, AttributeError):
-        # The library walks into scalars and finds no container there; to the sender it is one thing.
+        # What the library raises when a path leads through a scalar.
         raise _refused() from None
 
 
@@ -97,7 +97,7 @@ class _Patch(jsonpatch.JsonPatch):
 
 
 def _check(operation: Any) -> None:
-    """The types of an operation; whether it makes sense is seen when it is applied."""
+    """Check the types in an operation; all else is checked when it is applied."""
     if not isinstance(operation, Mapping):
         raise _undecodable(operation, "handlers.jsonPatchOp")
     for name in ("op", "path", "from"):
@@ -117,8 +117,8 @@ def apply_strategic(document: Mapping[str, Any], patch: Any, merge_keys: MergeKe
     """The document after a strategic merge patch: one that knows which lists merge, and by which key.
 
     ``merge_keys`` answers for each path: the merge key (None for lists of plain values) and the strategies,
-    of which ``merge`` makes a list merge and ``replace`` makes a map be replaced. All else is a JSON merge
-    patch, plus directives inside the patch:
+    of which ``merge`` makes a list merge and ``replace`` makes a map be replaced. Otherwise it works like a
+    JSON merge patch, with directives inside the patch:
 
     ``$patch: delete|replace|merge``       on a map, or on an element of a merging list
     ``$retainKeys: [names]``               drop every other key of the map
@@ -126,7 +126,7 @@ def apply_strategic(document: Mapping[str, Any], patch: Any, merge_keys: MergeKe
     ``$deleteFromPrimitiveList/<list>``    plain values to take out
 
     Raises:
-        BadRequest: the patch is no object, or a directive is malformed.
+        BadRequest: the patch is not an object, or a directive is malformed.
         Invalid: an element of a merging list lacks its merge key.
     """
     if not isinstance(patch, Mapping):

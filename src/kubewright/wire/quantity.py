@@ -1,8 +1,8 @@
 """Kubernetes quantities (``500m``, ``1.5Gi``, ``2e3``): read without loss.
 
 Theory.      A quantity is a decimal number with a suffix that is a power of ten, a power of 1024,
-             or an exponent. Two texts may mean the same amount; comparing them needs their value,
-             so reading gives a ``Decimal``. Like Kubernetes, anything finer than a billionth is
+             or an exponent. Two texts may mean the same amount, so they are compared as numbers:
+             ``parse`` returns a ``Decimal``. Like Kubernetes, anything finer than a billionth is
              rounded away from zero.
 Invariants.  Pure; never a float.
 Source       k8s.io/apimachinery resource.Quantity, as documented.
@@ -25,7 +25,7 @@ def parse(quantity: str | int) -> Decimal:
     """The amount that a quantity stands for.
 
     Raises:
-        ValueError: the text is no quantity; the message quotes it.
+        ValueError: the text is not a quantity; the message quotes it.
     """
     text = str(quantity)
     found = _SHAPE.fullmatch(text) if len(text) <= _LONGEST and text.isascii() else None

@@ -1,8 +1,8 @@
-"""Which Kubernetes we speak: the one place that says so.
+"""The Kubernetes release that this project is compatible with, defined once.
 
-The embedded server calls itself this release, the schemas of its built-in kinds were taken from it,
-``make kube`` builds it as the judge of the tests (tools/kube/go.mod pins the same one, which a test
-sees to), and simulated kubelets say that they are of it.
+The embedded server reports this release, the schemas of its built-in kinds were generated from it,
+``make kube`` builds it as the reference for the tests (a test checks that tools/kube/go.mod pins the
+same one), and simulated kubelets report it.
 """
 
 KUBERNETES = "v1.36.3"
@@ -12,10 +12,10 @@ _OURS = "+kubewright-"
 
 
 def version_of(build: str) -> str:
-    """What the embedded server of this build calls itself: the release, and that it is ours."""
+    """The ``gitVersion`` of the embedded server of this build: the release, and a suffix of ours."""
     return f"{KUBERNETES}{_OURS}{build}"
 
 
 def is_ours(version: str) -> bool:
-    """Whether a server that calls itself so is an embedded one of ours."""
+    """Whether a server that reports this ``gitVersion`` is an embedded one of ours."""
     return _OURS in version

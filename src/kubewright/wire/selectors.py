@@ -4,7 +4,7 @@ Theory.      A selector is a conjunction of requirements, each of which looks at
              follows the grammar of kube-apiserver, errors included; ``str`` gives a form that
              reads back to an equal selector, so a selector can be a key of a shared informer.
 Invariants.  Selectors are immutable and hashable. ``EVERYTHING`` has no requirement; ``NOTHING``
-             has one that no object meets (an absent ``LabelSelector``, as opposed to an empty one).
+             has one that no object meets (an absent ``LabelSelector``; an empty one matches everything).
 Called by    the server (lists, watches, budgets) and the client's informers.
 """
 
@@ -99,7 +99,7 @@ def parse(text: str) -> Selector:
     """Read a label selector such as ``app=web,tier in (a,b),!old``.
 
     Raises:
-        BadRequest: the text is none, in kube-apiserver's words.
+        BadRequest: the text is not a selector; the message is kube-apiserver's.
     """
     return _Reader(text).selector() if text else EVERYTHING
 
@@ -121,11 +121,11 @@ def from_object(selector: Mapping[str, Any] | None) -> Selector:
 def parse_fields(text: str) -> Selector:
     """Read a field selector such as ``metadata.name=m1,status.phase!=Running``.
 
-    An escaped comma, equals sign or backslash in a
-    value (``\\,``) stands for itself. A missing field counts as the empty string.
+    A comma, equals sign or backslash in a value is escaped
+    (``\\,``). A missing field counts as the empty string.
 
     Raises:
-        BadRequest: the text is none.
+        BadRequest: the text is not a field selector.
     """
     found = []
     for term in _terms(text):
@@ -182,7 +182,7 @@ _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+|$)")
 
 
 class _Reader:
-    """A recursive descent over the tokens of one label selector; the end is the empty token."""
+    """A recursive descent parser of one label selector; the empty token marks the end."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [found[1] for found in _TOKEN.finditer(text)]

@@ -23,7 +23,7 @@ _HEAD = {
 
 
 class Malformed(ValueError):
-    """The stream broke its own form: no JSON, no envelope, or a line without end."""
+    """The stream is malformed: a line is not JSON, has no envelope, or is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def decode(line: bytes) -> Event:
     """Read one line.
 
     Raises:
-        Malformed: it is no event.
+        Malformed: it is not an event.
     """
     try:
         envelope = _envelopes.decode(line)
@@ -86,5 +86,5 @@ class Lines:
 
     @property
     def pending(self) -> int:
-        """Bytes of a line that was begun; more than zero at the end of a stream means it was cut."""
+        """Bytes of an incomplete line; more than zero at the end of a stream means that it was cut off."""
         return self._size

@@ -1,7 +1,7 @@
-"""The kinds of ``apps/v1``: Deployment and ReplicaSet, and of StatefulSet what budgets ask.
+"""The kinds of ``apps/v1``: Deployment, ReplicaSet, and the fields of StatefulSet that disruption budgets need.
 
 Theory.      As in ``api.core``: the fields that controllers read or write, and no others. A Pod's spec is
-             passed on as it stands, so nothing of it is lost.
+             kept as raw JSON, so nothing of it is lost.
 Invariants.  Defaults are those that kube-apiserver fills in where the difference matters (``replicas``).
 """
 
@@ -52,14 +52,14 @@ class ReplicaSetStatus(Value, frozen=True, kw_only=True):
 
 
 class ReplicaSet(KubeObject, frozen=True, kw_only=True):
-    """So many Pods of one template."""
+    """A number of Pods of one template."""
 
     spec: ReplicaSetSpec = field(default_factory=ReplicaSetSpec)
     status: ReplicaSetStatus = field(default_factory=ReplicaSetStatus)
 
 
 class RollingUpdate(Value, frozen=True, kw_only=True):
-    """How many Pods there may be too many, and too few, while a Deployment rolls."""
+    """By how many Pods a Deployment may be above and below its replicas during a rolling update."""
 
     max_surge: int | str = "25%"
     max_unavailable: int | str = "25%"
