@@ -1,7 +1,7 @@
 """The default roles and bindings, which the server creates and completes at each start.
 
 Theory.      The server writes them straight into the store, all in one batch, without the checks that
-             a request passes: they are known to be good, and a start must stay a matter of milliseconds.
+             a request passes: they are known to be valid, and the server must start within milliseconds.
              A data folder of an older release gets them at its next start. What users added to them
              stays (``authorization.reconciliation``).
 Called by    ``server`` at start, once the initial namespaces exist.
@@ -26,7 +26,7 @@ from kubewright.base.clock import Clock, rfc3339
 
 
 async def ensure_defaults(store: Store, catalog: Catalog, clock: Clock) -> None:
-    """Make the default objects that are missing, and add to the others what they lack.
+    """Create the missing default objects, and complete those that exist.
 
     Raises:
         Refused: the store takes no writes.

@@ -2,10 +2,10 @@
 
 Theory.      ``ApiServer`` joins the store, the catalog and the app. ``handle`` is the whole API as
              a function; a socket (``http.listener``) is one more caller. Background work is one
-             task: emptying collections whose definition is ending, expiring events.
+             task: deleting the instances of CRDs that are being deleted, and expired events.
 Invariants.  After ``start`` the initial namespaces and the default roles exist, and every stored
              definition is served.
-             After ``close`` everything acknowledged is on the disk and the folder is free.
+             After ``close`` every acknowledged write is on the disk and the folder is unlocked.
 Called by    ``compose`` and every test that needs Kubernetes.
 """
 
@@ -43,7 +43,7 @@ class ApiServer:
     Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
 
     Raises:
-        InvalidInput: the folder is in use by another process, or its data are not ours to read.
+        InvalidInput: the folder is in use by another process, or its data format is unknown.
     """
 
     def __init__(self, clock: Clock, *, path: Path | None = None, log: Log | None = None) -> None:
@@ -60,7 +60,7 @@ class ApiServer:
             serving.serve(orjson.loads(record.data))
 
     async def start(self) -> None:
-        """Make what must be there and begin the background work."""
+        """Create the initial objects and start the background work."""
         for name in INITIAL_NAMESPACES:
             if self._store.get(str(NAMESPACES), name) is None:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -70,12 +70,12 @@ class ApiServer:
         self._background.add_done_callback(_ended)
 
     async def broken(self) -> str:
-        """Wait until the disk fails, after which no write is taken any more; answers why."""
+        """Wait until the disk fails, after which every write is refused; returns the reason."""
         await self._store.broken.wait()
         return self._store.refusal
 
     async def close(self) -> None:
-        """End all watches, commit, let go of the data folder."""
+        """End all watches, commit, and unlock the data folder."""
         if self._background is not None:
             self._background.cancel()
             await asyncio.gather(self._background, return_exceptions=True)
@@ -100,7 +100,7 @@ class ApiServer:
 
 
 def _ended(background: asyncio.Task[None]) -> None:
-    """Housekeeping ends when the server closes or its disk fails; anything else is our mistake."""
+    """Log an error of the housekeeping. It should end only when the server closes or its disk fails."""
     if not background.cancelled() and (error := background.exception()) is not None:
         log.error("housekeeping stopped", exc_info=error)
 

@@ -1,4 +1,4 @@
-"""The kinds of ``apps/v1``: Deployment, ReplicaSet, and the fields of StatefulSet that disruption budgets need.
+"""The kinds of ``apps/v1``: Deployment, ReplicaSet, and what disruption budgets need of StatefulSet.
 
 Theory.      As in ``api.core``: the fields that controllers read or write, and no others. A Pod's spec is
              kept as raw JSON, so nothing of it is lost.

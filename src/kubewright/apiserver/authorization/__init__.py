@@ -2,7 +2,7 @@
 
 Theory.      A request is ``Attributes``. A ``Policy`` is made from all stored roles and bindings. Its
              ``decide(attributes)`` says whether the request is allowed, and why: by which binding, or which
-             roles that bindings name do not exist. Rights only add up: no rule takes one away.
+             roles that bindings name do not exist. Rules only grant: no rule denies.
 Map.    attributes      what a request asks for, and the message of its refusal (403 Forbidden)
         rules           what one rule allows, and whether it covers another rule
         policy          from roles and bindings to decisions

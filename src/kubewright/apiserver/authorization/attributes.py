@@ -38,7 +38,7 @@ class Attributes:
 
 
 def forbidden(asked: Attributes, reason: str = "") -> Forbidden:
-    """The refusal, in kube-apiserver's words; ``reason`` names the roles that bindings name in vain."""
+    """The refusal, in kube-apiserver's words; ``reason`` names missing roles that bindings refer to."""
     if asked.url:
         said = f'forbidden: User "{asked.user.name}" cannot {asked.verb} path "{asked.url}"'
         return Forbidden(f"{said}: {reason}" if reason else said)

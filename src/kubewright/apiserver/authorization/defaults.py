@@ -1,6 +1,6 @@
 """The roles and bindings that every cluster has; the server makes those that are missing.
 
-Theory.      Those that users and tools refer to by name, and those of programs that could work with
+Theory.      Those that users and tools refer to by name, and those of programs that may run against
              this server (a scheduler, a kubelet). Roles of controllers and add-ons that do not run
              here are left out; docs/reference/api-differences.md says which.
              ``admin``, ``edit`` and ``view`` have no rules of their own: a controller
@@ -33,13 +33,13 @@ CORE = "core"
 
 
 def may(verbs: str, resources: str, groups: str = CORE, *, names: str = "") -> Rule:
-    """A rule about resources; words are separated by blanks, ``core`` is the API group without a name."""
+    """A rule about resources; items are separated by blanks, ``core`` is the API group without a name."""
     spelled = tuple("" if group == CORE else group for group in groups.split())
     return Rule(tuple(verbs.split()), spelled, tuple(resources.split()), tuple(names.split()))
 
 
 def may_get(urls: str) -> Rule:
-    """A rule that lets GET through to non-resource paths."""
+    """A rule that allows GET of non-resource paths."""
     return Rule(("get",), urls=tuple(urls.split()))
 
 
@@ -189,7 +189,7 @@ READER = (may(READ, "configmaps", names="extension-apiserver-authentication"),)
 """What extension API servers read in ``kube-system`` to authenticate their callers."""
 
 AGGREGATE_TO = "rbac.authorization.k8s.io/aggregate-to-"
-"""The label by which ``admin``, ``edit`` or ``view`` selects a ClusterRole, without that last word."""
+"""The prefix of the labels by which ``admin``, ``edit`` and ``view`` select ClusterRoles."""
 
 _MARKS = {
     "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},

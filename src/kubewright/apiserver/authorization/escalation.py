@@ -1,12 +1,12 @@
 """A user grants only rights that this user has (privilege escalation prevention).
 
 Theory.      A user who writes a role must hold every right that it gives, and a user who writes a
-             binding every right of its role; else the right to write roles would be the right to do
-             everything. A user with the verb ``escalate`` (on roles) or ``bind`` (on the role that a
+             binding every right of its role. Otherwise a user who may write roles could get every
+             right. A user with the verb ``escalate`` (on roles) or ``bind`` (on the role that a
              binding names) may grant more. A ClusterRole with an aggregationRule could get any right
              later, so only a user who has every right may write one.
-Invariants.  Pure. An update that changes nothing but finalizers and owner references is let through, so
-             that the garbage collector need not hold the rights of the role.
+Invariants.  Pure. An update that changes only finalizers and owner references is always allowed, so that
+             the garbage collector does not need the rights of the role.
 Called by    ``registry.policies``, for writes of the four RBAC kinds.
 """
 
@@ -25,7 +25,7 @@ Object = Mapping[str, Any]
 
 
 class MissingRole(LookupError):
-    """A binding names a role that does not exist, so its rights are not known. ``args[0]``: its name."""
+    """A binding names a role that does not exist, so its rules are unknown. ``args[0]``: its name."""
 
 
 def of_role(policy: Policy, writing: Attributes, new: Object, old: Object | None) -> str:

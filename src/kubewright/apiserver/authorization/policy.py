@@ -2,11 +2,11 @@
 
 Theory.      A binding gives the rules of one role to subjects, everywhere (ClusterRoleBinding) or in
              its namespace (RoleBinding). What a user may do in a namespace are the rules of all
-             bindings that name the user or one of the user's groups. The policy gathers these once per
-             user and namespace. Once per user, namespace, verb and resource it remembers the answer for
-             all objects, and the rules that could allow an object by its name. When a role or a binding
-             changes, ``registry.policies`` makes a new policy, which remembers nothing yet.
-Invariants.  The same roles and bindings give the same answer. What is remembered is bounded. A binding
+             bindings that name the user or one of the user's groups. The policy collects these once per
+             user and namespace. Per user, namespace, verb and resource it caches the decision for all
+             objects, and the rules that could allow single objects by their name (resourceNames). When a role or a binding
+             changes, ``registry.policies`` makes a new policy, whose caches are empty.
+Invariants.  The same roles and bindings give the same answer. The caches are bounded. A binding
              whose role is missing allows nothing, and the refusal says so.
 Called by    ``registry.policies``, which makes it, and everything that asks it.
 """
@@ -20,7 +20,7 @@ from kubewright.apiserver.authorization.rules import Rule
 from kubewright.wire.http import User
 
 REMEMBERED = 4096
-"""Entries in each of the policy's two memories; a memory that is full is emptied."""
+"""Entries in each of the policy's two caches; a full cache is cleared."""
 
 ROLE, CLUSTER_ROLE = "Role", "ClusterRole"
 RoleKey = tuple[str, str]
@@ -39,7 +39,7 @@ class Subject:
 
     @property
     def lookup_key(self) -> tuple[str, str]:
-        """Kind and name to look it up by: a service account is a user, by its full name."""
+        """Kind and name under which it is indexed: a service account is indexed as a user."""
         if self.kind == "ServiceAccount":
             return "User", f"{ACCOUNT}{self.namespace}:{self.name}"
         return self.kind, self.name

@@ -1,11 +1,11 @@
-"""What the server stores of a default role or binding where an object of its name exists already.
+"""The update of a default role or binding that exists already.
 
-Theory.      The defaults are those of the release, so a newer server adds what they gained. What a user
-             added stays. What a user took away comes back at the next start, unless the object has the
+Theory.      The defaults are those of the release, so a newer server adds what is new in them. What a user
+             added stays. What a user removed is added again at the next start, unless the object has the
              annotation ``rbac.authorization.kubernetes.io/autoupdate: "false"``. A binding to another
              role is not the default any more: it gets the default's role and subjects.
-Invariants.  Pure. Nothing is ever taken from an object but the role and the subjects of a binding to
-             another role.
+Invariants.  Pure. Nothing is removed from an object, except from a binding to another role: its role and
+             subjects.
 Called by    ``bootstrap``, at each start of the server.
 """
 
@@ -57,5 +57,5 @@ def _aggregated(wanted: Object, there: Object) -> Object:
 
 
 def _absent(wanted: Mapping[str, str] | None, there: Mapping[str, str] | None) -> Mapping[str, str]:
-    """The wanted labels (or annotations) whose names are not there yet; a name with another value stays."""
+    """The wanted labels (or annotations) whose keys are missing; a key with another value keeps it."""
     return {name: value for name, value in (wanted or {}).items() if name not in (there or {})}

@@ -1,10 +1,10 @@
 """One rule of a role: what it allows, and which other rules it covers.
 
-Theory.      A rule is five sets of words: verbs, and either API groups, resources and perhaps object
-             names, or non-resource paths. ``*`` stands for all words of a set; ``*/scale`` for a
+Theory.      A rule is five sets of strings: verbs, and either API groups, resources and perhaps object
+             names, or non-resource paths. ``*`` matches everything; ``*/scale`` for a
              subresource of every resource; a path may end in ``*``.
-Invariants.  Pure. What is stored may be older than our validation, so reading never fails: a set that is
-             missing or is no list counts as empty. An empty set allows nothing, but for ``names``: no
+Invariants.  Pure. Stored objects may be older than our validation, so reading never fails: a set that is
+             missing or not a list counts as empty. An empty set allows nothing, except ``names``: no
              names means every object.
 """
 
@@ -55,7 +55,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator["Rule"]:
-        """The rule, split into rules of one word per set; rights cover it when they cover each of these."""
+        """The rule, split into rules of one verb, group, resource and name (or path) each."""
         for group in self.groups:
             for resource in self.resources:
                 for verb in self.verbs:
@@ -82,7 +82,7 @@ _TITLES = ("APIGroups", "Resources", "NonResourceURLs", "ResourceNames", "Verbs"
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words as Go prints a list of them: quoted, between brackets, no commas."""
+    """Strings as Go prints a list of them: quoted, in brackets, without commas."""
     return f"[{' '.join(orjson.dumps(word).decode() for word in words)}]"
 
 
@@ -98,7 +98,7 @@ def rule_of(written: Mapping[str, Any]) -> Rule:
 
 
 def compact(rules: Iterable[Rule]) -> list[Rule]:
-    """Rules that differ in their verbs only, joined to one: a refusal is shorter to read so."""
+    """Rules that differ only in their verbs, joined to one, so that the refusal is shorter."""
     found: dict[tuple[Words, ...], Rule] = {}
     for rule in rules:
         alone = rule.verbs if rule.urls else ()  # paths stay as they are

@@ -37,10 +37,10 @@ class Form:
 
 
 def form(accept: str, include: str = "") -> Form:
-    """The first form of an Accept header that we have.
+    """The first media type of an Accept header that the server supports.
 
     Raises:
-        NotAcceptable: there is none.
+        NotAcceptable: it supports none of them.
     """
     if not accept or accept in (JSON, "*/*"):
         return Form()
@@ -110,7 +110,7 @@ def event(kind: ServedKind, type_: str, data: bytes, wanted: Form, now: datetime
 
 
 def bookmark(kind: ServedKind, version: int, *, ends_initial: bool, wanted: Form) -> bytes:
-    """A line that says how far the watch has come."""
+    """A BOOKMARK line with the version that the watch has reached."""
     marks = {"annotations": {watch.INITIAL_EVENTS_END: "true"}} if ends_initial else {}
     obj: Object = {
         "kind": kind.resource.kind,
@@ -126,12 +126,12 @@ def bookmark(kind: ServedKind, version: int, *, ends_initial: bool, wanted: Form
 
 
 def plain(value: Mapping[str, Any], wanted: Form, *, code: int = 200) -> Response:
-    """A value that is no stored object: a review, a scale, a Status of success."""
+    """A value that is not a stored object: a review, a scale, a Status of success."""
     return _in_media(orjson.dumps(value), wanted, code)
 
 
 def with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
-    """The answer with a Warning header. One header line carries them all, as HTTP lists do."""
+    """The answer with a Warning header. All warnings are in one header line, separated by commas."""
     if not warnings:
         return answer
     lines = [f"299 - {orjson.dumps(text).decode()}" for text in dict.fromkeys(warnings)]

@@ -1,9 +1,8 @@
 """One request in, one answer out: authorization, routing, failures.
 
-Theory.      Everything a client can cause is an ``ApiError`` and becomes a Status. What is left is
-             our own mistake: it is logged with its traceback and answered with 500, and the
-             server goes on.
-Invariants.  ``App`` is a ``Handler``: it knows no sockets. Every request is counted once.
+Theory.      Every error of a client is an ``ApiError`` and becomes a Status. Any other exception is a bug
+             of ours: it is logged with its traceback and answered with 500, and the server goes on.
+Invariants.  ``App`` is a ``Handler``: it does not know sockets. Every request is counted once.
 """
 
 import structlog
@@ -82,7 +81,7 @@ class App:
         return await self._resources.serve(request, target, verb, path.subresource)
 
     def _unmapped(self, request: Request) -> Response | None:
-        """Everything that is no resource; None when it is nothing at all."""
+        """The answer for health, metrics, OpenAPI and discovery paths; None for unknown paths."""
         if request.method not in ("GET", "HEAD"):
             return None
         path, accept = request.path.rstrip("/") or "/", request.headers.get("accept", "")

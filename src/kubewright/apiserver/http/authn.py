@@ -1,13 +1,12 @@
 """Authentication: which user sends a request, by a client certificate of ours, a bearer token, or neither.
 
-Theory.      The first credential that is there decides, in this order: certificate, token, none. TLS has
+Theory.      The first credential that the request has decides, in this order: certificate, token, none. TLS has
              checked a certificate's signature already; here its names are read (common name is the
-             user, organizations are the groups) and that it has not ended since the handshake.
-             Wrong credentials are never the same as none.
+             user, organizations are the groups) and checked that it has not expired since the handshake.
+             Invalid credentials are refused, never treated as anonymous.
 Invariants.  No message says what was wrong with a credential, and none is ever logged.
-             A client without a credential gets no further than the paths that could be public; which
-             of them are, roles say (``authz``).
-Source       DESIGN §5 (client certificate, token auth).
+             An anonymous client can reach only the public paths (health, version, discovery), and
+             those only if a role allows it (``authz``).
 Called by    ``exchange``, for every request that comes over a socket.
 """
 
@@ -24,7 +23,7 @@ from kubewright.wire.http import AUTHENTICATED, User
 ANONYMOUS = User()
 
 REMEMBERED = 1024
-"""Certificates whose names we remember: reading one takes as long as a small request."""
+"""Certificates whose users are cached: parsing one takes as long as a small request."""
 
 _PUBLIC = re.compile(
     r"/(healthz|livez|readyz)(/.*)?"
@@ -39,7 +38,7 @@ Verifier = Callable[[str], User | None]
 
 
 class Authenticator:
-    """Knows users by certificate, and asks ``verify`` about tokens."""
+    """Finds users by certificate, and by token with ``verify``."""
 
     def __init__(self, clock: Clock, verify: Verifier) -> None:
         self._clock, self._verify = clock, verify

@@ -1,6 +1,6 @@
 """Authorization: the server asks the RBAC policy about every request before it answers it.
 
-Theory.      A request is put in the terms of roles: a verb, a resource, perhaps an object's name; or a
+Theory.      A request becomes ``Attributes``: a verb, a resource, and perhaps an object's name; or a
              verb and a non-resource path. The current policy decides. A list or watch of one object by
              a field selector (``metadata.name=a``) counts as a request for that name.
 Invariants.  Only the head of a request is looked at (method, path, query, headers). Members of
@@ -34,7 +34,7 @@ class Authorizer:
 
         Raises:
             Forbidden: the user may not impersonate that user, or may not do what the request asks for.
-            BadRequest: its headers name groups, a uid or extra words to impersonate, but no user.
+            BadRequest: its headers name groups, a uid or extra values to impersonate, but no user.
         """
         target = impersonation.requested(request.headers)
         if target is not None:
@@ -60,7 +60,7 @@ def attributes(request: Request, path: ResourcePath | None, verb: str) -> Attrib
         method = request.method
         return Attributes(user, _PLAIN.get(method, method.lower()), url=request.path)
     name = path.name or (_selected(request) if verb in ("list", "watch") else "")
-    # A Namespace object counts as inside itself: a Role there may allow reading it.
+    # A Namespace object counts as an object in itself: a Role in it may allow reading it.
     namespace = path.name if path.plural == "namespaces" else path.namespace
     verb = verb or _PLAIN.get(request.method, request.method.lower())
     return Attributes(user, verb, path.group, path.plural, path.subresource, namespace, name)

@@ -1,9 +1,9 @@
-"""Request bodies: JSON, YAML or protobuf to objects, and which fields stood in them twice.
+"""Request bodies: JSON, YAML or protobuf to objects, and duplicate fields in JSON.
 
-Theory.      A JSON reader keeps the last of two equal keys and says nothing. To report doubles we
-             would have to read everything a second, slower time; so first we ask whether the
-             value written out again is the body: then there can be no doubles. Our own clients
-             and most others write compact JSON and never pay.
+Theory.      orjson silently keeps the last of two equal keys. Finding duplicates needs a second, slower
+             parse; it is skipped where encoding the value again gives the same bytes, since then
+             there are no duplicates. Our own clients and most others write compact JSON, so
+             they never need it.
 """
 
 import json
@@ -28,11 +28,11 @@ _SHOWN = 30
 """Bytes of a body that a refusal shows."""
 
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
-"""What Go first reads a body into."""
+"""The Go type into which kube-apiserver first decodes a body."""
 
 
 class _Unreadable(ValueError):
-    """What is wrong with a body, without what it should have been."""
+    """Why a body cannot be decoded."""
 
 
 def media_type(content_type: str) -> str:
@@ -54,7 +54,7 @@ def read(body: bytes, content_type: str, kind: str) -> Object:
 
 
 def read_options(body: bytes, content_type: str) -> Object:
-    """The object in a body of options; none at all is an empty one.
+    """The object in a body of options; an empty object for an empty body.
 
     Raises:
         TooLarge, UnsupportedMedia, BadRequest
@@ -66,7 +66,7 @@ def read_options(body: bytes, content_type: str) -> Object:
 
 
 def read_patch(body: bytes, *, plainly: bool = False) -> Any:
-    """The value of a patch. ``plainly`` leaves out that it is a patch that cannot be read.
+    """The value of a patch. ``plainly`` leaves ``error decoding patch:`` out of the message.
 
     Raises:
         TooLarge, BadRequest
@@ -79,21 +79,21 @@ def read_patch(body: bytes, *, plainly: bool = False) -> Any:
 
 
 def duplicate_fields(body: bytes, value: Any) -> list[str]:
-    """Paths of fields that stand more than once in the JSON ``body``, of which ``value`` was read."""
+    """Paths of the fields that occur more than once in the JSON ``body``, which decodes to ``value``."""
     if orjson.dumps(value) == body:
         return []
     try:
         pairs = json.loads(body, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
-        return []  # no JSON; the other forms keep no trace of doubles
-    return list(_doubles(pairs, ""))
+        return []  # not JSON; in YAML and protobuf duplicates are not looked for
+    return list(_duplicates(pairs, ""))
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as its fields stood."""
+    """The fields of an object in order, duplicates included."""
 
 
-def _doubles(value: Any, path: str) -> Iterator[str]:
+def _duplicates(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
         seen = set()
         for name, inner in value:
@@ -101,10 +101,10 @@ def _doubles(value: Any, path: str) -> Iterator[str]:
             if name in seen:
                 yield where
             seen.add(name)
-            yield from _doubles(inner, where)
+            yield from _duplicates(inner, where)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _doubles(inner, f"{path}[{index}]")
+            yield from _duplicates(inner, f"{path}[{index}]")
 
 
 def _read(body: bytes, content_type: str) -> Object:
@@ -145,7 +145,7 @@ def _json(body: bytes) -> Any:
 def _yaml(body: bytes) -> Any:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.CSafeLoader)):
-            raise _Unreadable("yaml: aliases are not accepted")  # a few of them can mean gigabytes
+            raise _Unreadable("yaml: aliases are not accepted")  # a few of them can expand to gigabytes
         value = yaml.load(body, Loader=_Loader)
         return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
     except yaml.MarkedYAMLError as error:

@@ -1,8 +1,8 @@
-"""Certificates made and read: an authority of our own, and what it signs.
+"""Issues and parses certificates: a CA of our own, and the certificates that it signs.
 
-Theory.      Kubernetes reads a client certificate so: the common name is the user, the organizations
-             are the groups. Keys are on the curve P-256, because those are made in well under a
-             millisecond and every client knows them.
+Theory.      In a client certificate of Kubernetes the common name is the user, the organizations
+             are the groups. Keys are on the curve P-256, because those are generated in well under
+             a millisecond and every client supports them.
 Invariants.  Nothing here keeps a file or asks for the time: ``now`` is an argument. Every moment
              is in UTC; a certificate is valid from an hour before it was made, for clocks that differ.
 Called by    ``pki`` (what is made when, and where it is kept), ``authn`` (reading).
@@ -60,7 +60,7 @@ class Identity:
         return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Make it what ``context`` shows. OpenSSL reads only from a file, which only its owner can open."""
+        """Present it in handshakes of ``context``. OpenSSL reads only files, so it is written to a private one."""
         with tempfile.NamedTemporaryFile(prefix="kubewright-") as file:
             file.write(self.pem)
             file.flush()
@@ -68,10 +68,10 @@ class Identity:
 
     @classmethod
     def from_pem(cls, pem: bytes) -> "Identity":
-        """Read what ``pem`` gave.
+        """Parse the PEM of a certificate and its key.
 
         Raises:
-            ValueError: it is no certificate with the key that belongs to it.
+            ValueError: it is not a certificate with the key that belongs to it.
         """
         certificate = x509.load_pem_x509_certificate(pem)
         key = serialization.load_pem_private_key(pem, password=None)
@@ -100,7 +100,7 @@ def new_server(authority: Identity, names: Iterable[str], now: datetime, lifetim
 
 
 def new_client(authority: Identity, user: User, now: datetime, lifetime: timedelta) -> Identity:
-    """An identity for a user, which says its name and groups.
+    """An identity for a user, with the name and groups in it.
 
     Raises:
         InvalidInput: a name is empty or too long for a certificate.

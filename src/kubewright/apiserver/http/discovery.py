@@ -1,11 +1,11 @@
-"""Discovery: what this server serves, for clients that do not know yet.
+"""Discovery: which API groups, versions and resources this server serves.
 
 Theory.      There are two ways to ask. The plain one walks ``/api``, ``/apis`` and each group
              version. The aggregated one gets everything in two answers: kubectl since 1.27 asks
              for that and falls back. Both are views of the same catalog.
 Invariants.  Pure: the same catalog gives the same bytes. Groups and kinds come in the
              order in which the catalog has them, the built-in ones first.
-Called by    ``http.app``: ``respond`` answers None for all other paths.
+Called by    ``http.app``: ``respond`` returns None for all other paths.
 """
 
 import re
@@ -38,7 +38,7 @@ _VERBS: Mapping[str, tuple[str, ...]] = {"finalize": ("update",), "log": ("get",
 
 
 def respond(catalog: Catalog, path: str, accept: str) -> Response | None:
-    """The answer to a GET of a discovery path; None when ``path`` is none, or names nothing served."""
+    """The answer to a GET of a discovery path; None for other paths, and for groups that are not served."""
     parts = path.strip("/").split("/")
     if parts in (["api"], ["apis"]) and (version := _aggregated(accept)):
         media = AGGREGATED.format(version)
@@ -50,7 +50,7 @@ def respond(catalog: Catalog, path: str, accept: str) -> Response | None:
 def _aggregated(accept: str) -> str:
     """The version of aggregated discovery that the client takes: ``v2``, ``v2beta1``, or none.
 
-    The first acceptable media type decides, as clients list what they like best first.
+    The first acceptable media type decides, as clients list them by preference.
     """
     for media in accept.split(","):
         words = {word.strip() for word in media.split(";")}
@@ -196,7 +196,7 @@ def _kind_of(group: str, version: str, kind: str) -> dict[str, str]:
 
 
 def rank(version: str) -> Rank:
-    """A sort key: the best version has the least.
+    """A sort key: the preferred version sorts first.
 
     ``v1`` before ``v1beta2`` before ``v1alpha1``, higher numbers first; whatever looks different
     comes last, in alphabetical order: Kubernetes' rule.

@@ -1,12 +1,12 @@
 """One request over HTTP becomes a ``Request`` value, and the ``Response`` value an answer.
 
-Theory.      The handler knows values only; here is everything that is HTTP. The order is
+Theory.      The handler gets and returns values; this module does the HTTP. The order is
              authentication, the limits of the body, then the handler, which asks for authorization.
-             Whatever goes wrong is answered with a Status; defects go to the log.
-Invariants.  Every wait has an end: for a body, for an answer, for a client that does not read.
+             Every error is answered with a Status; bugs of the server are logged.
+Invariants.  Every wait has a timeout: for a body, for an answer, for a client that does not read.
              A stream is always closed, whether it ends itself, the client leaves, or the server
-             shuts down. When a client leaves, what it asked for is cancelled, as a deadline
-             does in process. The authorization header stops here.
+             shuts down. When a client disconnects, its request is cancelled, as by a deadline
+             in process. The authorization header is not passed on.
 Called by    ``listener``. ``authn`` finds the user of a request.
 """
 
@@ -27,20 +27,20 @@ from kubewright.wire.http import Handler, Request, Response
 log = structlog.get_logger("kubewright.apiserver.http")
 
 ANSWER_SECONDS = 60.0
-"""For the handler to begin its answer, as kube-apiserver's ``--request-timeout``."""
+"""Timeout for the handler to return its response, as kube-apiserver's ``--request-timeout``."""
 
 STALLED_SECONDS = 30.0
-"""For a watcher that reads nothing while we have something for it; then it is cut off."""
+"""How long a client may not read while there is data for it; then its connection is closed."""
 
 PIECE_BYTES = 256 * 1024
-"""Large answers go out in pieces: encrypting one holds up the loop for a tenth of a millisecond."""
+"""Large responses are sent in pieces: encrypting one blocks the event loop for a tenth of a millisecond."""
 
 IN_FLIGHT = 400
 """Ordinary requests at one time, as kube-apiserver's ``--max-requests-inflight``."""
 
 
 class Exchange:
-    """Turns HTTP into values and back, and knows what is under way."""
+    """Turns HTTP into values and back, and tracks the requests in flight."""
 
     def __init__(self, handler: Handler, authenticator: Authenticator) -> None:
         self._handler, self._authenticator = handler, authenticator
@@ -68,7 +68,7 @@ class Exchange:
     async def end(self, grace: float) -> None:
         """End every stream now, every other request when it is done or ``grace`` seconds are over.
 
-        What comes later is refused. Takes one and a half times ``grace`` at most.
+        Later requests are refused. Takes one and a half times ``grace`` at most.
         """
         self._ending = True
         streams = set(self._streams)
@@ -150,7 +150,7 @@ class Exchange:
     async def _pump(
         self, http: web.BaseRequest, chunks: AsyncIterator[bytes], out: web.StreamResponse
     ) -> None:
-        """Each chunk goes out at once; the headers before the first, which may take long to come."""
+        """Send the headers at once, as the first chunk may take long; then each chunk as it comes."""
         await out.prepare(http)
         if self._ending:
             return
@@ -162,7 +162,7 @@ async def _send(out: web.StreamResponse, chunk: bytes) -> None:
     """Write, and wait until the client has read most of it.
 
     Raises:
-        ConnectionError: the client is gone, or reads nothing.
+        ConnectionError: the client has disconnected, or does not read.
     """
     try:
         async with asyncio.timeout(STALLED_SECONDS):
@@ -181,8 +181,8 @@ def _answer_headers(response: Response) -> dict[str, str]:
 
 
 def _headers(http: web.BaseRequest) -> dict[str, str]:
-    """With lower-case names; what came twice is joined, by commas or, where values may have commas, as
-    lines. What is not UTF-8 is made harmless."""
+    """With lower-case names; repeated headers are joined by commas or, where values may have commas, by
+    newlines. Bytes that are not UTF-8 are replaced."""
     found: dict[str, str] = {}
     for title, text in http.headers.items():
         name = title.lower()
@@ -196,7 +196,7 @@ def _refuse_upgrade(headers: Mapping[str, str]) -> None:
     """SPDY and websockets are for exec, attach and port-forward, which need a kubelet.
 
     Raises:
-        ApiError: 501, so that no client waits for a connection that never changes.
+        ApiError: 501, so that no client waits for an upgrade that never comes.
     """
     wanted = headers.get("upgrade", "")
     if wanted and "upgrade" in headers.get("connection", "").lower() and wanted.lower() != "h2c":
@@ -240,6 +240,6 @@ async def _arriving(content: StreamReader) -> bytes:
 
 
 def _abort(http: web.BaseRequest) -> None:
-    """Close without the mark of a whole answer, so that the client does not take half of one for it."""
+    """Close without the terminating chunk, so that the client does not take a part for the whole."""
     if http.transport is not None:
         http.transport.abort()

@@ -8,7 +8,7 @@ Invariants.  Pure. The values of a header that came several times are joined by 
              ``system:anonymous`` or the headers name the group ``system:unauthenticated``.
 Called by    ``authz``, before it asks what the request itself needs.
 Source       kube-apiserver's impersonation, observed on v1.36; its newer verbs ``impersonate-on:*``
-             and ``impersonate:*`` are not known here.
+             and ``impersonate:*`` are not supported.
 """
 
 from collections.abc import Iterator, Mapping

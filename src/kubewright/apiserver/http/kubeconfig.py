@@ -1,7 +1,7 @@
 """The kubeconfig of the embedded server: everything inline, one cluster, one user, one context.
 
-Theory.      The file is ours or it is not. Ours is rewritten at each start (the port may be another);
-             any other is never touched, not even to add to it and not even in our data folder
+Theory.      A file that we wrote is rewritten at each start (the port may have changed). Any other
+             kubeconfig is never changed, not even to add a context and not even in our data folder
              (which may be any folder of the user): users keep the keys of their real clusters
              in such files.
 Invariants.  Mode 0600, and always a whole file: a reader meanwhile sees the old or the new one.
@@ -65,7 +65,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def is_ours(content: bytes) -> bool:
-    """Whether a file holds nothing but our context, or nothing at all."""
+    """Whether a file has only our context, or is empty."""
     if not content.strip():
         return True
     try:
@@ -78,7 +78,7 @@ def is_ours(content: bytes) -> bool:
 
 
 def _names(entries: Any) -> set[Any]:
-    """The names in a list of named things; what is no such list has the name None."""
+    """The names in a list of named things; {None} where it is not such a list."""
     if not isinstance(entries, list):
         return {None}
     return {str(entry.get("name")) if isinstance(entry, Mapping) else None for entry in entries}

@@ -1,10 +1,10 @@
-"""The socket of the embedded server: TLS on loopback, and a close that ends within seconds.
+"""The socket of the embedded server: TLS on loopback, and a graceful shutdown within seconds.
 
 Theory.      aiohttp's server without its application layer: one handler, no routes, no middleware.
-             Closing goes outside in: no new connections, idle ones closed, watches ended as if
-             they were over, requests under way given a moment, then whatever is left is dropped.
+             Shutdown: refuse new connections, close idle ones, end watches as at their timeout, give
+             requests in flight a second, then drop what is left.
 Invariants.  Loopback only; and there is no way to serve without authentication.
-             A handshake that fails, or bytes that are no request, cost one debug line.
+             A handshake that fails, or bytes that are not a request, cost one debug line.
 Called by    the server at start-up. Continues in ``exchange``.
 """
 
@@ -33,7 +33,7 @@ TLS_END_SECONDS = 0.25
 """For a client to answer the end of TLS; most do at once, some never."""
 
 IDLE_SECONDS = 300.0
-"""Longer than clients keep idle connections (Go: 90 s), so that it is they who close."""
+"""Longer than clients keep idle connections (Go: 90 s), so that the client closes first."""
 
 BACKLOG = 1024
 LINE_BYTES = 64 * 1024
@@ -42,7 +42,7 @@ LINE_BYTES = 64 * 1024
 HEADER_BYTES = 16 * 1024
 HEADERS = 128
 LINGER_SECONDS = 2.0
-"""How long the rest of a body that we refused is read, so that its sender sees the refusal."""
+"""How long the rest of a refused body is read, so that the client reads the refusal."""
 
 
 class PortTaken(InvalidInput):
@@ -77,7 +77,7 @@ class Listener:
         """Listen.
 
         Raises:
-            InvalidInput: the port is taken (``PortTaken``), or not allowed to us.
+            InvalidInput: the port is taken (``PortTaken``), or we have no permission to use it.
         """
         self._web = web.Server(
             self._exchange.serve,
@@ -129,7 +129,7 @@ def _why_not(error: OSError, port: int) -> str:
 
 
 class _Quiet:
-    """aiohttp's log in our words: mistakes of clients are debug lines, and only defects are errors."""
+    """aiohttp's logger: errors of clients become debug lines, and only bugs are logged as errors."""
 
     def debug(self, message: str, *args: Any, exc_info: object = None) -> None:
         log.debug("a connection went wrong", why=message % args if args else message)

@@ -1,4 +1,4 @@
-"""Queries and option bodies, taken apart and checked as kube-apiserver checks them."""
+"""Query parameters and bodies of options, parsed and validated as by kube-apiserver."""
 
 import re
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """``since`` is the version to begin after; None: now. ``initial`` asks for what is there first,
-    and ``marks_initial`` for the bookmark that ends it."""
+    """``since`` is the version to begin after; None: now. ``initial``: the objects that exist come
+    first; ``marks_initial``: a bookmark ends them."""
 
     since: int | None
     initial: bool
@@ -31,7 +31,7 @@ def options(request: Request, name: str) -> Options:
     """Options of a create, update or patch; ``name`` is what errors call them (``CreateOptions``).
 
     Raises:
-        Invalid: a value is none of those there are.
+        Invalid: a value is not supported.
     """
     dry_run = [value for key, value in request.query if key == "dryRun"]
     if any(value not in ("All", "") for value in dry_run):
@@ -54,7 +54,7 @@ def delete_options(request: Request) -> tuple[DeleteOptions, Options]:
 
 
 def delete_options_of(request: Request, sent: Any) -> tuple[DeleteOptions, Options]:
-    """The same from DeleteOptions that are read already (an Eviction brings its own)."""
+    """The same from decoded DeleteOptions (an Eviction contains its own)."""
     if not isinstance(sent, Mapping) or sent.get("kind", "DeleteOptions") != "DeleteOptions":
         raise BadRequest("the body of a delete must be DeleteOptions")
     dry_run = sent.get("dryRun") or [value for key, value in request.query if key == "dryRun" and value]
@@ -112,7 +112,7 @@ def watch_options(request: Request) -> WatchOptions:
         )
     after = version(request)
     bookmarks = flag(request, "allowWatchBookmarks")
-    # Without a version, or with "0", a watch begins with what is there; so it always was.
+    # Without a version, or with "0", a watch begins with the objects that exist, as at kube-apiserver.
     initial = asked != "false" if asked else not after
     timeout = _integer(request, "timeoutSeconds")
     return WatchOptions(
@@ -143,7 +143,7 @@ def version(request: Request) -> int | None:
     """The parameter ``resourceVersion``; None when it is not given.
 
     Raises:
-        BadRequest: it is no number.
+        BadRequest: it is not a number.
     """
     text = request.param("resourceVersion")
     if not text:

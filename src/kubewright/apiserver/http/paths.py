@@ -1,4 +1,4 @@
-"""URL paths of resources, taken apart. Sans-IO; knows the grammar, not the kinds.
+"""Parses the URL paths of resources. No I/O; knows the grammar, not the kinds.
 
 /api/v1/…                       the core group
 /apis/GROUP/VERSION/…           all others
@@ -23,7 +23,7 @@ class ResourcePath:
 
 
 def parse(path: str) -> ResourcePath | None:
-    """The resource that a path means; None when it means none (discovery, health, nonsense)."""
+    """The resource that a path names; None for all other paths (discovery, health, unknown ones)."""
     match path.strip("/").split("/"):
         case ["api", version, *rest] if rest:
             return _in_group("", version, rest)

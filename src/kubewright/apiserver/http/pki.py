@@ -1,10 +1,10 @@
-"""The clients that the embedded server trusts: a private authority, and the identities it has given out.
+"""The certificates of the embedded server: a private CA, and the identities that it has issued.
 
-Theory.      Made at the first start, kept in the data folder, used again ever after, so that a
-             kubeconfig that a user copied goes on working. One file per identity holds the
-             certificate and its key: it is replaced as a whole, so there are no halves to repair.
-             At each start whatever ends within a year is made anew; so a running server may stay
-             up for a year and never meets its own expiry.
+Theory.      Made at the first start, kept in the data folder and used again at later starts, so that a
+             kubeconfig that a user copied stays valid. One file per identity holds the
+             certificate and its key: it is replaced as a whole, so the two always match.
+             At each start, certificates that expire within a year are issued anew; so a server may
+             run for a year without its certificate expiring.
 Files.       In the folder, mode 0700: ``ca.pem``, ``server.pem``, ``admin.pem``, mode 0600.
 Invariants.  Every identity is signed by the authority that is there now. Keys never leave this
              machine, and no client trusts the authority unless a kubeconfig says so.
@@ -29,7 +29,7 @@ LIFETIME = timedelta(days=3650)
 RENEWED_BEFORE = timedelta(days=365)
 
 NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""How the server may always be called; the last three are its names inside of a cluster."""
+"""The names and addresses in the server's certificate; the last three are its names inside of a cluster."""
 
 ADMIN = User("kubewright-admin", ("system:masters",))
 """The owner of the data folder; members of ``system:masters`` may do everything."""
@@ -44,22 +44,22 @@ class Pki:
     admin: Identity
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS as the server speaks it: 1.2 and up; clients may show a certificate of ours.
+        """TLS as the server speaks it: 1.2 and up; client certificates are optional.
 
-        One that we did not sign, or that has expired, fails in the handshake.
+        One that our CA did not sign, or that has expired, fails in the handshake.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata=self.authority.decode())
         context.set_alpn_protocols(["http/1.1"])
-        context.num_tickets = 0  # no client of ours resumes; two tickets per handshake are not free
+        context.num_tickets = 0  # our clients do not resume sessions, and tickets cost time in each handshake
         self.server.load_into(context)
         return context
 
 
 def in_folder(folder: Path, clock: Clock) -> Pki:
-    """The authority that lives in ``folder``; made if there is none, renewed where time runs out.
+    """The authority that lives in ``folder``; made if missing; certificates that expire soon are renewed.
 
     Raises:
         InvalidInput: the folder cannot be used, or a file in it is not what it should be.

@@ -1,4 +1,4 @@
-"""Small files that hold secrets: only their owner reads them, and they are never half written.
+"""Small files that hold secrets: readable by their owner only, and replaced atomically.
 
 Theory.      Written under another name, forced to disk, then renamed: a program that opens the file finds
              the old content or the new one. The mode is set before the first byte is written.
@@ -31,7 +31,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make ``folder``, or take it as it is; afterwards only its owner may look inside.
+    """Make ``folder`` if it is missing; set its mode to 0700.
 
     Raises:
         InvalidInput: it cannot be made, or is not ours.

@@ -1,4 +1,4 @@
-"""What the methods of HTTP mean for resources.
+"""The verbs on resources: from an HTTP method and path to the registry, and back to a response.
 
 Theory.      A path names a kind and perhaps an object and a subresource; the method and the presence
              of a name choose the verb. Verbs on whole objects and their status are here; subresources
@@ -26,7 +26,7 @@ _ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 
 def verb_of(request: Request, path: ResourcePath) -> str:
-    """The Kubernetes verb of a request; empty when the method means nothing there."""
+    """The Kubernetes verb of a request; empty when the method is not supported there."""
     if path.subresource and request.method == "POST":
         return "create"
     verb = (_ONE if path.name else _ALL).get(request.method, "")

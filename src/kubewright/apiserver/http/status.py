@@ -17,7 +17,7 @@ from kubewright.wire.http import Response
 from kubewright.wire.release import KUBERNETES, version_of
 
 CLIENTS = 100
-"""How many different programs are counted each by its name."""
+"""How many client programs are counted by name."""
 
 _CLIENT = re.compile(r"[\w.-]+")
 _TEXT = "text/plain; charset=utf-8"
@@ -64,7 +64,7 @@ class Counts:
 
 
 def answer(path: str, counts: Counts, refusal: Callable[[], str]) -> Response | None:
-    """The answer to GET of ``path``; None for paths of others. ``refusal``: why the store takes no writes."""
+    """The answer to GET of ``path``; None for other paths. ``refusal``: why the store refuses writes."""
     if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
         why = refusal()
         return (

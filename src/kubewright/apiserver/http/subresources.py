@@ -26,13 +26,13 @@ from kubewright.wire.http import Request, Response
 
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _NOT_PRINTED = b"kubewright: no containers run behind the pods of this server, so this one prints nothing\n"
-"""The log of every pod. No error: kubectl follows a log for as long as it gets one."""
+"""The log of every pod. Not an error, because ``kubectl logs -f`` repeats the request after an error."""
 
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
 class Subresources:
-    """Answers for everything that ``serves`` says yes to."""
+    """Answers the requests for which ``serves`` returns true."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Subresources:
     async def _evict_from_budget(
         self, budget: Object, pod: Object, target: Target, deletion: DeleteOptions, options: Options
     ) -> None:
-        """Take the disruption from the budget and the pod from its node, staged in one turn."""
+        """Write the budget with one disruption less, then delete the pod: two commits, as upstream."""
         kind = self._catalog.find(BUDGETS.group, BUDGETS.version, BUDGETS.plural)
         assert kind is not None
         place = Target(kind, target.namespace, budget["metadata"]["name"])
@@ -148,7 +148,7 @@ class Subresources:
         return answers.plain(reviews.review(context, sent), self._form(request), code=201)
 
     def _budgets(self, target: Target) -> list[Object]:
-        """The namespace's budgets, with what evictions of this very turn have taken from them."""
+        """The namespace's budgets in their latest state, including staged writes of other evictions."""
         committed = self._store.scan(str(BUDGETS), f"{target.namespace}/")
         latest = (self._store.latest(str(BUDGETS), record.key) for record in committed)
         return [orjson.loads(record.data) for record in latest if record is not None]

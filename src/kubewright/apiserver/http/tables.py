@@ -1,11 +1,11 @@
 """Tables: what ``kubectl get`` prints is made here, by the server.
 
 Theory.      A Table (meta.k8s.io/v1) has column definitions and rows of cells; kubectl only aligns
-             them. Ages are words, computed for ``now``. With each row goes the object's metadata,
-             so that kubectl knows what it has printed.
+             them. Ages are strings, computed for ``now``. Each row contains the object's metadata,
+             so that kubectl knows which object it prints.
              The cells of built-in kinds are functions (``registry.builtin.columns``), those of custom
-             resources are found by JSON paths. A value that does not fit the column's type prints as
-             nothing, never as an error: the schema decides over objects, columns only show them.
+             resources are found by JSON paths. A value that does not fit the column's type gives an
+             empty cell, never an error: validation is the schema's task.
 Called by    ``http.answers`` when a request accepts ``application/json;as=Table;v=v1;g=meta.k8s.io``.
 """
 
@@ -92,7 +92,7 @@ def _row(columns: tuple[Column, ...], obj: Object, now: datetime, include: str) 
 
 
 def _conditions(obj: Object) -> list[dict[str, str]] | None:
-    """A pod that is over is marked, so that clients may hide it."""
+    """A row of a finished Pod has the condition Completed, so that clients may hide it."""
     status = obj.get("status")
     phase = status.get("phase") if obj.get("kind") == "Pod" and isinstance(status, dict) else None
     if phase not in ("Succeeded", "Failed"):
@@ -122,12 +122,12 @@ def _custom_cell(column: Column, obj: Object, now: datetime) -> Any:
 
 
 _TOO_LARGE = 2**63
-"""Whole numbers from here on have no place in a cell, as in Go."""
+"""Integers from here on do not fit into a cell, as in Go."""
 
 
 @lru_cache(maxsize=1024)
 def _path(text: str) -> Path:
-    """Definitions are checked when they come in; one that slipped through prints nothing."""
+    """The steps of a JSON path; a path that cannot be parsed gives empty cells."""
     try:
         return parse(text)
     except InvalidInput:

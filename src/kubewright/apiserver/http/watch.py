@@ -1,11 +1,11 @@
-"""The stream of a watch: what is there, then what changes, in chunks of whole lines.
+"""The stream of a watch: the existing objects, then changes, in chunks of whole lines.
 
 Theory.      The stream sleeps until its watcher has changes, then writes them in chunks. Once a
-             minute it writes a bookmark, so that the client's place keeps up with changes that it
-             does not see, and a resumed watch does not get 410.
+             minute it writes a bookmark, so that the client's version advances over changes that its
+             filter hides, and a resumed watch does not get 410.
 Invariants.  A stream ends: at the client's timeout, or at a random time between half an hour and a
-             whole one, or when the watcher is cut. However it ends, also when it was never begun
-             to be read, ``aclose`` gives the watcher back.
+             whole one, or when the watcher is closed. However it ends, even if it was never
+             read, ``aclose`` removes the watcher.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ SHORTEST_SECONDS = 1800.0
 """A watch without a timeout lasts between this and twice this, as kube-apiserver's do."""
 
 CHUNK_LINES = 500
-"""Lines of one chunk at most, so that a long start does not stand in memory at once."""
+"""Most lines in one chunk, so that many initial objects are not in memory at once."""
 
 
 class Watches:
@@ -55,13 +55,13 @@ class Watches:
 
 
 class _View:
-    """What changes look like to this client."""
+    """Changes in the form that this client has asked for."""
 
     def __init__(self, target: Target, matches: Filter, form: Form, clock: Clock) -> None:
         self._kind, self._matches, self._form, self._clock = target.kind, matches, form, clock
         self._first = True
 
-    def there(self, page: Page) -> Iterator[bytes]:
+    def initial(self, page: Page) -> Iterator[bytes]:
         for record in page.records:
             yield self._line(ADDED, codec.in_version(self._kind, record))
 
@@ -82,7 +82,7 @@ class _View:
 
 
 class _Stream(AsyncGenerator[bytes, None]):
-    """An async generator written as a class: a plain one that was never begun cannot be closed."""
+    """An async generator written as a class: ``aclose`` of a plain one does nothing before its first step."""
 
     def __init__(
         self, reading: Reading, clock: Clock, watcher: Watcher, view: _View, wanted: WatchOptions
@@ -136,13 +136,13 @@ class _Stream(AsyncGenerator[bytes, None]):
 
     async def _ready(self, seconds: float) -> None:
         try:
-            # Not less than a loop can tell apart: on virtual time a rest of 1e-10 s never passes.
+            # At least what the loop's clock resolves: on virtual time 1e-10 s never passes.
             async with asyncio.timeout(max(seconds, 0.001)):
                 await self._watcher.ready()
         except TimeoutError:
             pass  # the caller sees what it is time for
 
     def _initial(self, found: Page) -> Iterator[bytes]:
-        yield from self._view.there(found)
+        yield from self._view.initial(found)
         if self._marks_initial:
             yield self._view.bookmark(found.version, ends_initial=True)

@@ -1,11 +1,11 @@
 """OpenAPI: what kinds look like, for ``kubectl explain``, ``apply`` and ``create``.
 
 Theory.      Version 3 is one document per group version and an index of them. Each address in the
-             index carries a hash of the document, so a client may keep what it has for ever.
+             index carries a hash of the document, so a client may cache it for ever.
              Version 2 is all kinds in one document. kubectl needs version 3; of version 2
              it asks for the protobuf form in one case, see ``EMPTY``.
 Invariants.  Pure: the same kinds give the same bytes and the same hash.
-Called by    ``http.app``; ``respond`` answers None for other paths.
+Called by    ``http.app``; ``respond`` returns None for other paths.
 Continues    in ``paths`` (the operations of a document), ``shapes`` (its schemas).
 """
 
@@ -37,10 +37,10 @@ def _field(number: int, content: bytes) -> bytes:
 
 _PROTOBUF_INFO = _field(1, b"kubewright") + _field(2, b"v1")
 EMPTY = _field(1, b"2.0") + _field(2, _PROTOBUF_INFO) + _field(8, b"")
-"""A document of version 2 that names nothing.
+"""A document of version 2 without kinds.
 
-kubectl asks for protobuf in one case: before it sends what stood in a ``kind: List``, it checks the items
-by this document, and lets through what the document does not name. So the check is left to the server,
+kubectl asks for protobuf in one case: before it sends the items of a ``kind: List``, it validates them
+by this document, and accepts kinds that the document does not contain. So validation is left to the server,
 which does it anyway. Source: gnostic's ``openapiv2.Document``: field 1 is ``swagger``, 2 ``info``,
 8 ``paths``.
 """
@@ -49,10 +49,10 @@ which does it anyway. Source: gnostic's ``openapiv2.Document``: field 1 is ``swa
 def respond(
     catalog: Catalog, path: str, accept: str, if_none_match: str = "", known_hash: str = ""
 ) -> Response | None:
-    """The answer to a GET of an OpenAPI path; None when ``path`` is none or its group is not served.
+    """The answer to a GET of an OpenAPI path; None for other paths, and for groups that are not served.
 
     ``known_hash`` is the query parameter ``hash``: when it is the document's, the answer may be
-    kept for ever; when it is an old one, the client is sent to the new address.
+    cached for ever; when it is an old one, the client is redirected to the new address.
     """
     if path == "/openapi/v3":
         return _acceptable(accept) or Response(200, orjson.dumps(_index(catalog)))

@@ -1,8 +1,8 @@
 """The schemas of a document: names as upstream has them, references as clients expect them.
 
 Theory.      Inside the server a definition is called ``core.v1.Pod``; outside it is
-             ``io.k8s.api.core.v1.Pod``, and a reference that has words beside it is wrapped into
-             ``allOf``, since siblings of ``$ref`` do not count. Quantities and int-or-strings are
+             ``io.k8s.api.core.v1.Pod``, and a reference with other keywords beside it is wrapped into
+             ``allOf``, since siblings of ``$ref`` are ignored. Quantities and int-or-strings are
              definitions of their own outside, so that ``kubectl explain`` can name them.
 """
 
@@ -57,7 +57,7 @@ def kind_name(resource: Resource) -> str:
 
 
 def public(schema: Any, root: str = V3) -> Any:
-    """A schema in the words of the outside; ``root`` is where its definitions will stand."""
+    """A schema as clients get it; ``root`` is the path of its definitions."""
     if isinstance(schema, list):
         return [public(item, root) for item in schema]
     if not isinstance(schema, Mapping):
@@ -76,7 +76,7 @@ def public(schema: Any, root: str = V3) -> Any:
 
 
 def _inner(key: str, value: Any, root: str) -> Any:
-    """Names of properties are no keywords; values of enums, defaults and examples no schemas."""
+    """Names of properties are not keywords; values of enums, defaults and examples are not schemas."""
     if key == "properties":
         return {name: public(inner, root) for name, inner in value.items()}
     return value if key in ("enum", "default", "example", "required") else public(value, root)
