@@ -4,8 +4,8 @@ Theory.      A binding gives the rules of one role to subjects, everywhere (Clus
              its namespace (RoleBinding). What a user may do in a namespace are the rules of all
              bindings that name the user or one of the user's groups. The policy collects these once per
              user and namespace. Per user, namespace, verb and resource it caches the decision for all
-             objects, and the rules that could allow single objects by their name (resourceNames). When a role or a binding
-             changes, ``registry.policies`` makes a new policy, whose caches are empty.
+             objects, and the rules that could allow single objects by name (resourceNames). When a role or
+             a binding changes, ``registry.policies`` makes a new policy, whose caches are empty.
 Invariants.  The same roles and bindings give the same answer. The caches are bounded. A binding
              whose role is missing allows nothing, and the refusal says so.
 Called by    ``registry.policies``, which makes it, and everything that asks it.

@@ -1,8 +1,8 @@
 """Authentication: which user sends a request, by a client certificate of ours, a bearer token, or neither.
 
-Theory.      The first credential that the request has decides, in this order: certificate, token, none. TLS has
-             checked a certificate's signature already; here its names are read (common name is the
-             user, organizations are the groups) and checked that it has not expired since the handshake.
+Theory.      The first credential that the request has decides, in this order: certificate, token, none.
+             TLS has checked a certificate's signature; here its names are read (common name is the
+             user, organizations are the groups), and whether it has expired since the handshake.
              Invalid credentials are refused, never treated as anonymous.
 Invariants.  No message says what was wrong with a credential, and none is ever logged.
              An anonymous client can reach only the public paths (health, version, discovery), and

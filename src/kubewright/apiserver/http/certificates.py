@@ -60,7 +60,7 @@ class Identity:
         return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Present it in handshakes of ``context``. OpenSSL reads only files, so it is written to a private one."""
+        """Present it in handshakes of ``context``; OpenSSL reads only files, so it is written to one."""
         with tempfile.NamedTemporaryFile(prefix="kubewright-") as file:
             file.write(self.pem)
             file.flush()

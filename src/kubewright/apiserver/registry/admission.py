@@ -1,12 +1,12 @@
 """Conditions of a write that depend on other objects: the namespace, and the PriorityClass of a Pod.
 
-Theory.      Nothing is created in a namespace that is missing or ending; three namespaces are never deleted.
-             What becomes of the objects in an ending namespace is the namespace controller's part
-             (package ``builtin``).
-             A Pod names a PriorityClass, and everything that ranks Pods (drains, schedulers) reads a number.
+Theory.      Nothing is created in a namespace that is missing or being deleted; three are never deleted.
+             Deleting the objects in a namespace that is being deleted is the task of the namespace
+             controller (package ``builtin``).
+             A Pod names a PriorityClass; drains and schedulers read a number (``spec.priority``).
              As upstream the server writes the number when the Pod is created, so a class that changes later
-             changes no Pod; and it refuses a class that does not exist, since a Pod of another rank than
-             its author thinks is worse than none.
+             changes no Pod; and it refuses a class that does not exist, since a Pod with a wrong
+             priority is worse than none.
 Called by    ``writing``.
 Source       kube-apiserver's admission plugins NamespaceLifecycle and Priority; the two classes that every
              cluster has.
@@ -34,7 +34,7 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 class Admission:
-    """Answers from the store, staged writes included."""
+    """Checks against the latest state of the store, staged writes included."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

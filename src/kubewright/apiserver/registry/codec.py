@@ -2,8 +2,8 @@
 
 Theory.      Bytes are stored in the version in which they were written, and most are read in the
              same. A client that asks for another version, or for another shape of the same objects
-             (events.k8s.io), gets them decoded and put into it.
-Invariants.  Stored bytes begin with ``apiVersion``, then ``kind``, so a version is told from a prefix.
+             (events.k8s.io), gets them decoded and converted.
+Invariants.  Stored bytes begin with ``apiVersion``, then ``kind``, so the prefix tells the version.
              Only the code that decoded an object changes it in place.
 """
 
@@ -28,7 +28,7 @@ def stored(kind: ServedKind, obj: Object, version: int) -> bytes:
 
 
 def stamped(kind: ServedKind, obj: Object, version: int | None) -> Object:
-    """The object in the order of fields in which it is stored.
+    """The object with its version, and with its fields in the order in which they are stored.
 
     Empty fields of metadata are left out, as every Go server leaves them out.
     """
@@ -44,10 +44,10 @@ def stamped(kind: ServedKind, obj: Object, version: int | None) -> Object:
 
 
 def same(kind: ServedKind, new: Object, old: Object) -> bool:
-    """Whether to store ``new`` would change nothing. ``old`` is as it was decoded.
+    """Whether storing ``new`` would change nothing. ``old`` is the decoded stored object.
 
-    Parts that both share are not looked into. Python takes ``1`` and ``true`` for equal, JSON does
-    not, so the bytes have the last word.
+    The comparison of Python values is fast where both share parts. But Python holds ``1`` and ``true``
+    for equal, so the JSON is compared as well.
     """
     stamp = stamped(kind, new, int(old["metadata"]["resourceVersion"]))
     return stamp == old and _sorted(stamp) == _sorted(old)
@@ -58,7 +58,7 @@ def _sorted(obj: Object) -> bytes:
 
 
 def decode(kind: ServedKind, record: Record) -> Object:
-    """The object in the version that ``kind`` is; a fresh one that the caller may change."""
+    """The object in the version of ``kind``; a new one that the caller may change."""
     obj: Object = orjson.loads(record.data)
     if obj["apiVersion"] == kind.resource.api_version:
         return obj
@@ -69,7 +69,7 @@ def decode(kind: ServedKind, record: Record) -> Object:
 
 
 def in_version(kind: ServedKind, record: Record) -> bytes:
-    """The bytes of a record in the version that ``kind`` is; untouched when they are stored so."""
+    """The bytes of a record in the version of ``kind``; the stored bytes where that is their version."""
     if record.data.startswith(b'{"apiVersion":"%b",' % kind.resource.api_version.encode()):
         return record.data
     return orjson.dumps(decode(kind, record))
@@ -83,6 +83,6 @@ def restamped(record: Record, version: int) -> Record:
 
 
 def _exact(data: bytes) -> bytes:
-    """The same in no more memory than it needs: orjson's answers keep the room that they grew into,
-    up to four times their length, for as long as they live."""
+    """A copy of exact size: bytes from orjson keep the buffer in which they were built, up to four times
+    their length."""
     return bytes(memoryview(data))

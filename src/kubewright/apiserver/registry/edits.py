@@ -1,9 +1,9 @@
-"""The change that an update makes: what a patch means, what each endpoint may write, what counts. Pure.
+"""The change that an update makes: applying a patch, limits of each subresource, the generation. Pure.
 
 Theory.      An object has several writers: users own its spec, controllers its status, the
-             namespace controller a namespace's finalizers. Each endpoint takes its part of what was
-             sent and leaves the rest as it is stored, so that no writer undoes another's change by accident.
-             The generation counts the changes of what is wanted.
+             namespace controller a namespace's finalizers. Each endpoint takes its part of the
+             sent object and keeps the rest as stored, so that no writer undoes another's change by accident.
+             The generation counts changes of the desired state.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     """The change that a patch makes.
 
     Raises:
-        UnsupportedMedia: the kind takes no such patch.
+        UnsupportedMedia: the kind does not support this type of patch.
         BadRequest: the patch is malformed.
     """
     if media == JSON_PATCH:
@@ -47,7 +47,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
 
 
 def limited_to_subresource(kind: ServedKind, new: Object, old: Object, subresource: str) -> Object:
-    """What a write to this subresource (empty: to the object) may change of ``old``."""
+    """``old`` with those changes of ``new`` that a write to this subresource (empty: the object) may make."""
     if subresource == "status":
         return _only_status(kind, new, old)
     if subresource == "finalize":
@@ -63,7 +63,7 @@ def limited_to_subresource(kind: ServedKind, new: Object, old: Object, subresour
 
 
 def _with_finalizers(obj: Object, source: Object) -> Object:
-    """A namespace with the spec's finalizers of another state of it."""
+    """The namespace ``obj`` with the ``spec.finalizers`` of ``source``."""
     finalizers = (source.get("spec") or {}).get("finalizers", [])
     spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "finalizers"}
     if finalizers == (obj.get("spec") or {}).get("finalizers", []):
@@ -72,7 +72,7 @@ def _with_finalizers(obj: Object, source: Object) -> Object:
 
 
 def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
-    """Old with the new status. Built-in kinds take labels and annotations here too: kubelets write both."""
+    """``old`` with the new status; in built-in kinds also labels and annotations: kubelets write them."""
     result = {key: value for key, value in old.items() if key != "status"}
     if "status" in new:
         result["status"] = new["status"]
@@ -85,7 +85,7 @@ def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
 
 
 def with_generation(kind: ServedKind, new: Object, old: Object) -> Object:
-    """Count a change of what is wanted: anything but metadata and (where it is apart) status."""
+    """``new`` with the next generation if anything but metadata and (as a subresource) status changed."""
     if not kind.has_generation:
         return new
     beside = ("metadata", "status") if kind.has_status else ("metadata",)

@@ -1,7 +1,7 @@
-"""Which objects a list or a watch is about: label selector, field selector, one name.
+"""Which objects a list or a watch selects: label selector, field selector, one name.
 
-Theory.      Labels and the key stand in a record's header, so most filters decode nothing. Only a
-             field selector on what is inside an object (``spec.nodeName``) decodes it.
+Theory.      A record has the labels and the key beside the bytes, so most filters decode nothing. Only a
+             field selector on another field (``spec.nodeName``) decodes the object.
 """
 
 from dataclasses import dataclass

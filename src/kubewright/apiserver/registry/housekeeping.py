@@ -1,8 +1,8 @@
-"""What the server deletes by itself: instances of a definition that is being deleted, and old events.
+"""What the server deletes on its own: the instances of a CRD that is being deleted, and expired events.
 
-Theory.      A deleted definition is held by our finalizer (``serving.CLEANUP``). We delete its
-             instances, wait until the last of them is gone (they may have finalizers of their
-             own), and take the finalizer away. Events are deleted an hour after their last write.
+Theory.      A CRD that is deleted keeps a finalizer (``serving.CLEANUP``). The server deletes its
+             instances, waits until the last of them is gone (they may have finalizers of their
+             own), and removes the finalizer. Events are deleted an hour after their last write.
 Invariants.  Idempotent: what a crash interrupts, the next start finishes.
 Called by    ``server``, which runs ``Housekeeping.run`` for as long as it lives.
 """
@@ -28,13 +28,13 @@ EVENT_SECONDS = 3600.0
 """How long an event is kept after it was last written, as kube-apiserver's ``--event-ttl``."""
 
 SWEEP_SECONDS = 300.0
-"""Time between two looks for old events."""
+"""Time between two scans for expired events."""
 
 _EVENTS = "events"
 
 
 class Housekeeping:
-    """The server's own housekeeping."""
+    """The server's background work."""
 
     def __init__(self, store: Store, catalog: Catalog, writing: Writing, clock: Clock) -> None:
         self._store, self._catalog, self._writing, self._clock = store, catalog, writing, clock
@@ -63,7 +63,7 @@ class Housekeeping:
             target = Target(self._kind(str(CRDS)), name=definition.key)
             await self._writing.update(target, _released, Options(validation=IGNORE))
         except NotFound:
-            pass  # a user took our finalizer off; the definition is gone all the same
+            pass  # a user removed our finalizer, and the definition is gone
         except (ApiError, Refused) as error:
             log.warning("cleanup stopped", definition=definition.key, why=str(error))
         finally:
@@ -87,8 +87,8 @@ class Housekeeping:
             self._store.unwatch(watcher)
 
     async def _expire_events(self) -> None:
-        """Versions tell the time: what has an older one than the store had an hour ago was not
-        written since. So nothing is decoded, and a restart keeps events an hour more at most."""
+        """Delete the events whose version is at most the store's version of an hour ago: they were not
+        written since. So no event is decoded; a restart keeps events for an hour more at most."""
         kind = self._kind(_EVENTS)
         marks = deque([(self._clock.monotonic(), self._store.version)])
         while not self._store.refusal:

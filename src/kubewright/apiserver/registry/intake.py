@@ -21,12 +21,14 @@ from kubewright.wire.errors import ApiError, BadRequest, Invalid
 def normalized(
     kind: ServedKind, sent: Any, options: Options, *, duplicates: Sequence[str] = (), patched: bool = False
 ) -> Object:
-    """The object that a body means. ``duplicates`` are the paths of fields that stood in it twice;
+    """The object that a request sends, ready to be checked: pruned and with defaults.
+
+    ``duplicates`` are the paths of fields that occur in it twice;
     ``patched`` says that the body is what a patch made of the stored object.
 
     Raises:
         BadRequest, or Invalid for a patch: it is of another kind, has wrong types, or (under strict
-            validation) unknown or double fields.
+            validation) unknown or duplicate fields.
     """
     obj = identified(kind, sent)
     if obj.get("metadata") is None:
@@ -46,7 +48,7 @@ def normalized(
 
 
 def _unreadable(kind: ServedKind, obj: Object, error: str, patched: bool) -> ApiError:
-    """kube-apiserver blames a patch (422) where it blames a body (400)."""
+    """400 for a body; 422 for the result of a patch, as at kube-apiserver."""
     if not patched:
         return refusals.cannot_be_handled(kind.resource, error)
     message = f"Invalid value: {orjson.dumps(orjson.dumps(obj).decode()).decode()}: {error}"
@@ -58,10 +60,10 @@ def identified(kind: ServedKind, sent: Any) -> Object:
     """The body with apiVersion and kind, which a client may leave out for built-in kinds only.
 
     Raises:
-        BadRequest: it is of another kind, or no object at all.
+        BadRequest: it is of another kind, or not an object.
     """
     resource = kind.resource
-    if not isinstance(sent, dict):  # a JSON patch can make anything of an object
+    if not isinstance(sent, dict):  # a JSON patch can replace the whole object
         raise BadRequest(gojson.cannot_unmarshal(sent, resource.kind))
     version, name = sent.get("apiVersion"), sent.get("kind")
     if version == resource.api_version and name == resource.kind:
@@ -90,10 +92,10 @@ def _other_kind(kind: ServedKind, version: str, name: str, sent: Object) -> ApiE
 
 
 def check_place(target: Target, obj: Object) -> None:
-    """The object must be where the URL says.
+    """Check that name and namespace of the object are those of the URL.
 
     Raises:
-        BadRequest: its name or namespace is another one.
+        BadRequest: its name or namespace differs.
     """
     metadata = obj["metadata"]
     if metadata.get("namespace") not in (None, "", target.namespace):

@@ -2,10 +2,10 @@
 
 Theory.      Everything that differs between kinds is data here: names, scope, verbs, columns,
              schema, and a few pure hooks. The verbs of ``registry`` treat a Pod and a custom
-             resource alike and never ask for a kind by name.
+             resource alike and never test for a kind by name.
 Invariants.  A ``ServedKind`` is immutable; a changed CustomResourceDefinition replaces it. The
              catalog is the only mutable thing.
-Continues    in ``builtin`` (the kinds that are always there), ``custom`` (those from CRDs), ``reading`` and
+Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), ``reading`` and
              ``writing`` (what can be done to them).
 """
 
@@ -26,8 +26,8 @@ class Cause:
 
     ``reason`` is one of ``FieldValueRequired``, ``FieldValueInvalid``, ``FieldValueTypeInvalid``,
     ``FieldValueNotSupported``, ``FieldValueForbidden``, ``FieldValueDuplicate``, ``FieldValueTooLong``.
-    ``field`` is a path such as ``spec.template.spec.class.name``; ``message`` is what stands after
-    ``<field>: `` in kube-apiserver's sentence, e.g. ``Required value: name is required``.
+    ``field`` is a path such as ``spec.template.spec.class.name``; ``message`` is what follows
+    ``<field>: `` in kube-apiserver's message, e.g. ``Required value: name is required``.
     """
 
     reason: str
@@ -55,11 +55,11 @@ class Schema(Protocol):
         indexes): e.g. (``"name"``, {``"merge"``}) for ``("spec", "containers")`` of a Pod."""
 
     def decode_error(self, obj: Object) -> str | None:
-        """What kube-apiserver's decoder says about the first wrong JSON type, None when all is well.
+        """The message of kube-apiserver's decoder about the first wrong JSON type; None when there is none.
 
         Built-in kinds are typed, so ``spec.replicas: "3"`` never reaches validation: it is a 400
         with ``json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of
-        type int32``. Of a custom resource only ``metadata`` is typed; the rest gets ``validate``.
+        type int32``. Of a custom resource only ``metadata`` is typed; ``validate`` checks the rest.
         """
 
     def openapi(self) -> Mapping[str, Any]:
@@ -98,14 +98,14 @@ class ServedKind:
     ``prepare``   fills in what the server owns on create (old is None) and update, after
                   defaulting: e.g. a Secret's ``stringData`` into ``data``, a Namespace's phase.
     ``check``     rules beyond the schema: immutable fields, names, cross-field rules.
-    ``warn``      what a user should hear about an object that is good enough to be stored.
+    ``warn``      warnings (Warning headers) about an object that is valid.
     ``fields``    the values that field selectors may ask for, beside metadata.name/namespace:
                   label (``spec.nodeName``) to value.
-    ``stored_as``     the resource under whose place the objects are stored when it is another one, and
-                  ``to_stored``/``from_stored`` between the shapes: events.k8s.io Events are core
-                  Events written differently. All versions of one CRD share a place without this.
-    ``by_kubelet``    subresources that a kubelet would answer: here there is none to ask, and the
-                      refusal says so. Discovery does not show them.
+    ``stored_as``     the resource as which the objects are stored, where it is another one, with the
+                  conversions ``to_stored`` and ``from_stored``: events.k8s.io Events are stored as core
+                  Events. (All versions of one CRD share a collection without this.)
+    ``by_kubelet``    subresources that need a kubelet: there is none here, so they are refused with a
+                      message that says so. Discovery does not list them.
     ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
     """
 
@@ -134,17 +134,17 @@ class ServedKind:
     to_stored: Callable[[Object], Object] = lambda obj: obj
     from_stored: Callable[[Object], Object] = lambda obj: obj
     grace_seconds: Callable[[Object], int] | None = None
-    """Default grace period of a delete: only Pods have one; None means gone at once."""
+    """Default grace period of a delete. Only Pods have one; None: deleted at once."""
 
 
 class Catalog:
-    """All kinds served now, by their place in URLs."""
+    """All kinds served now, by group, version and plural."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str, str], ServedKind] = {}
 
     def put(self, kind: ServedKind) -> None:
-        """Serve a kind, or serve it anew."""
+        """Serve a kind, in place of an earlier definition of it."""
         resource = kind.resource
         self._kinds[resource.group, resource.version, resource.plural] = kind
 

@@ -1,10 +1,10 @@
 """How an object is deleted: finalizers and grace periods. Pure.
 
-Theory.      A delete either removes, or marks. A marked object (deletionTimestamp) stays until
-             nothing holds it: no finalizer, no grace period running. Then the write that took
-             away the last hold removes it.
-             Dependents are the garbage collector's part: ``Foreground`` and ``Orphan`` only leave a
-             finalizer, which it takes away when it is done with them.
+Theory.      A delete either removes the object, or marks it (deletionTimestamp). A marked object stays
+             while it has a finalizer or its grace period runs. The write that removes the last
+             finalizer removes it.
+             Dependents are the garbage collector's task: ``Foreground`` and ``Orphan`` only add a
+             finalizer, which the collector removes when it is done.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.base.clock import parse_rfc3339, rfc3339
 
 LONGEST_GRACE = 2**31 - 1
-"""Seconds of grace at most: 68 years, so that the end has a date."""
+"""Most seconds of grace: 68 years, so that the deletionTimestamp is a valid date."""
 
 FOREGROUND_FINALIZER, ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What the client asks of a delete, with preconditions; the defaults leave it to the kind."""
+    """The options and preconditions of a delete; the defaults are those of the kind."""
 
     uid: str = ""
     resource_version: str = ""
@@ -31,12 +31,12 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Nothing holds the object."""
+    """Remove the object at once: it has no finalizer and no grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something does: this is the object, marked; it may be as it was."""
+    """Keep the object, marked as being deleted; ``obj`` may equal the stored one."""
 
     obj: Object
 
@@ -59,7 +59,7 @@ def finished(kind: ServedKind, obj: Object) -> bool:
 
 
 def delete(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime) -> Remove | Mark:
-    """What a delete does to an object as it is."""
+    """What a delete does to the stored object."""
     if "deletionTimestamp" in obj["metadata"]:
         return _delete_again(kind, obj, deletion)
     obj = _with_propagation(obj, deletion.propagation)
@@ -70,7 +70,7 @@ def delete(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime
 
 
 def _delete_again(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> Remove | Mark:
-    """A marked object can only be deleted sooner."""
+    """A second delete can only shorten the grace period."""
     metadata = obj["metadata"]
     running = metadata.get("deletionGracePeriodSeconds") or 0
     if deletion.grace is None or deletion.grace >= running:
@@ -88,7 +88,7 @@ def _grace(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> int:
         return 0
     default = kind.grace_seconds(obj)
     wanted = default if deletion.grace is None else deletion.grace
-    # Zero by default means that no kubelet runs it, so no grace period is needed.
+    # Zero by default: no kubelet runs the Pod, so it needs no grace period.
     return 0 if default == 0 else 1 if wanted < 0 else min(wanted, LONGEST_GRACE)
 
 

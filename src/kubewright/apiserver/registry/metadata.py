@@ -1,9 +1,9 @@
-"""``metadata``: what the server fills in, what no client may change, and its rules.
+"""``metadata``: what the server sets, what is immutable, and its validation.
 
-Theory.      Some fields are the server's (uid, creationTimestamp, generation), some can be set once
-             (``created``, ``carried``). Then come the rules (``causes_new``, ``causes_changed``).
-Invariants.  Pure: the clock's readings and draws come in as values. Every field has its type:
-             ``intake`` saw to that.
+Theory.      Some fields are set by the server (uid, creationTimestamp, generation), some are immutable:
+             ``created``, ``carried``. ``causes_new`` and ``causes_changed`` validate.
+Invariants.  Pure: times and random values are arguments. Every field has its type: ``intake`` has
+             checked that.
 Source       kube-apiserver's sentences and field paths, observed on v1.36.
 """
 
@@ -81,7 +81,7 @@ def causes_new(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause]:
 
 
 def causes_changed(kind: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    """Every rule that a change of metadata breaks; what did not change is not looked at again."""
+    """Every rule that a change of metadata breaks; fields that did not change are not checked again."""
     causes = []
     if "deletionTimestamp" in old:
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))

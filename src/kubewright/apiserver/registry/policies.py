@@ -1,11 +1,11 @@
-"""The policy that follows from the committed roles and bindings, and the guards of writes that ask it.
+"""The policy that the committed roles and bindings define, and the escalation check of RBAC writes.
 
-Theory.      Every request needs the policy, and it changes rarely. So it is made anew only when a request
+Theory.      Every request needs the policy, and it changes rarely. So it is made again only when a request
              needs it and a role or binding was written since; each version of an object is decoded once.
-             The right to write roles is not the right to grant what stands in them. That check needs the
+             The right to write roles is not the right to grant what is in them. That check needs the
              object as it would be stored, so it is a guard that ``writing`` calls before the store.
              Writes of other kinds, and writes by members of ``system:masters``, have no guard.
-Invariants.  A write is in force for every request that begins after its answer.
+Invariants.  A write is effective for every request that begins after its response.
 Called by    ``http.authz`` for requests, ``http.resources`` for writes, ``subresources.reviews``.
 Continues    in ``authorization``.
 """

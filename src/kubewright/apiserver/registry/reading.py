@@ -1,8 +1,8 @@
 """Get, list and watch.
 
 Theory.      A list is a snapshot: its first page fixes a version, and later pages are read as of
-             that version from the present and the history. A watch is a filter over changes, in
-             which an object may enter or leave the filter without being made or deleted.
+             that version from the present and the history. A watch filters changes: an object that
+             begins to match is ADDED, one that no longer matches is DELETED.
 Invariants.  Only committed states are read. The version of a list is a version to watch from.
 """
 
@@ -63,7 +63,7 @@ class Expired(ApiError):
 
 
 class Reading:
-    """The verbs that change nothing."""
+    """The reading verbs."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -86,7 +86,7 @@ class Reading:
         """A page of the collection in the order of keys.
 
         Raises:
-            BadRequest: the continue token is none.
+            BadRequest: the continue token is malformed.
             Gone, Expired: the snapshot it asks for is no longer kept.
         """
         target = narrowed(target, matches)
@@ -101,10 +101,10 @@ class Reading:
         return self._page(records, matches, version, wanted.limit)
 
     def watch(self, target: Target, matches: Filter, since: int | None) -> Watcher:
-        """The changes of a collection after a version; None: from now. They are yet to be filtered.
+        """The changes of a collection after a version (None: from now), not filtered.
 
         Raises:
-            Gone: they are no longer all kept.
+            Gone: the history does not reach back to that version.
         """
         try:
             return self._store.watch(target.collection, narrowed(target, matches).prefix, since)
@@ -146,13 +146,13 @@ class Reading:
 
 
 def narrowed(target: Target, matches: Filter) -> Target:
-    """The target, down to one name where only that can match: no need to look at all others."""
+    """The target, narrowed to one name where only that name can match, so that others are not scanned."""
     alone = matches.name is not None and bool(target.namespace or not target.kind.resource.namespaced)
     return target.named(matches.name or "") if alone else target
 
 
 def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, bytes] | None:
-    """A change as a watch with this filter sees it: an event's type and object; None: nothing."""
+    """A change as a watch with this filter sees it: an event's type and object; None: no event."""
     new, old = change.new, change.old
     if matches.everything:
         type_ = DELETED if change.gone else ADDED if old is None else MODIFIED
@@ -174,7 +174,7 @@ def _token(version: int, key: str) -> str:
 
 
 def _read_token(token: str, current: int) -> tuple[int, str]:
-    """Version and last key of a continue token; version -1 means the present, whatever it is."""
+    """Version and last key of a continue token; version -1 means the current state."""
     try:
         read: Any = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         if read.get("v") != _TOKEN:

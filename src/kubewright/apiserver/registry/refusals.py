@@ -1,6 +1,6 @@
-"""The refusals of the registry, in kube-apiserver's sentences: clients and users know them.
+"""The errors of the registry, with kube-apiserver's messages, which users and clients know.
 
-Every function makes an error, none raises: ``raise not_found(...)`` keeps the flow visible.
+Every function returns an error and does not raise it: ``raise not_found(...)`` shows the control flow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Conflict:
 
 
 def precondition_failed(resource: Resource, name: str, why: str) -> Conflict:
-    """A delete that meant another object; here kube-apiserver names the kind, not the resource."""
+    """A precondition of a delete failed; here kube-apiserver names the kind, not the resource."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     details = {**_about(resource, name), "kind": resource.kind}
     return Conflict(f'Operation cannot be fulfilled on {kind} "{name}": {why}', details=details)
@@ -65,8 +65,7 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Mapping[
 
 
 def no_kubelet(resource: Resource, name: str, subresource: str) -> ApiError:
-    """What only the kubelet of a pod's node knows. 501 as for other things that this server has not,
-    so that a client tells it from a pod that is missing."""
+    """For subresources that need a kubelet: 501, so that a client can tell this from a missing pod."""
     said = f'{resource} "{name}" has no {subresource}: no containers run behind the pods of this server'
     return ApiError(said, code=501, reason="NotImplemented", details=_about(resource, name))
 
@@ -85,7 +84,7 @@ def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
 
 
 def cannot_be_handled(resource: Resource, why: str) -> BadRequest:
-    """The body does not have the form of the kind at all."""
+    """The body cannot be decoded as the kind."""
     kind, version = resource.kind, resource.version
     return BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
@@ -95,7 +94,7 @@ def expired(message: str) -> Gone:
 
 
 def too_large_version(asked: int, current: int) -> ApiError:
-    """A version that is not there yet. kube-apiserver waits and gives up; we have nothing to wait for."""
+    """A version that is not there yet. kube-apiserver waits first; this server has only one store."""
     return ApiError(
         f"Timeout: Too large resource version: {asked}, current: {current}",
         code=504,

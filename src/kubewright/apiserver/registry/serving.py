@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions at work: what is in the store decides what the catalog serves.
+"""Keeps the catalog of served kinds in step with the stored CustomResourceDefinitions.
 
 Theory.      A definition takes effect in the turn in which its write is staged, so a client that
-             sees it can use it. A deleted one first loses its instances: it is held by a finalizer of our
-             own until ``Housekeeping`` has emptied the collection.
+             sees it can use it. One that is deleted keeps a finalizer until ``Housekeeping`` has
+             deleted its instances.
 Called by    ``writing`` at each write, ``server`` at start.
 """
 
@@ -19,7 +19,7 @@ from kubewright.wire.gvk import Resource
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer of a definition whose instances are still there."""
+"""Finalizer of a definition whose instances are not deleted yet."""
 
 _TERMINATING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
@@ -29,7 +29,7 @@ def is_crd(kind: ServedKind) -> bool:
 
 
 class Serving:
-    """Keeps the catalog in step with the definitions."""
+    """The steps of writes that concern definitions or their instances."""
 
     def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
         self._store, self._catalog, self._clock = store, catalog, clock
@@ -47,7 +47,7 @@ class Serving:
                 raise refusals.forbidden(target.kind.resource, target.name, why)
 
     def before_deletion(self, kind: ServedKind, crd: Object) -> Object:
-        """A definition as its first delete marks it: with the finalizer of the cleanup, and a condition."""
+        """A definition as it is stored at its first delete: with the cleanup finalizer and a condition."""
         if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
             return crd
         finalizers = crd["metadata"].get("finalizers", [])
@@ -87,7 +87,7 @@ class Serving:
             self._catalog.put(kind)
 
     def removed(self, kind: ServedKind, name: str) -> None:
-        """A definition is gone: so is its kind, and so are the watches of it."""
+        """Stop serving the kind of a removed definition, and end the watches of it."""
         if is_crd(kind):
             plural, _, group = name.partition(".")
             self._drop(group, plural, keeping=set())

@@ -1,4 +1,4 @@
-"""What a request is about, and how it is meant."""
+"""The target of a request (kind, namespace, name), and the options of a write."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kubewright.apiserver.registry.kind import Object, ServedKind
 
 Guard = Callable[[Object, Object | None], None]
-"""Called with the object to be stored and the one that is there; raises when it must not be."""
+"""Called with the object to be stored and the one that is there; raises when the user may not store it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 @dataclass(slots=True)
 class Options:
     """Parameters of a write. ``warnings`` collects what the answer's Warning headers say; ``guard`` is
-    asked before anything else about the object."""
+    called before validation."""
 
     dry_run: bool = False
     validation: str = WARN

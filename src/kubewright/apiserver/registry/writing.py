@@ -3,7 +3,7 @@
 Theory.      Every change is ``edit(old) -> new`` on the latest state, checked and staged in one turn
              of the event loop. So no other write comes in between, and a conflict exists only where the
              client named a resourceVersion that is no longer the latest.
-Invariants.  What is answered is what is stored, byte for byte. A write that changes nothing is not
+Invariants.  The response is what is stored, byte for byte. A write that changes nothing is not
              stored and keeps its version. Nothing is awaited but the commit.
 Called by    ``http.app`` and the subresources. Continues in ``intake``, ``metadata``, ``lifecycle``.
 """
@@ -25,13 +25,13 @@ from kubewright.base.names import ALPHABET
 from kubewright.wire.errors import AlreadyExists, BadRequest, Conflict, NotFound
 
 GENERATED_SUFFIX, GENERATED_PREFIX = 5, 58
-"""Letters of a generated suffix, and what is kept of the prefix before it."""
+"""Length of a generated suffix, and most characters of the prefix before it."""
 
 NAME_ATTEMPTS = 8
-"""Draws for a generated name until we give up and say that it is taken."""
+"""Attempts at a free generated name before the write fails with AlreadyExists."""
 
 DELETED_AT_ONCE = 500
-"""Objects of a collection that are deleted in one go."""
+"""Objects of a collection that are deleted together, in few commits."""
 
 Edit = Callable[[Object], Object]
 
@@ -47,7 +47,7 @@ class Written:
 
 
 class Writing:
-    """The verbs that change something."""
+    """The writing verbs."""
 
     def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
         self._store = store
@@ -95,7 +95,7 @@ class Writing:
         duplicates: Sequence[str] = (),
         patched: bool = False,
     ) -> Written:
-        """Change an object by ``edit``: wholly, or what ``subresource`` (status, finalize, binding) is about.
+        """Change an object by ``edit``: wholly, or the part of ``subresource`` (status, finalize, binding).
 
         Raises:
             NotFound, Conflict, Invalid, BadRequest; and whatever ``edit`` raises.
@@ -125,7 +125,7 @@ class Writing:
         return Written(await self._put(target, new, record, options))
 
     async def delete(self, target: Target, deletion: lifecycle.DeleteOptions, options: Options) -> Written:
-        """Remove an object, or mark it so that it goes when nothing holds it.
+        """Remove an object, or mark it as being deleted while a finalizer or its grace period keeps it.
 
         Raises:
             NotFound, Conflict (a precondition is not met), Forbidden (it may not be deleted).
@@ -145,9 +145,9 @@ class Writing:
     async def delete_all(
         self, targets: Sequence[Target], deletion: lifecycle.DeleteOptions, options: Options
     ) -> None:
-        """Delete many. What is gone meanwhile, or fails a precondition, is left alone.
+        """Delete many. Objects that are gone meanwhile, or fail a precondition, are skipped.
 
-        They are staged together, so a thousand of them is a few commits and not a thousand.
+        Many are staged together, so a thousand deletes are a few commits.
         """
         for first in range(0, len(targets), DELETED_AT_ONCE):
             some = targets[first : first + DELETED_AT_ONCE]
@@ -158,7 +158,7 @@ class Writing:
                     raise error
 
     def expect(self, target: Target, deletion: lifecycle.DeleteOptions) -> Record:
-        """The object that a delete means, as a write now would find it.
+        """The latest state of the object, after the preconditions are checked.
 
         Raises:
             NotFound, Conflict (a precondition is not met).
@@ -202,13 +202,13 @@ class Writing:
         return name
 
     def _expect(self, target: Target, new: Object, old: Object, *, patched: bool) -> None:
-        """The versions that the client named must be those that are there."""
+        """Check resourceVersion and uid, where the client sends them, against the stored object."""
         resource, given, found = target.kind.resource, new["metadata"], old["metadata"]
         version = given.get("resourceVersion", "")
         if version and not version.isdecimal():
             raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if not version and target.kind.custom:
-            named = replace(resource, kind=resource.plural)  # so it is called there
+            named = replace(resource, kind=resource.plural)  # as kube-apiserver names it there
             cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise refusals.invalid(named, target.name, [cause])
         if version and version != found["resourceVersion"]:
@@ -231,7 +231,7 @@ class Writing:
     async def _remove(
         self, target: Target, record: Record, options: Options, final: Object | None = None
     ) -> Written:
-        """Take the object out. Watchers see its last stored state; the answer has the final one."""
+        """Remove the object. Watchers get its last stored state, the response has ``final``."""
         last = codec.restamped(record, self._store.next_version())
         data = (
             codec.encode(target.kind, final, record.version)
@@ -246,8 +246,8 @@ class Writing:
 
 
 def _violations(kind: ServedKind, new: Object, old: Object | None, *, trusted: bool = False) -> list[Cause]:
-    """What the schema and the kind's own rules say. The rules may rely on the types of fields, so
-    they are asked only when those are right; the server's own changes (``trusted``) are above them."""
+    """The causes from the schema and from the kind's own rules. The rules rely on the types of fields, so
+    they run only when those are right; the server's own changes (``trusted``) skip them."""
     causes = kind.schema.validate(new)
     if trusted or any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
         return causes

@@ -1,7 +1,7 @@
 """The schemas of built-in kinds, read from ``builtin.json`` when first needed.
 
-Theory.      Built-in kinds share their definitions: a PodSpec is in six kinds. Definitions are read
-             and tied into nodes once for all kinds; a kind's validator is compiled from the
+Theory.      Built-in kinds share their definitions: a PodSpec is in six kinds. Definitions are parsed
+             into nodes once for all kinds; a kind's validator is compiled from the
              definitions it reaches, when its first object comes, once for all servers of a process.
 Invariants.  Loading this module reads no file. The file is read once.
 Called by    ``registry.builtin``; ``http.openapi`` asks for ``components``.
@@ -24,7 +24,7 @@ from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
 
 _STATUS = "Status"
-"""Definitions with this ending are written by controllers: what they leave out, Go fills with zeros."""
+"""Definitions with this suffix are written by controllers; Go fills missing fields with zeros."""
 
 
 Table = Mapping[str, Mapping[str, str]]
@@ -71,7 +71,7 @@ def definition(name: str) -> OpenApi:
 
 
 def described(name: str) -> OpenApi:
-    """The definition with our sentences, for ``kubectl explain``."""
+    """The definition with our descriptions, for ``kubectl explain``."""
     schema, words = definition(name), table("descriptions.json")
     own = words.get(name, {})
     common = words["*"] if {"kind", "metadata"} <= schema["properties"].keys() else {}
@@ -93,7 +93,7 @@ _NODES: dict[str, Node] = {}
 
 
 def node_of(ref: str) -> Node:
-    """The shared node of a definition, by name or by ``$ref``; it may still be growing."""
+    """The shared node of a definition, by name or by ``$ref``; it may still be under construction."""
     name = ref.removeprefix(REF)
     node = _NODES.get(name)
     if node is None:
@@ -123,7 +123,7 @@ def closure(name: str) -> list[str]:
 
 
 def _checked(name: str, *, strict: bool) -> dict[str, Any]:
-    """A definition for the validator. ``status`` may leave out what it likes."""
+    """A definition for the validator. In a ``status`` nothing is required."""
     schema = json_schema(definition(name), strict=strict)
     if name.rpartition(".")[2] in facts.LENIENT or name.endswith(_STATUS):
         schema.pop("required", None)

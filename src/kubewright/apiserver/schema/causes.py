@@ -1,8 +1,8 @@
-"""From a validator's error to the words of kube-apiserver.
+"""From a validator's error to a cause with kube-apiserver's message.
 
 Theory.      Users, and some programs, read ``spec.replicas: Invalid value: "string": spec.replicas
              in body must be of type integer: "string"``. One function per kind of error writes the
-             sentence; the path is written the way Kubernetes writes it: ``spec.a[0].b``.
+             message; the path has Kubernetes' form: ``spec.a[0].b``.
 Called by    ``compiled.Compiled.validate``; ``structure`` and the rules in ``registry`` use the functions
              for single sentences.
 """
@@ -115,7 +115,7 @@ def _bound(words: str) -> Words:
 
 
 def _whole(words: str) -> Words:
-    """Rules about a whole subtree stand at no field. ``{}`` in the words is what came of the parts."""
+    """Rules about a whole subtree name no field. ``{}`` in ``words``: how many alternatives are valid."""
     return lambda path, _value, kind: Cause(
         "FieldValueInvalid", "<nil>", f'Invalid value: "": "{path}" {words.format(_found(kind))}'
     )
@@ -152,9 +152,9 @@ _WORDS: Mapping[str, Words] = {
 
 
 def causes(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[Cause]:
-    """A cause for each error, in the validator's order; unknown fields are no errors here.
+    """A cause for each error, in the validator's order; unknown fields are not errors here.
 
-    Where no alternative fits, the reasons against the first one follow.
+    Where no alternative is valid, the causes of the first one follow.
     """
     for error in errors:
         name = error.kind.name

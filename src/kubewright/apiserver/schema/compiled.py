@@ -1,8 +1,8 @@
-"""A schema ready for use: what ``registry`` asks when an object comes in.
+"""A compiled schema, which ``registry`` uses for each object that a client sends.
 
-Theory.      Almost every object is good. So each question first asks one strict validator, in a
-             microsecond or two: if it says yes there is nothing wrong, nothing unknown and nothing
-             to prune. Only when it says no do the walks and the wordy validator look closer.
+Theory.      Almost every object is valid. So each method first runs one strict validator, in a
+             microsecond or two: an object that it accepts has no error, no unknown field and nothing
+             to prune. Only for others do the tree walks and the loose validator run.
 Invariants.  Parts are built when first needed: a kind that no request names costs nothing.
 Called by    ``registry.intake`` and ``registry.writing``, through the protocol ``registry.kind.Schema``.
 """
@@ -28,7 +28,7 @@ class Validator(Protocol):
 
 
 class Compiled:
-    """The part of ``Schema`` that built-in and custom kinds share. Subclasses say where from."""
+    """The part of ``Schema`` that built-in and custom kinds share. Subclasses provide the validators."""
 
     @cached_property
     def node(self) -> Node:
@@ -42,7 +42,7 @@ class Compiled:
 
     @cached_property
     def loose(self) -> Validator:
-        """Says what is wrong; does not mind unknown fields."""
+        """Lists the errors; accepts unknown fields."""
         raise NotImplementedError
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -58,13 +58,13 @@ class Compiled:
         return pruned
 
     def default(self, obj: Object) -> Object:
-        """Nulls where null is not allowed count as absent, and go first."""
+        """Nulls where null is not allowed count as absent, so they are dropped first."""
         clean = obj if self.strict.is_valid(obj) else self.without_nulls(obj)
         filled: Object = walk.default(self.node, clean)
         return filled
 
     def without_nulls(self, obj: Object) -> Object:
-        """The object with each null as what it means."""
+        """The object without the nulls that count as absent."""
         clean: Object = walk.drop_nulls(self.node, obj)
         return clean
 

@@ -1,8 +1,8 @@
-"""Is a schema structural? The rules that a CustomResourceDefinition's schema must keep.
+"""The rules for the schema of a CustomResourceDefinition: it must be structural.
 
-Theory.      Structural means: every field's type is said once, outside of ``anyOf`` and its like, so
-             that pruning and defaulting know what they look at. ``allOf``, ``anyOf``, ``oneOf`` and
-             ``not`` may only narrow values. The sentences are kube-apiserver's.
+Theory.      Structural means: every field's type is specified once, outside of ``anyOf`` and the like, so
+             that pruning and defaulting know the type of each field. ``allOf``, ``anyOf``, ``oneOf`` and
+             ``not`` may only narrow values. The messages are kube-apiserver's.
 Called by    ``registry.custom.definition``.
 """
 
@@ -23,7 +23,7 @@ _EMBEDDED, _LIST, _MAP = "x-kubernetes-embedded-resource", "x-kubernetes-list-ty
 _KEYS = "x-kubernetes-list-map-keys"
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
 _ONLY_OUTSIDE = ("description", "type", "additionalProperties", "nullable", "title")
-"""Words that may not stand inside of a junctor."""
+"""Keywords that may not be used inside of a junctor (``allOf``, ``anyOf``, ``oneOf``, ``not``)."""
 
 
 def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
@@ -47,8 +47,8 @@ def violations(schema: OpenApi, path: str) -> Iterator[Cause]:
 
 
 def _malformed(schema: OpenApi, path: str) -> Iterator[Cause]:
-    """Wrong types where the decoder did not look: ``items`` and ``additionalProperties`` may also be
-    a list or a bool, so it lets anything pass there."""
+    """Wrong types that the decoder does not check: ``items`` and ``additionalProperties`` may also be
+    a list or a bool, so it accepts anything there."""
     for word, other in (("items", list), ("additionalProperties", bool)):
         inner = schema.get(word)
         if inner is None or isinstance(inner, other):
@@ -93,7 +93,7 @@ def _below(schema: OpenApi, path: str) -> Iterator[Cause]:
 
 
 def _own(schema: OpenApi, path: str) -> Iterator[Cause]:
-    """Words that are refused wherever they stand."""
+    """Keywords that are refused everywhere."""
     if "$ref" in schema:
         yield forbidden(f"{path}.$ref", "$ref is not supported")
     if schema.get("uniqueItems"):
@@ -166,7 +166,7 @@ def _list_map(schema: OpenApi, items: OpenApi, path: str) -> Iterator[Cause]:
 
 
 def _inside_junctor(part: OpenApi, path: str, outer: OpenApi, key: str) -> Iterator[Cause]:
-    """A part of ``anyOf`` and its like: it narrows values, it does not say what they are."""
+    """A part of a junctor: it may narrow values, not specify types."""
     allowed_types = bool(outer.get(_INT_OR_STRING)) and key in ("anyOf", "allOf")
     for word in _ONLY_OUTSIDE:
         if part.get(word) and not (word == "type" and allowed_types):

@@ -1,10 +1,10 @@
-"""The sentences of Go's JSON decoder, for objects whose JSON types are wrong.
+"""The messages of Go's JSON decoder, for objects with wrong JSON types.
 
 Theory.      kube-apiserver decodes a built-in kind into a Go struct, and a custom resource's
-             metadata as well. The first value of a wrong type ends that with an error that names
-             the struct, the path without indexes, and the Go type. Programs show it to users, so
-             we say the same.
-Called by    ``builtin``, ``structural``; ``registry.intake`` answers 400 with the sentence.
+             metadata as well. The first value of a wrong type fails with an error that names the
+             struct, the path without indexes, and the Go type. Clients show it to users, so the
+             message is the same here.
+Called by    ``builtin``, ``structural``; ``registry.intake`` answers 400 with the message.
 """
 
 import re
@@ -24,7 +24,7 @@ _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 def first_error(node: Node, value: Any) -> str | None:
-    """The first thing that Go could not decode, in the order of the document; None if all is well."""
+    """The message for the first value that Go cannot decode, in document order; None if there is none."""
     return next(_errors(node, value, f"Go value of type {node.struct}", ""), None)
 
 
@@ -48,14 +48,14 @@ def _errors(node: Node, value: Any, place: str, path: str) -> Iterator[str]:
 
 
 def _inside(node: Node, values: Any, place: str, path: str) -> Iterator[str]:
-    """Items and map values have the field's name and their own type."""
+    """Items and map values are named by their field, with their own type."""
     inner_place = f"{place.rpartition(' ')[0]} {go_type(node)}"
     for value in values:
         yield from _errors(node, value, inner_place, path)
 
 
 def _mismatch(node: Node, value: Any) -> str | None:
-    """The sentence for a value of a wrong type; ``{place}`` stands for the field."""
+    """The message for a value of a wrong type, with ``{place}`` for the field; None if the type is right."""
     match node.type, node.format:
         case _, "quantity":
             return None if _is_quantity(value) else _QUANTITY_WORDS

@@ -1,7 +1,7 @@
 """What Kubernetes does with built-in kinds beyond what its OpenAPI says: defaults and allowed values.
 
-Theory.      kube-apiserver fills in defaults in Go code, not by schema. Those that do not depend on
-             anything else stand here by definition and field; the others are small functions in
+Theory.      kube-apiserver sets defaults in Go code, not by schema. The constant ones are
+             here, by definition and field; the others are small functions in
              ``registry.builtin.prepare``. The same for fields with a fixed set of values.
 Called by    ``builtin.definition``.
 """
@@ -46,7 +46,7 @@ _CONTAINER = {
 _MODE: Mapping[str, Any] = {"defaultMode": 420}
 
 _SPEC: Mapping[str, Any] = {"spec": {}}
-"""In Go a struct is never absent, so what is required inside of it is asked for."""
+"""In Go a struct is never absent, so its required fields are always checked."""
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(
@@ -154,4 +154,4 @@ LENIENT = frozenset(
     )
 )  # fmt: skip
 """Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, which controllers
-write, and those that ``registry.builtin.check`` speaks about in other words."""
+write, and those that ``registry.builtin.check`` validates with other messages."""

@@ -1,4 +1,4 @@
-"""The string formats that kube-apiserver enforces, beyond those that JSON Schema brings along.
+"""The string formats that kube-apiserver enforces, beyond those of the validator.
 
 ``date-time``, ``date``, ``email``, ``hostname``, ``ipv4``, ``ipv6``, ``uri`` and ``uuid`` are the
 validator's own. Unknown formats are not enforced, as in Kubernetes.
@@ -66,7 +66,7 @@ KNOWN = frozenset(
 """The formats that Kubernetes knows; a definition that uses another one gets a warning."""
 
 PATTERNS = jsonschema_rs.RegexOptions()
-"""Patterns run in linear time and read like Go's: no look-around, no back references."""
+"""Patterns match in linear time and have Go's syntax: no look-around, no back references."""
 
 OPTIONS: Mapping[str, Any] = {
     "validate_formats": True,

@@ -4,8 +4,8 @@ Theory.      ``jsonschema-rs`` answers "is it valid?" in a microsecond or two. I
              ``nullable`` nor ``x-kubernetes-int-or-string``, and boolean ``exclusiveMinimum`` is
              from an older draft, so those are rewritten here. The *strict* form forbids unknown
              fields as well: when an object passes it there is nothing to prune or to report.
-Invariants.  Pure. What the rewritten schema accepts is what kube-apiserver accepts; the words of
-             a refusal are made in ``causes``.
+Invariants.  Pure. What the rewritten schema accepts is what kube-apiserver accepts; the
+             messages are made in ``causes``.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def _types(out: Json, schema: OpenApi) -> None:
 
 
 def _only_types(key: str, schema: OpenApi) -> bool:
-    """``anyOf: [integer, string]`` beside int-or-string says nothing new."""
+    """``anyOf: [integer, string]`` beside int-or-string is redundant."""
     return key == "anyOf" and bool(schema.get("x-kubernetes-int-or-string"))
 
 

@@ -1,9 +1,8 @@
 """A structural schema as a tree of nodes: what pruning, defaulting and patching walk along.
 
-Theory.      OpenAPI is a language of dicts; walking it for every request would ask the same
-             questions again and again. A ``Node`` has the answers as attributes. Definitions
-             that refer to themselves (JSONSchemaProps) are tied into loops, so a node is built
-             once and shared.
+Theory.      Walking OpenAPI dicts for every request would be slow, so a ``Node`` has the keywords as
+             attributes. Definitions that refer to themselves (JSONSchemaProps) become cycles, so a
+             node is built once and shared.
 Invariants.  Nodes do not change once ``build`` has returned.
 Continues    in ``walk`` (prune, default, unknown fields), ``decode`` (Go's type errors).
 """
@@ -15,7 +14,7 @@ MISSING: Final = object()
 """No default: ``None`` would be one."""
 
 OBJECT_META: Final = "#/components/schemas/meta.v1.ObjectMeta"
-"""The one definition that a custom resource's schema refers to, tacitly."""
+"""The one definition to which a custom resource's schema refers, implicitly."""
 
 OpenApi = Mapping[str, Any]
 Resolve = Callable[[str], "Node"]
@@ -26,8 +25,8 @@ class Node:
 
     ``open``      unknown fields are kept here (x-kubernetes-preserve-unknown-fields).
     ``embedded``  the object is a whole API object with apiVersion, kind and metadata.
-    ``defaults``  a default stands here or somewhere below: elsewhere defaulting need not look, and
-                  of an object only at ``default_fields``.
+    ``defaults``  this node or one below it has a default; without one, defaulting skips the subtree. Of
+                  an object it visits only ``default_fields``.
     ``unique``    the same for lists whose items must differ, with ``unique_fields``.
     ``struct``    the Go struct that built-in definitions come from, e.g. ``v1.PodSpec``.
     """
@@ -84,7 +83,7 @@ def build(schema: OpenApi, resolve: Resolve = unresolved, *, into: Node | None =
 
 
 def _sum_up(node: Node) -> None:
-    """Where defaults and unique lists are to be found. Metadata has its own rules, elsewhere."""
+    """Note which children have defaults or unique lists. Metadata is handled elsewhere."""
     own = [(name, child) for name, child in node.fields.items() if not (node.embedded and name == "metadata")]
     inner = [child for child in (node.values, node.items) if child is not None]
     node.default_fields = tuple((name, child) for name, child in own if child.defaults)
@@ -96,7 +95,7 @@ def _sum_up(node: Node) -> None:
 
 
 def _copy_into(node: Node, target: Node) -> None:
-    """Share the insides of a definition; the words beside the reference stay ours."""
+    """Share the content of a definition; keywords beside the reference are the node's own."""
     for name in ("type", "format", "struct", "fields", "values", "items", "open", "strategies"):
         setattr(node, name, getattr(target, name))
 
@@ -116,7 +115,7 @@ def _shape(node: Node, schema: OpenApi, resolve: Resolve) -> None:
 
 
 def _embed(node: Node, resolve: Resolve) -> None:
-    """A whole API object stands here: its envelope needs no mention in the schema."""
+    """An embedded API object: the schema need not declare apiVersion, kind and metadata."""
     node.fields["metadata"] = resolve(OBJECT_META)
     for name in ("apiVersion", "kind"):
         node.fields.setdefault(name, build({"type": "string"}))

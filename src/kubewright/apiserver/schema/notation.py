@@ -1,6 +1,6 @@
-"""How a line of ``builtin.json`` reads, and what it means as OpenAPI.
+"""The notation of ``builtin.json``, and its translation into OpenAPI.
 
-Theory.      The file holds facts about types: one definition per Go struct, one line per field::
+Theory.      The file has one definition per Go struct, with one line per field::
 
                  "replicas":   "1 *int32"
                  "template":   "3 core.v1.PodTemplateSpec required"
@@ -8,11 +8,11 @@ Theory.      The file holds facts about types: one definition per Go struct, one
                  "data":       "2 {bytes}"
 
              First comes the field's number in protobuf, ``2.1`` inside of an inlined struct. A type
-             is a scalar, another definition, a list ``[…]`` or a map ``{…}``; a star says that Go
-             has a pointer there, so that zero and nothing differ. Words follow: ``required``;
+             is a scalar, another definition, a list ``[…]`` or a map ``{…}``; a star: the Go field
+             is a pointer, so that zero and absent differ. Keywords follow: ``required``;
              ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and ``key(…)``,
              for strategic merge patches; ``atomic``; ``=<json>``, a default.
-             The entry with the empty name holds the words of the whole definition.
+             The entry with the empty name has the keywords of the whole definition.
 Called by    ``builtin``, ``protobuf``; written by ``tools/builtin_schemas.py``.
 """
 
@@ -76,7 +76,7 @@ _WORDS: Mapping[str, Define] = {
 
 
 def read_words(words: list[str], schema: OpenApi) -> OpenApi:
-    """Put what the words say into ``schema``."""
+    """Apply the keywords to ``schema``."""
     for word in words:
         match = _WORD.fullmatch(word)
         if match is None:

@@ -1,10 +1,10 @@
 """Built-in kinds as protobuf: what Go clients send unless they are told otherwise.
 
 Theory.      client-go's typed clients write ``application/vnd.kubernetes.protobuf``, and so does
-             ``kubectl create deployment``. They read JSON gladly, so only requests need reading.
+             ``kubectl create deployment``. They accept JSON answers, so only requests are decoded.
              A body is a magic word, an envelope with apiVersion and kind, and the object. The
-             numbers of its fields stand in ``builtin.json``. Go writes every field that is no
-             pointer, zeros included: those mean "not said" and are left out, as its JSON does.
+             numbers of its fields are in ``builtin.json``. Go writes every field that is not a
+             pointer, zeros included: those count as absent and are left out, as in its JSON.
 Invariants.  Pure; for any bytes the outcome is an object or ``Undecodable``.
 Called by    ``http.bodies``.
 """
@@ -30,21 +30,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PACKAGES = {group: package for package, group in GROUPS.items()}
 
 _BROKEN = (ValueError, LookupError, AttributeError, TypeError, OverflowError, RecursionError, struct.error)
-"""What reading nonsense may raise."""
+"""What decoding a malformed body may raise."""
 
 Wire = tuple[int, int, Any]
 """Field number, wire type, and an int or the bytes."""
 
 
 class Undecodable(ValueError):
-    """The bytes are no object that we know; the message says why."""
+    """The bytes are not an object of a known kind; the message says why."""
 
 
 def decode(body: bytes) -> Object:
     """The object in a protobuf body, as its JSON would be.
 
     Raises:
-        Undecodable: it is none, or of a kind that has no protobuf form here.
+        Undecodable: it is malformed, or of a kind without a protobuf form here.
     """
     if not body.startswith(_MAGIC):
         words = "provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00"
@@ -111,7 +111,7 @@ def _inside(value: bytes) -> dict[int, Any]:
 
 
 def _moment(value: bytes) -> datetime | None:
-    """A Timestamp; an empty one is no time at all."""
+    """A Timestamp; None for an empty one."""
     given = _inside(value)
     if not given:
         return None
@@ -226,7 +226,7 @@ def _read(layout: _Layout, data: bytes, found: Object) -> None:
 
 
 def _put(found: Object, name: str, kind: str, value: Any) -> None:
-    """One field's value into the object. A zero counts only behind a pointer."""
+    """One field's value into the object. A zero is kept only where the Go field is a pointer."""
     plain = kind.removeprefix("*")
     if plain.startswith("["):
         found.setdefault(name, []).append(_value(plain[1:-1], value))

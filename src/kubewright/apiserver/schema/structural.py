@@ -1,9 +1,9 @@
 """The schema of a custom resource: structural OpenAPI v3 out of a CustomResourceDefinition.
 
-Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says decides over spec, status and every
+Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says describes spec, status and every
              other field; ``apiVersion``, ``kind`` and ``metadata`` are known everywhere. Metadata is
              typed, as it is in built-in kinds. A definition is compiled when it is checked, again when
-             it is served, and again in every server of a process; so validators are kept by content.
+             it is served, and again in every server of a process; so validators are cached by content.
 Called by    ``registry.custom``.
 """
 
@@ -24,11 +24,11 @@ from kubewright.apiserver.schema.node import Node, build
 OpenApi = Mapping[str, Any]
 _META = "meta.v1.ObjectMeta"
 _KEPT = 64
-"""How many validators are kept for schemas that come again: strict and loose ones of some thirty kinds."""
+"""How many validators are cached: strict and loose ones of some thirty kinds."""
 
 
 class Structural(Compiled):
-    """A compiled ``openAPIV3Schema``; without one, everything is kept and accepted."""
+    """A compiled ``openAPIV3Schema``; without a schema, everything is accepted and preserved."""
 
     def __init__(self, schema: OpenApi | None) -> None:
         self.source: OpenApi = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -36,7 +36,7 @@ class Structural(Compiled):
 
     @classmethod
     def of_value(cls, schema: OpenApi) -> "Structural":
-        """A schema of a mere value, without apiVersion, kind and metadata: for checking defaults."""
+        """A schema of a plain value, without apiVersion, kind and metadata: for checking defaults."""
         made = cls(schema)
         made.envelope = False
         return made

@@ -1,11 +1,11 @@
-"""Walks along a schema: unknown fields found and dropped, defaults filled in, items that stand twice.
+"""Walks over a schema's tree: unknown fields, pruning, defaults, nulls, duplicate items.
 
-Theory.      A custom resource keeps only what its schema names. Everything else is dropped without
-             a word, or reported when the client asked for strict validation; both follow the same
-             rule, so one walk reports and the other drops, side by side in this file.
+Theory.      A custom resource keeps only what its schema names. Everything else is dropped
+             silently, or reported when the client asks for strict validation. Both follow the same
+             rule: ``unknown_fields`` reports, ``prune`` drops.
 Invariants.  Nothing here changes its argument: an object that differs is a new one, and shares what
-             did not change. Values of the wrong type are left alone,
-             ``validate`` speaks about those.
+             did not change. Values of a wrong type are left as
+             they are: ``validate`` reports those.
 """
 
 import copy
@@ -102,7 +102,7 @@ def _fill(filled: dict[str, Any], name: str, child: Node) -> None:
 
 
 def drop_nulls(node: Node, value: Any) -> Any:
-    """``value`` without nulls in fields that may not be null: kube-apiserver takes them for absent.
+    """``value`` without nulls in fields that may not be null: for kube-apiserver they are absent.
 
     A null in a list stays, and is an error for ``validate``.
     """
@@ -152,10 +152,10 @@ def _zero(node: Node) -> Any:
 
 
 def duplicates(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
-    """A cause for each item that stands a second time in a list that is a set or a map.
+    """A cause for each duplicate item of a list that is a set or a map.
 
-    ``x-kubernetes-list-type: set`` forbids equal items, ``map`` forbids equal keys. JSON Schema has no word
-    for the second, so these are checked on the tree, and only where a schema has such lists at all.
+    ``x-kubernetes-list-type: set`` forbids equal items, ``map`` forbids equal keys. JSON Schema has no
+    keyword for the second, so these are checked on the tree, and only where a schema has such lists at all.
     """
     if not node.unique:
         return

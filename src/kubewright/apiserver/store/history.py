@@ -1,11 +1,11 @@
 """The changes that the server remembers: for resuming watches and for lists as of a version.
 
-Theory.      Every change holds the state before it, so the past is the present with the newer
-             changes taken back. That makes a consistent page two of a list, minutes after page
-             one, without copying anything.
+Theory.      Every change holds the state before it, so an older version is the current state with
+             the newer changes undone. So page two of a list is consistent with page one minutes later,
+             without a copy.
 Invariants.  Bounded in number and in bytes, over all collections together. The collection with the
-             most gives way first: a chatty kind (Leases, Events) does not cut off the watchers of
-             a quiet one.
+             most changes loses its oldest first: frequent writes of one kind (Leases, Events) do
+             not expire the watches of another.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ class _Changes:
 
 
 class History:
-    """``start`` is the version at which remembering begins."""
+    """``start`` is the version at which the history begins."""
 
     def __init__(self, start: int, *, most: int = WATCH_HISTORY, most_bytes: int = HISTORY_BYTES) -> None:
         self._start = start
@@ -73,8 +73,8 @@ class History:
         return found
 
     def before(self, resource: str, version: int) -> Mapping[str, Record | None]:
-        """What to lay over the present to get the collection as of ``version``: the state of every
-        key that changed since; None for one that did not exist.
+        """The state as of ``version`` of every key that has changed since; None for a key that did not
+        exist. All other keys are as in the current state.
 
         Raises:
             Compacted: the history does not reach back that far.

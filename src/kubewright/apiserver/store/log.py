@@ -1,14 +1,13 @@
 """Where writes are kept: an SQLite file that survives ``kill -9`` and power loss, or nowhere.
 
 Theory.      The file holds the current objects and the version counter, nothing else; history
-             lives in memory, so after a restart old watches get 410 and list again. A batch of
+             lives in memory, so after a restart resumed watches get 410 and clients list again. A batch of
              writes is one transaction, and ``commit`` returns after it is on the disk.
 Invariants.  One process, one connection that writes, on the event loop's thread: a thread hop costs
-             more than the write (python-libs.md §5.5), and SQLite's WAL-reset defect needs two
+             more than the write, and SQLite's WAL-reset defect needs two
              connections that write or checkpoint. The folder is locked for as long as the log is
              open; others may read the file meanwhile (``sqlite3``, ``peek``), and a reader never
-             makes a commit wait. The format is numbered; a number we do not know is refused, never
-             guessed at.
+             makes a commit wait. The format is numbered; an unknown number is refused.
 Called by    ``store``; ``peek`` by commands that read a data folder without serving it.
 """
 
@@ -51,7 +50,7 @@ Row = tuple[str, str, int, bytes]
 
 
 class Log(Protocol):
-    """Four calls, all synchronous; any exception from ``commit`` means: not kept, never use again."""
+    """Four synchronous calls; after any exception from ``commit`` the log must not be used again."""
 
     def load(self) -> tuple[int, Iterable[Row]]:
         """The version counter, and every object as (resource, key, version, data)."""
@@ -60,7 +59,7 @@ class Log(Protocol):
         """Keep a batch, all or nothing; returns when it is durable."""
 
     def checkpoint(self) -> None:
-        """Idle work: move what was written into its final place."""
+        """When idle: move committed writes from the write-ahead log into the database."""
 
     def close(self) -> None: ...
 
@@ -171,7 +170,7 @@ def _locked(folder: Path) -> FileLock:
 
 def _opened(path: Path) -> sqlite3.Connection:
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # Secrets live here
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it contains Secrets
         path.chmod(0o600)  # SQLite gives its other files the same mode
         db = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, cached_statements=16)
     except (OSError, sqlite3.Error) as error:

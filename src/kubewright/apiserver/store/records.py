@@ -1,9 +1,9 @@
 """What is stored, and what one write changed.
 
-Theory.      An object is the bytes that go over the wire. Beside them stands only what a list or
-             a watch filters by, so that neither decodes what it does not send.
+Theory.      An object is stored as the bytes that go over the wire. A record has beside them only what
+             lists and watches filter by, so that they do not decode objects.
 Invariants.  Records and changes are immutable and share their bytes: a history of ten thousand
-             changes costs each state once. They are not tracked by the garbage collector.
+             changes has each state in memory once. They are not tracked by the garbage collector.
 """
 
 from collections.abc import Mapping

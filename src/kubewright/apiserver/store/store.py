@@ -3,13 +3,13 @@
 Theory.      A writer reads ``latest`` (which sees what other writers have staged), decides, and
              stages its write in the same turn of the event loop: that is the compare-and-swap.
              The first write of a batch asks the loop for a flush; every write staged until then
-             rides in the same transaction. After the commit, and only then, the batch becomes
-             visible, is told to the watchers, and its writers are answered.
+             is in the same transaction. Only after the commit does the batch become visible; then the
+             watchers get it and its writers are answered.
 Invariants.  Versions grow by one with each write, over all collections, also across restarts.
              Readers and watchers see committed states only. Watchers of one collection see all
              its changes in the order of versions. When a commit fails nothing of the batch
-             becomes visible, its writers are refused, and so is every later write: we no longer
-             know what the disk holds. What was acknowledged is on the disk.
+             becomes visible, its writers are refused, and so is every later write: the
+             state of the disk is unknown. Every acknowledged write is on the disk.
 Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
 """
 
@@ -28,7 +28,7 @@ from kubewright.base.errors import InvalidInput
 log = structlog.get_logger("kubewright.apiserver.store")
 
 IDLE_SECONDS = 2.0
-"""Quiet time after the last write until the log is checkpointed."""
+"""Time after the last write until the log is checkpointed."""
 
 
 class Refused(Exception):
@@ -69,7 +69,7 @@ class Store:
         self._batch: list[tuple[Change, asyncio.Future[None]]] = []
         self._refusal = ""
         self.broken = asyncio.Event()
-        """Set once the disk has failed: from then on everything written is refused."""
+        """Set once the disk has failed: from then on every write is refused."""
         self._idle: asyncio.TimerHandle | None = None
         self._watchers = Watchers()
         self.version, rows = self._log.load()
@@ -111,7 +111,7 @@ class Store:
         return len(self._collection(resource).keys)
 
     def revision(self, resource: str) -> int:
-        """The version of the last change of a collection since we started: another one, another state."""
+        """The version of the last change of a collection since the start; it differs if the state differs."""
         return self._collection(resource).revision
 
     # -- writing: one turn of the loop from ``latest`` to ``put`` or ``remove``
@@ -145,10 +145,10 @@ class Store:
     # -- watching
 
     def watch(self, resource: str, prefix: str = "", since: int | None = None) -> Watcher:
-        """A watcher that begins after version ``since`` (None: now). Give it back to ``unwatch``.
+        """A watcher that begins after version ``since`` (None: now). End it with ``unwatch``.
 
         Raises:
-            Compacted: ``since`` is before what we remember, or is a version that never was.
+            Compacted: ``since`` is older than the history, or newer than the store.
         """
         watcher = Watcher(resource, prefix)
         if since is not None:
@@ -165,10 +165,10 @@ class Store:
         """End every watch of a collection: its kind is no longer served, or is served anew."""
         self._watchers.close(resource)
 
-    # -- life
+    # -- closing, and the inner steps of a write
 
     def close(self) -> None:
-        """Commit what is staged, end the watches, let go of the log."""
+        """Commit staged writes, end the watches, close the log."""
         if self._batch:
             self._flush()
         self._refusal = self._refusal or "the server is shutting down"
@@ -232,7 +232,7 @@ class Store:
         log.error("no writes any more: " + self._refusal)
 
     def _await_idle(self) -> None:
-        """Checkpoint once nothing was written for a while; a busy log bounds itself (LOG_PAGES)."""
+        """Checkpoint once nothing was written for a while; under load SQLite does (LOG_PAGES)."""
         if self._idle is None:
             written = self.version
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._when_idle, written)

@@ -1,8 +1,8 @@
 """Watchers of changes: each has its own backlog, and a bound on it.
 
-Theory.      A change is offered to a watcher once, as a reference; what the watcher makes of it
-             (bytes on a socket) happens when it takes it. One that lets its backlog fill is cut,
-             as kube-apiserver does: it resumes at its last version and nothing is lost.
+Theory.      A change is added to each watcher's backlog, as a reference; it is encoded only when the
+             stream takes it. A watcher whose backlog is full is closed, as at kube-apiserver: the client
+             resumes at its last version and loses nothing.
 Invariants.  Offering never waits and never fails. ``take`` hands out every change once, in order.
 """
 
@@ -32,11 +32,11 @@ class Watcher:
         self._wake_up()
 
     def extend(self, changes: Iterable[Change]) -> None:
-        """Begin with changes that were before us."""
+        """Add the changes since the version at which the watch begins."""
         self._backlog.extend(c for c in changes if c.new.key.startswith(self._prefix))
 
     async def ready(self) -> None:
-        """Return when there is something to take, or nothing will come any more."""
+        """Return when there is a change to take, or the watcher is closed."""
         if self._backlog or self.closed:
             return
         self._wake = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The kinds that are always there.
+"""The built-in kinds.
 
 Map.    kinds       the table: names, scope, subresources
         columns     what ``kubectl get`` prints; ``cells/`` computes it
@@ -6,9 +6,9 @@ Map.    kinds       the table: names, scope, subresources
         check       rules beyond the schema: immutable fields, cross-field rules
         selectable  the values that field selectors may ask for
         events      core Events and events.k8s.io Events: the same objects in two shapes
-Theory. Workloads that no controller here acts on are stored for the clients that read them (a drain asks
-        which object owns a Pod, budgets ask how many Pods there should be). The server answers with a
-        warning, so that a user who applies one does not wait for Pods that never come.
+Theory. Workloads that have no controller here are stored for the clients that read them (a drain reads
+        the owner of a Pod, budgets read how many Pods there should be). The response has a
+        warning, so that a user who applies one does not wait for Pods that are never created.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def served(row: Row) -> ServedKind:
 
 
 def _advice(definition: str) -> Advice:
-    """What the Warning headers say about an object of a kind that is accepted all the same."""
+    """The warnings about a valid object of a kind."""
     if definition == "apiextensions.v1.CustomResourceDefinition":
         return custom.warnings
     if definition in NOT_RUN:
@@ -80,7 +80,7 @@ def _advice(definition: str) -> Advice:
 
 
 def _not_run(kinds: str) -> Advice:
-    """Said when the object is made and when its spec changes: labels and status expect no Pods."""
+    """Warns on create and when the spec changes; not for changes of labels or status."""
     said = f"this server stores {kinds} but runs no controller for them: no Pods will come of this one"
 
     def advice(new: Object, old: Object | None) -> list[str]:

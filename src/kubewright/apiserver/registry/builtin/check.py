@@ -1,7 +1,7 @@
 """Which rules hold for which built-in kind, beyond its schema.
 
-Theory.      Not all of kube-apiserver's thousands of rules: what is
-             immutable, what would mislead a controller, and what users get wrong by hand.
+Theory.      Not all of kube-apiserver's thousands of rules, but those for immutable fields, for values
+             that would mislead a controller, and for mistakes that users make by hand.
 Called by    ``builtin.served``.
 """
 
@@ -41,7 +41,7 @@ def _data_twice(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def _taints(new: Object, _old: Object | None) -> Iterator[Cause]:
-    """One taint per key and effect. kube-apiserver calls the place ``metadata.taints``."""
+    """One taint per key and effect. kube-apiserver calls the field ``metadata.taints``."""
     seen = set()
     for index, taint in enumerate(at(new, "spec.taints", ())):
         where, pair = f"metadata.taints[{index}]", (taint.get("key"), taint.get("effect"))
@@ -57,7 +57,7 @@ def _taints(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def _event(new: Object, _old: Object | None) -> Iterator[Cause]:
-    """An event lies beside what it is about; events about cluster-scoped things lie in ``default``."""
+    """An event is in the namespace of its object; one about a cluster-scoped object is in ``default``."""
     core = to_core(new) if "regarding" in new else new
     about, own = at(core, "involvedObject.namespace", ""), at(core, "metadata.namespace", "")
     if about != own and (about or own not in ("default", "kube-system")):
@@ -65,7 +65,7 @@ def _event(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def _new_event(new: Object, old: Object | None) -> Iterator[Cause]:
-    """Events of the new API say more from the start, and never something else later."""
+    """Events of events.k8s.io need eventTime and type, and are mostly immutable."""
     if old is not None:
         yield from _SAID(to_core(new), to_core(old))
         return
@@ -109,7 +109,7 @@ def _policy_rules(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def _volume(new: Object, old: Object | None) -> Iterator[Cause]:
-    """A volume is somewhere, and stays there."""
+    """A volume has a source, which is immutable."""
     source, before = _source(new), _source(old or new)
     if not source:
         yield required("spec", "must specify a volume type")

@@ -1,8 +1,8 @@
 """Core Events and events.k8s.io Events: the same objects, written in two shapes.
 
 Theory.      Old clients write ``involvedObject``, ``message``, ``count``; new ones write ``regarding``,
-             ``note``, ``deprecatedCount``. The store holds the core shape; the other is a renaming
-             of fields, one to one, so nothing is lost on the way there and back.
+             ``note``, ``deprecatedCount``. The store holds the core shape; the other differs
+             only in the names of fields, so converting back and forth loses nothing.
 Called by    ``builtin.served``, as the ``to_stored`` and ``from_stored`` of events.k8s.io.
 """
 

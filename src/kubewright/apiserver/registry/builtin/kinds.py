@@ -12,7 +12,7 @@ from kubewright.apiserver.schema.builtin import GROUPS
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``definition`` is ``<package>.v1.<Kind>``; ``generation`` says whether the kind counts its specs."""
+    """``definition`` is ``<package>.v1.<Kind>``; ``generation``: the kind has metadata.generation."""
 
     definition: str
     plural: str

@@ -1,8 +1,8 @@
-"""What kube-apiserver fills in of a pod's spec where it depends on something else in it.
+"""Defaults of a pod's spec that depend on other fields of it.
 
-Theory.      Constant defaults stand in ``schema.facts``. These need a look around: the pull policy
-             follows the image's tag, requests follow limits, a volume without a source is an empty
-             folder. The same for every template of a pod, wherever it stands.
+Theory.      Constant defaults are in ``schema.facts``. These depend on other fields: the pull policy
+             follows the image's tag, requests follow limits, a volume without a source is an
+             emptyDir. Pod templates get the same defaults.
 Invariants.  Pure; the argument is not changed. Applied twice, the second time changes nothing.
 Called by    ``prepare``.
 """
@@ -42,7 +42,7 @@ def _container(container: Spec, spec: Spec) -> Spec:
 
 
 def _pull_policy(image: str) -> str:
-    """``latest``, said or unsaid, may change at any time; a digest never does."""
+    """Always for the tag ``latest`` or none, since its image may change; a digest always names one image."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "IfNotPresent" if digest or tag not in ("", "latest") else "Always"
@@ -53,7 +53,7 @@ def _volume(volume: Spec) -> Spec:
 
 
 def created(pod: Object) -> Object:
-    """A pod as it is first stored: admitted and pending."""
+    """A pod as it is first stored: with all defaults, and pending."""
     spec = spec_defaults(pod.get("spec") or {})
     account = spec.get("serviceAccountName") or "default"
     spec |= {
@@ -67,13 +67,13 @@ def created(pod: Object) -> Object:
 
 
 def with_default_tolerations(pod: Object) -> Object:
-    """A pod that tolerates its node's short absence: added again whenever it is missing."""
+    """A pod with the default tolerations of an unready or unreachable node, added at every write."""
     spec = pod.get("spec") or {}
     return {**pod, "spec": {**spec, "tolerations": _tolerations(spec.get("tolerations") or [])}}
 
 
 def _tolerations(given: list[Spec]) -> list[Spec]:
-    """Two tolerations of five minutes are added, unless the pod says how long itself."""
+    """Two tolerations of five minutes are added, unless the pod has its own."""
     missing = [key for key in _TOLERATED if not any(_tolerates(toleration, key) for toleration in given)]
     added = [
         {"key": k, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300} for k in missing

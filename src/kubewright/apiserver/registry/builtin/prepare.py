@@ -31,9 +31,9 @@ def on_create(change: Callable[[Object], Object]) -> Prepare:
 
 
 def grace_seconds(pod: Object) -> int:
-    """How long a pod may take to stop when its deletion does not say: what its spec says.
+    """The default grace period of a pod's deletion: that of its spec.
 
-    A pod on no node, or one that is over, has no kubelet that could wait.
+    Zero for a pod without a node and for a finished one: no kubelet has to stop containers.
     """
     if not at(pod, "spec.nodeName") or at(pod, "status.phase") in ("Succeeded", "Failed"):
         return 0
@@ -41,7 +41,7 @@ def grace_seconds(pod: Object) -> int:
 
 
 def _secret(secret: Object) -> Object:
-    """``stringData`` is a convenience for writers; it is stored as ``data``."""
+    """``stringData`` is stored as ``data``."""
     plain = secret.get("stringData")
     if plain is None:
         return secret
@@ -61,7 +61,7 @@ def _namespace(namespace: Object) -> Object:
 
 
 def _namespace_label(namespace: Object) -> Object:
-    """Every namespace carries its name as a label, so that selectors can choose it."""
+    """Every namespace has its name as a label, so that selectors can select it."""
     meta = namespace.get("metadata") or {}
     if not meta.get("name"):
         return namespace
@@ -87,7 +87,7 @@ def _rolling(field: str, defaults: Mapping[str, Any]) -> Callable[[Object], Obje
 
 
 def _job(job: Object) -> Object:
-    """One pod, once, unless the job says otherwise."""
+    """``parallelism`` and ``completions`` default to 1."""
     spec = job.get("spec") or {}
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec = {**spec, "completions": 1}
@@ -95,7 +95,7 @@ def _job(job: Object) -> Object:
 
 
 def _service(service: Object) -> Object:
-    """A port leads to the same port of the pod, unless it says otherwise."""
+    """A port's ``targetPort`` defaults to the port itself."""
     spec = service.get("spec") or {}
     if at(service, "spec.type") == "ExternalName" or not spec.get("ports"):
         return service
@@ -104,7 +104,7 @@ def _service(service: Object) -> Object:
 
 
 def _binding(binding: Object) -> Object:
-    """Roles, users and groups live in the RBAC group; only service accounts do not."""
+    """The default ``apiGroup`` of roles, users and groups; service accounts have none."""
     filled = dict(binding)
     if binding.get("roleRef"):
         filled["roleRef"] = {"apiGroup": GROUP, **binding["roleRef"]}

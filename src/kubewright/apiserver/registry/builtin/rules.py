@@ -1,8 +1,8 @@
-"""Rules for built-in kinds: small functions that say what is wrong with an object.
+"""Validation rules for built-in kinds, as small functions.
 
-Theory.      A rule gets the new object and, on an update, the old one, and gives causes in the words
-             of kube-apiserver. ``check`` lists the rules of each kind.
-Invariants.  Pure. A rule looks at decoded objects of the right JSON types: the schema came first.
+Theory.      A rule gets the new object and, on an update, the old one, and yields causes with the
+             messages of kube-apiserver. ``check`` lists the rules of each kind.
+Invariants.  Pure. The fields have the right JSON types: the schema is checked first.
 """
 
 import re
@@ -35,7 +35,7 @@ def immutable(*paths: str) -> Rule:
 
 
 def forbid_change(*paths: str, words: str) -> Rule:
-    """The same, said as a prohibition."""
+    """The same, with the reason Forbidden and the message ``words``."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths if old is not None else ():
@@ -70,7 +70,7 @@ def at_least(least: int, *paths: str) -> Rule:
 
 
 def immutable_data(*paths: str) -> Rule:
-    """Secrets and ConfigMaps with ``immutable: true``: neither the mark nor the data may change."""
+    """Secrets and ConfigMaps with ``immutable: true``: neither this field nor the data may change."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         if at(old, "immutable") is not True:
@@ -85,7 +85,7 @@ def immutable_data(*paths: str) -> Rule:
 
 
 def config_keys(*paths: str) -> Rule:
-    """Names that could be file names."""
+    """Keys of data that are valid file names."""
 
     def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
         for path in paths:
@@ -101,7 +101,7 @@ MOST_DATA = 1024 * 1024
 
 
 def bounded(where: str, most: int, *paths: str) -> Rule:
-    """Values that are small enough together (characters); ``where`` is what the refusal blames."""
+    """A limit on the total length of values (characters); ``where`` is the field in the cause."""
 
     def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
         size = sum(len(value) for path in paths for value in at(new, path, {}).values())

@@ -1,4 +1,4 @@
-"""Rules for pods, their templates, and what rolls them out."""
+"""Validation rules for pods, pod templates and the workloads that have them."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ _SET_MAY_CHANGE = (
 
 
 def pod(new: Object, old: Object | None) -> Iterator[Cause]:
-    """A pod's containers; and what of a pod may still change."""
+    """A pod's containers, and on an update its mutable fields."""
     yield from pod_spec(new.get("spec") or {}, "spec")
     if old is not None:
         yield from _pod_change(new.get("spec") or {}, old.get("spec") or {})
@@ -63,7 +63,7 @@ def _pod_change(new: Spec, old: Spec) -> Iterator[Cause]:
 
 
 def _fixed(spec: Spec) -> Spec:
-    """The part of a pod's spec that never changes. Scheduling gates may fall one by one."""
+    """The part of a pod's spec that never changes. Scheduling gates may be removed."""
     loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "ephemeralContainers")
     fixed = {name: value for name, value in spec.items() if name not in loose}
     if fixed.get("terminationGracePeriodSeconds") == 1:
@@ -192,7 +192,7 @@ def progress(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def stateful_set(new: Object, old: Object | None) -> Iterator[Cause]:
-    """Little of a StatefulSet may change."""
+    """Most fields of a StatefulSet's spec are immutable."""
     before, after = at(old, "spec", {}), at(new, "spec", {})
     fixed = (before.keys() | after.keys()) - set(_SET_MAY_CHANGE)
     if old is not None and any(before.get(name) != after.get(name) for name in fixed):

@@ -1,10 +1,10 @@
 """From a CustomResourceDefinition to the kinds that the server then serves.
 
 Theory.      A definition is an ordinary object in the store; this module reads one as kinds of the
-             catalog. All versions share a place in the store, and converting between them means
+             catalog. All versions share a collection in the store, and converting between them means
              changing ``apiVersion``: there are no conversion webhooks.
 Called by    the registry, whenever a definition was created, changed or read at start-up.
-Continues    in ``definition`` (is a definition sound?) and ``status`` (its conditions).
+Continues    in ``definition`` (validation) and ``status`` (its conditions).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ _GO = {bool: "bool", float: "float64", str: "string", list: "[]interface {}"}
 
 
 def kinds(crd: Object) -> list[ServedKind]:
-    """One kind per served version, the storage version first. The definition is sound and complete."""
+    """One kind per served version, the storage version first. The definition is valid."""
     versions = [version for version in crd["spec"]["versions"] if version.get("served")]
     return [_kind(crd, version) for version in sorted(versions, key=lambda v: not v.get("storage"))]
 
@@ -117,7 +117,7 @@ def _as_label(value: Any) -> str:
 
 
 def warnings(crd: Object, _old: Object | None) -> list[str]:
-    """What a user should know about a definition that is good enough to be stored."""
+    """The warnings about a valid definition."""
     found: list[str] = []
     for version in crd.get("spec", {}).get("versions") or ():
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}

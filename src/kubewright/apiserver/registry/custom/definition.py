@@ -1,8 +1,8 @@
-"""Is a CustomResourceDefinition sound, and what the server fills in of it.
+"""Validation and defaults of a CustomResourceDefinition.
 
-Theory.      A definition that is not sound is refused with every reason at once, so what is stored
-             can always be served. When all versions agree on a schema, kube-apiserver speaks of it
-             as ``spec.validation``, as the old API had it; programs have learnt those paths.
+Theory.      An invalid definition is refused with all causes at once, so what is stored can always
+             be served. When all versions agree on a schema, kube-apiserver names the
+             field ``spec.validation``, as in v1beta1; clients know those paths.
 Called by    ``builtin.prepare`` and ``builtin.check``, as hooks of the kind.
 Continues    in ``custom.views`` (columns, subresources, selectable fields), ``schema.crd_rules``.
 """
@@ -37,7 +37,7 @@ _MIXED = f"may have mixed case, but should otherwise match: {_LABEL_WORDS}"
 
 
 def prepare(new: Object, _old: Object | None) -> Object:
-    """Names that follow from the kind; no conversion unless one is asked for."""
+    """Defaults: singular and list kind from the kind, and no conversion."""
     spec = new.get("spec") or {}
     names = spec.get("names") or {}
     if not names.get("kind"):
@@ -85,7 +85,7 @@ def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
 
 
 def _protected(new: Object, group: str) -> Iterator[Cause]:
-    """Kubernetes' own groups want a word from the community."""
+    """CRDs in Kubernetes' own groups need the annotation of an API approval."""
     annotations = (new.get("metadata") or {}).get("annotations") or {}
     if group.endswith((".k8s.io", ".kubernetes.io")) and _APPROVED not in annotations:
         words = f'protected groups must have approval annotation "{_APPROVED}", see {_APPROVAL_PAGE}'
@@ -121,7 +121,7 @@ def _versions(spec: Spec) -> Iterator[Cause]:
 
 
 def shared(versions: list[Spec], field: str) -> bool:
-    """Whether all versions say the same in ``field``, so that errors speak of it as one."""
+    """Whether ``field`` is equal in all versions, so that causes name it only once."""
     return all(version.get(field) == versions[0].get(field) for version in versions)
 
 
@@ -146,7 +146,7 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
 
 
 def _compiled(schema: Spec, path: str) -> Iterator[Cause]:
-    """The last word has the validator itself: what it cannot read must not be stored."""
+    """A schema that the validator cannot compile is refused."""
     try:
         Structural(schema).strict.is_valid({})
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
@@ -156,7 +156,7 @@ def _compiled(schema: Spec, path: str) -> Iterator[Cause]:
 
 
 def _defaults(schema: Spec, path: str) -> Iterator[Cause]:
-    """Every default must itself be a good value of its place, without unknown fields."""
+    """Every default must be valid by its own schema, without unknown fields."""
     if schema.get("default") is not None:
         for cause in Structural.of_value(schema).validate(schema["default"]):
             where = ".".join(part for part in (f"{path}.default", cause.field) if part)
@@ -179,7 +179,7 @@ def _conversion(conversion: Spec) -> Iterator[Cause]:
 
 
 def _unchanged(new: Spec, old: Spec) -> Iterator[Cause]:
-    """What objects that exist already depend on."""
+    """The immutable fields: existing objects depend on them."""
     for path in ("group", "scope"):
         if new.get(path) != old.get(path):
             yield invalid(f"spec.{path}", new.get(path), "field is immutable")

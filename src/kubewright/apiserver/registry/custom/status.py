@@ -1,7 +1,7 @@
-"""The status of a CustomResourceDefinition: are its names free, is it served? Pure.
+"""The status of a CustomResourceDefinition: accepted names and conditions. Pure.
 
 Theory.      Names must be free in their group: plural, singular and short names share one space,
-             kind and list kind another. The first definition to claim a name has it. A definition
+             kind and list kind another. The first definition with a name keeps it. A definition
              whose names are accepted is established and served from then on.
 Called by    the registry after a definition was created or changed.
 """
@@ -82,7 +82,7 @@ def _time_of(before: Names | None, condition: Names) -> dict[str, str]:
 
 
 def _clashes(crd: Object, others: Iterable[Object]) -> Iterator[tuple[str, str]]:
-    """Names that another definition of the group holds: which field, which name."""
+    """Names that another definition of the group has: field and name."""
     taken_resources: set[Any] = set()
     taken_kinds: set[Any] = set()
     for other in others:

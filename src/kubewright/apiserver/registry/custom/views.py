@@ -1,4 +1,4 @@
-"""The parts of a definition's version that show or select: columns, subresources, selectable fields."""
+"""Validation of a CRD version's printer columns, subresources and selectable fields."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ _PATH = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*)+")
 
 
 def columns(version: Spec, place: str) -> Iterator[Cause]:
-    """Printer columns: a name, a type that can be printed, a path that can be read."""
+    """Printer columns: a name, a known type, a path that begins with a dot."""
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         where, path, kind = f"{place}[{index}]", column.get("jsonPath") or "", column.get("type") or ""
         if not column.get("name"):
@@ -39,7 +39,7 @@ def columns(version: Spec, place: str) -> Iterator[Cause]:
 
 
 def subresources(version: Spec, place: str) -> Iterator[Cause]:
-    """The paths of ``scale``: simple ones, each on its side of the object."""
+    """The paths of ``scale``: simple ones, below spec or status."""
     scale = (version.get("subresources") or {}).get("scale")
     if scale is None:
         return

@@ -1,4 +1,4 @@
-"""Bindings: a pod that has no node gets one. Pure; what a scheduler writes."""
+"""Bindings: a scheduler assigns a pod to a node. Pure."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -1,8 +1,8 @@
 """Evictions: a pod may be deleted when the disruption budgets that select it allow it.
 
-Theory.      A budget's ``status.disruptionsAllowed`` is what may still go now. An eviction takes one
-             from it in the same turn of the loop in which it decides, so two evictions never take
-             the same one; ``disruptedPods`` tells the disruption controller which pods are about
+Theory.      A budget's ``status.disruptionsAllowed`` is how many pods may be evicted now. An eviction
+             lowers it in the same turn of the event loop in which it decides, so two evictions never use
+             the same disruption; ``disruptedPods`` tells the disruption controller which pods are about
              to be deleted, so that it does not count them twice. ``decide`` is pure.
 Source       Kubernetes' API-initiated eviction; sentences observed on v1.36.
 """
@@ -19,7 +19,7 @@ from kubewright.wire import selectors
 from kubewright.wire.errors import ApiError, Forbidden, TooManyRequests
 
 MOST_DISRUPTED = 2000
-"""Evictions that a budget may have on their way."""
+"""Most evicted pods that a budget may list as not yet deleted."""
 
 AGAIN_SECONDS = 10.0
 """When a client should try again while the status of a budget is not yet computed."""
@@ -32,12 +32,12 @@ _MORE_THAN_ONE = (
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """No budget stands in the way; delete the pod."""
+    """Delete the pod; no budget has to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateBudget:
-    """First write ``budget``, which has one disruption less."""
+    """First write ``budget``, which has one disruption less; then delete the pod."""
 
     budget: Object
 
@@ -51,11 +51,11 @@ def budgets_for(pod: Object, budgets: Sequence[Object]) -> list[Object]:
 
 
 def decide(pod: Object, budgets: Sequence[Object], now: datetime) -> Delete | UpdateBudget:
-    """Whether a pod may be evicted, and what it costs. ``budgets`` are those that select it.
+    """What to do to evict a pod. ``budgets`` are those that select it.
 
     Raises:
-        TooManyRequests: not now.
-        Forbidden: a budget's status makes no sense.
+        TooManyRequests: the budget does not allow it now.
+        Forbidden: a budget's status is invalid.
         ApiError: several budgets select the pod (500, as kube-apiserver).
     """
     if _needs_no_budget(pod) or not budgets:

@@ -1,10 +1,9 @@
-"""Reviews: what a user or token is, and what a user may do, by the current policy. Nothing is stored.
+"""Access reviews and token reviews, answered by the current policy. Nothing is stored.
 
-Theory.      A review is a question in the form of an object: its spec asks, its status is the answer.
-             ``ReviewContext`` is all that an answer depends on.
-Invariants.  Pure. A question that cannot be answered is refused with the causes that kube-apiserver
-             names; nothing of a review is kept.
-Called by    ``http.subresources``. What the answers mean stands in ``authorization.policy``.
+Theory.      The spec of a review is the question, its status the answer. An answer depends on the spec
+             and on ``ReviewContext``.
+Invariants.  Pure. An invalid spec is refused with kube-apiserver's causes.
+Called by    ``http.subresources``. The rules are in ``authorization.policy``.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ _NO_SUBJECT = "at least one of user or group must be specified"
 
 @dataclass(frozen=True, slots=True)
 class ReviewContext:
-    """``user`` asks in ``namespace`` (LocalSubjectAccessReview only); ``verify`` knows tokens."""
+    """``user`` asks in ``namespace`` (LocalSubjectAccessReview only); ``verify``: a token's user."""
 
     kind: ServedKind
     user: User
@@ -41,7 +40,7 @@ def review(context: ReviewContext, sent: Object) -> Object:
     """The review with its status.
 
     Raises:
-        BadRequest, Invalid: what was sent is no question.
+        BadRequest, Invalid: the review is malformed.
     """
     kind = context.kind
     if (error := kind.schema.decode_error(sent)) is not None:

@@ -1,4 +1,4 @@
-"""The ``scale`` subresource: replicas of anything, without knowing what it is. Pure."""
+"""The ``scale`` subresource: the replicas of any kind that has them. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def scale_of(kind: ServedKind, obj: Object) -> Object:
 def scaling(kind: ServedKind, change: Callable[[Object], Any]) -> Callable[[Object], Object]:
     """A change of a Scale, as a change of the object that it is the scale of.
 
-    The change raises BadRequest or Invalid when what it makes is no Scale.
+    The change raises BadRequest or Invalid when its result is not a valid Scale.
     """
     path = _paths(kind).spec_path.split(".")
 
@@ -48,7 +48,7 @@ def scaling(kind: ServedKind, change: Callable[[Object], Any]) -> Callable[[Obje
 
 
 def _precondition(wanted: Any, before: Object) -> dict[str, str]:
-    """The version and uid that the client named, if it did; else those that are there."""
+    """The resourceVersion and uid that the client sent, if any."""
     if not isinstance(wanted, dict) or not isinstance(wanted.get("metadata") or {}, dict):
         raise BadRequest("the object provided is unrecognized (must be of type Scale): it is no object")
     given = wanted.get("metadata") or {}

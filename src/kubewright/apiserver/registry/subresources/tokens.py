@@ -1,8 +1,8 @@
-"""Tokens of service accounts: made on request, bound to the account's uid, ended by time.
+"""Tokens of service accounts: issued on request, bound to the account's uid, with an expiry.
 
 Theory.      A token is a JWT signed with a key that only this server has (HMAC, SHA-256): no
-             other program needs to verify it, so there is no public half. It is good while its account has
-             the uid that stands in it.
+             other program needs to verify it, so there is no public half. It is valid while its
+             account has the uid in the token.
 Invariants.  The key never leaves this object. Tokens are compared in constant time. A token lives
              between ten minutes and a day.
 """
@@ -44,7 +44,7 @@ class Account:
 
 
 class Tokens:
-    """Makes and reads tokens; ``uid_of`` tells the uid of a living account (namespace, name)."""
+    """Makes and reads tokens; ``uid_of`` returns the uid of an account (namespace, name)."""
 
     def __init__(self, key: bytes, clock: Clock, uid_of: Callable[[str, str], str | None]) -> None:
         self._key, self._clock, self._uid_of = key, clock, uid_of
@@ -85,7 +85,7 @@ class Tokens:
         return f"{signed}.{self._signature(signed)}"
 
     def user(self, token: str) -> User | None:
-        """The user of a token; None when it is none of ours, has ended, or its account is gone."""
+        """The user of a token; None when it is not ours, has expired, or its account is gone."""
         signed, _, signature = token.rpartition(".")
         if not signed or not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
             return None

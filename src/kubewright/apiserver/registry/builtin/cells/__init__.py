@@ -1,8 +1,8 @@
 """Cells of ``kubectl get``: small functions from an object and the time to what is printed.
 
-Theory.      Most cells are a field, a number of things, or an age, so this file holds ways to say
-             that; ``columns`` puts them together. Single kinds: ``nodes``, ``pods``, ``others``.
-Invariants.  A cell never fails: objects may be half filled in, and a list must print anyway.
+Theory.      Most cells show a field, a count or an age; this file makes those, and ``columns`` puts them
+             together. Cells of single kinds: ``nodes``, ``pods``, ``others``.
+Invariants.  A cell never fails: objects may lack fields, and a list must print anyway.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ def number(path: str) -> Cell:
 
 
 def count(*paths: str) -> Cell:
-    """How many things lie at the paths, together."""
+    """The total number of items at the paths."""
     return lambda obj, _now: sum(len(at(obj, path, ())) for path in paths)
 
 
@@ -87,7 +87,7 @@ def age(path: str = "metadata.creationTimestamp") -> Cell:
 
 
 def ratio(part: str, whole: str) -> Cell:
-    """``2/3``: so many of so many."""
+    """``2/3``: a count of a total."""
     return lambda obj, _now: f"{at(obj, part, 0)}/{at(obj, whole, 0)}"
 
 

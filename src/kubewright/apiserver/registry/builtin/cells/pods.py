@@ -1,8 +1,8 @@
 """The cells of Pods. ``Status`` is the one that users look at most, so it is exactly kubectl's.
 
-Theory.      A pod's status is that of the container with the worst problem. Init containers come first,
-             in order; while one of them is not done the others do not count. Then the containers, last
-             to first, so that the first one decides.
+Theory.      Init containers come first, in order: the first that is not done gives the status. Then
+             the containers, from the last to the first: each that waits or has ended overwrites
+             the status, so the first of them decides.
 """
 
 from collections.abc import Iterable, Mapping
