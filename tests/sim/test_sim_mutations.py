@@ -51,6 +51,8 @@ from kubewright.wire.gvk import Key
 
 Patch = pytest.MonkeyPatch
 SEEDS = 200
+BUG = "a bug on purpose"
+"""The reason of a planted plan: a plan without one counts as none."""
 ALL = os.environ.get("SIM") == "all"
 pytestmark = pytest.mark.timeout(600)
 
@@ -123,7 +125,11 @@ def _not_ready_is_dead(patch: Patch) -> None:
 
     def short_timeouts(seen: Seen) -> Plan | None:
         gone = seen.node is not None and not seen.health.healthy and seen.phase == "Unknown"
-        return Plan((Call(Verb.DELETE),), wake=timedelta(1)) if gone and not seen.vm.deleted else None
+        return (
+            Plan((Call(Verb.DELETE),), wake=timedelta(1), because=BUG)
+            if gone and not seen.vm.deleted
+            else None
+        )
 
     patch.setattr(decide, "LIVING", (short_timeouts, *decide.LIVING))
 
@@ -210,7 +216,7 @@ def _creation_never_ends(patch: Patch) -> None:
 
     def short_timeouts(seen: Seen) -> Plan | None:
         grown = seen.phase is Phase.RUNNING and seen.now > seen.born + timedelta(seconds=10)
-        return Plan(report=states.report(seen, Finding.NOT_JOINED)) if grown else None
+        return Plan(report=states.report(seen, Finding.NOT_JOINED), because=BUG) if grown else None
 
     patch.setattr(decide, "LIVING", (short_timeouts, *decide.LIVING))
 
@@ -279,7 +285,7 @@ def _asks_for_ever(patch: Patch) -> None:
 
     def restless(seen: Seen) -> Plan | None:
         well = seen.phase is Phase.RUNNING and seen.health.healthy
-        return Plan((DropToken(),), wake=timedelta(milliseconds=100)) if well else None
+        return Plan((DropToken(),), wake=timedelta(milliseconds=100), because=BUG) if well else None
 
     patch.setattr(decide, "LIVING", (restless, *decide.LIVING))
 
@@ -294,9 +300,9 @@ def _writes_the_time(patch: Patch) -> None:
             return None
         left = last.setdefault(uid, seen.now) + pause - seen.now
         if left > timedelta(0):
-            return Plan(wake=left)
+            return Plan(wake=left, because=BUG)
         last[uid] = seen.now
-        return Plan((Adorn({"annotations": {"looked-at": seen.now.isoformat()}}),), wake=pause)
+        return Plan((Adorn({"annotations": {"looked-at": seen.now.isoformat()}}),), wake=pause, because=BUG)
 
     patch.setattr(decide, "LIVING", (busy, *decide.LIVING))
 
