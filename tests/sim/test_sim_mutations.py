@@ -30,7 +30,7 @@ from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import Adorn, Call, DropToken, Plan, Report
+from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment import decide as deployment_decide
 from kubewright.replicas.deployment import progress as deployment_progress
@@ -215,7 +215,7 @@ def _creation_never_ends(patch: Patch) -> None:
     """The creation time-out fails machines that have been up for long."""
 
     def short_timeouts(seen: Seen) -> Plan | None:
-        grown = seen.phase is Phase.RUNNING and seen.now > seen.born + timedelta(seconds=10)
+        grown = seen.phase is Phase.RUNNING and seen.now > seen.created + timedelta(seconds=10)
         return Plan(report=states.report(seen, Finding.NOT_JOINED), because=BUG) if grown else None
 
     patch.setattr(decide, "LIVING", (short_timeouts, *decide.LIVING))
@@ -285,7 +285,9 @@ def _asks_for_ever(patch: Patch) -> None:
 
     def restless(seen: Seen) -> Plan | None:
         well = seen.phase is Phase.RUNNING and seen.health.healthy
-        return Plan((DropToken(),), wake=timedelta(milliseconds=100), because=BUG) if well else None
+        return (
+            Plan((DeleteBootstrapToken(),), wake=timedelta(milliseconds=100), because=BUG) if well else None
+        )
 
     patch.setattr(decide, "LIVING", (restless, *decide.LIVING))
 
@@ -302,7 +304,9 @@ def _writes_the_time(patch: Patch) -> None:
         if left > timedelta(0):
             return Plan(wake=left, because=BUG)
         last[uid] = seen.now
-        return Plan((Adorn({"annotations": {"looked-at": seen.now.isoformat()}}),), wake=pause, because=BUG)
+        return Plan(
+            (AddFinalizer({"annotations": {"looked-at": seen.now.isoformat()}}),), wake=pause, because=BUG
+        )
 
     patch.setattr(decide, "LIVING", (busy, *decide.LIVING))
 
@@ -445,7 +449,7 @@ MUTATIONS = (
     Mutation("all volumes at once", ("volumes_leave_one_by_one",), lambda patch: _drained_with(patch,
              one_by_one=False), stories=("drain-volumes",)),
     Mutation("volumes forgotten", ("volumes_are_detached_first",), lambda patch: _without(patch,
-             deletion.release_volumes), stories=("drain-volumes",)),
+             deletion.detach_volumes), stories=("drain-volumes",)),
     Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,
              detach_timeout=timedelta(seconds=1)), stories=("drain-volumes",)),
     Mutation("whichever it is", ("what_was_seen_is_deleted",), _whichever_it_is, stories=("drain-volumes",)),

@@ -18,8 +18,8 @@ Contract.    create      Idempotent by name: if a VM of that name and owner exis
                          None.
              status      The VM as it is; ``NotFound`` when there is none, ``Uninitialized`` when
                          it exists but ``initialize`` is not done.
-             list        Every VM that this class's tags own in its namespace, also those nobody
-                         remembers. Optional; without it orphans are never collected.
+             list        Every VM that this class's tags own in its namespace, also those without
+                         a machine. Optional; without it orphans are never collected.
              volume_ids  The cloud's ids for persistent volumes; unknown ones are left out.
                          Optional.
              Any call may be cancelled at any await and repeated later. Errors are those of
@@ -159,7 +159,7 @@ class Background(Protocol):
 
 @runtime_checkable
 class Closing(Protocol):
-    """A driver that holds something open: a session, a file, a channel."""
+    """A driver that has something open: a session, a file, a channel."""
 
     async def close(self) -> None:
-        """Let go of everything. Called once, after the last call has ended; must not raise."""
+        """Close everything. Called once, after the last call has ended; must not raise."""

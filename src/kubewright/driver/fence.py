@@ -1,12 +1,12 @@
 """A fence around any driver, so that no driver can hurt the controllers.
 
-Theory.      Drivers are other people's code in front of other people's networks. Whatever one does,
+Theory.      Drivers are code of other authors in front of other networks. Whatever one does,
              a call through ``Fenced`` ends within its deadline, ends with an answer or with an error
              of the vocabulary, and is counted. Each verb has slots of its own: hundred creations
-             that hang must not hold up one deletion.
+             that hang must not delay one deletion.
 Invariants.  Cancellation passes through untouched. Waiting for a slot is bounded by the same
              deadline as the call and ends in ``Unavailable``; the call then never began. A deadline
-             that strikes during the call says nothing about what the cloud did: DeadlineExceeded.
+             that ends during the call says nothing about what the cloud did: DeadlineExceeded.
              A process that is not ``entitled`` any more (``runtime.leader``) begins no call.
 Called by    ``compose``, which fences every driver it loads.
 """
@@ -83,7 +83,7 @@ class Fenced:
         entitled: Callable[[], bool] = lambda: True,
     ) -> None:
         self.driver = driver
-        """The driver inside, for whoever asks what else it can do (``contract``)."""
+        """The driver inside, to be asked what else it can do (``contract``)."""
         self._clock = clock
         self._fences = fences
         self._slots = {operation: asyncio.Semaphore(fence.slots) for operation, fence in fences.items()}

@@ -2,8 +2,8 @@
 
 Theory.      A driver is an entry point of group ``kubewright.drivers`` whose object is a factory:
              settings in, driver out. In-tree drivers have no shortcut, so the door cannot rot.
-Invariants.  Nothing is imported before its name is asked for. A name that nobody offers, or two
-             distributions offer, is the person's to settle, and the message says how.
+Invariants.  Nothing is imported before its name is asked for. A name that no
+             distribution offers, or two of them, is for the user to settle, and the message says how.
 Called by    ``compose``; the command line lists ``names`` in its help.
 """
 
@@ -25,7 +25,7 @@ class Settings:
     """What every driver is given.
 
     ``data_dir`` is a folder that the driver may write to, None for "keep everything in memory".
-    ``options``  are the driver's own words, as text; a driver refuses those it does not know.
+    ``options``  are the driver's own options, as text; a driver refuses those it does not know.
     """
 
     clock: Clock

@@ -393,7 +393,7 @@ async def test_mcms_finalizer_does_not_hold_our_nodes() -> None:
 
 
 async def test_a_late_deletion_spares_the_machine_that_was_made_again() -> None:
-    """A proxy keeps our request, and lets it through when its machine is gone and has a namesake."""
+    """A proxy keeps our request, and lets it through when its machine is gone and another has its name."""
     late = Script().on(ExecuteLate(30), method="DELETE", path="/machines/m1")
     async with embedded_world(faults=late) as world:
         await one_machine(world)

@@ -20,10 +20,10 @@ Look = tuple[float, float | None]
         pytest.param([(5, 2)], 2, id="what was there at the first look is as old as its date"),
         pytest.param([(5, HOUR)], 5, id="but a date in the future is a wrong clock's"),
         pytest.param([(5, 2), (9, 2)], 2, id="the same date is the same fact"),
-        pytest.param([(5, 2), (9, 8)], 9, id="a date that changes before our eyes is of now"),
+        pytest.param([(5, 2), (9, 8)], 9, id="a date that this process sees change is of now"),
         pytest.param([(5, 2), (9, -HOUR)], 9, id="whatever it says"),
         pytest.param([(5, 2), (7, None)], None, id="no date, no age"),
-        pytest.param([(5, None), (9, 2)], 9, id="what comes before our eyes is of now"),
+        pytest.param([(5, None), (9, 2)], 9, id="what this process sees come is of now"),
         pytest.param([(5, 2), (7, None), (9, 2)], 9, id="and what comes back"),
     ],
 )

@@ -281,7 +281,7 @@ async def test_a_forgotten_machine_leaves_nothing_behind() -> None:
     assert len(calls) == 0
 
 
-async def test_a_vm_on_record_is_not_made_again_because_nobody_sees_it() -> None:
+async def test_a_vm_on_record_is_not_created_again_because_it_is_not_visible() -> None:
     driver, woken = Scripted({"status": NotFound("not yet")}), asyncio.Event()
     calls = VmCalls(driver, LoopClock(), lambda _key: woken.set())
 

@@ -39,11 +39,11 @@ class InfraMachine:
 
 @dataclass
 class Cloud:
-    """A cloud of VMs by name. A creation takes ``slow`` seconds; it is given up after ``patience``, and the
+    """A cloud of VMs by name. A creation takes ``slow`` seconds; it is given up after ``timeout``, and the
     cloud carries it out all the same."""
 
     slow: float = 0.0
-    patience: float = 60.0
+    timeout: float = 60.0
     full: bool = False
     vms: dict[str, str] = field(default_factory=dict)
     made: int = 0
@@ -55,7 +55,7 @@ class Cloud:
         work = asyncio.create_task(self._make(request.name, request.owner_uid))
         self._late.add(work)
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 await asyncio.shield(work)
         except TimeoutError:
             raise DriverError.of(Code.DeadlineExceeded, "late") from None
@@ -164,7 +164,7 @@ async def test_a_vm_is_created_and_deleted() -> None:
 
 
 async def test_a_creation_without_an_answer_is_found_again_and_not_repeated() -> None:
-    infra, cloud = one(), Cloud(slow=4, patience=1)
+    infra, cloud = one(), Cloud(slow=4, timeout=1)
     async with process({infra.key: infra}, cloud):
         await asyncio.sleep(2)
         assert "DeadlineExceeded" in infra.problem
@@ -173,7 +173,7 @@ async def test_a_creation_without_an_answer_is_found_again_and_not_repeated() ->
 
 
 async def test_a_vm_that_comes_after_its_object_was_deleted_is_deleted_too() -> None:
-    infra, cloud = one(), Cloud(slow=8, patience=1)
+    infra, cloud = one(), Cloud(slow=8, timeout=1)
     async with process({infra.key: infra}, cloud) as controller:
         await asyncio.sleep(2)
         infra.deleting = True

@@ -14,7 +14,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Adorn, Call, DropToken, Record, SyncNode
+from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Record, SyncNode
 from kubewright.testing.scenes import (
     ENSURED,
     NOW,
@@ -37,7 +37,7 @@ CREATION = [
         "a machine without a priority gets one, too",
         seen(structs.replace(BARE, metadata=structs.replace(BARE.metadata, annotations={}))),
         [
-            Adorn(
+            AddFinalizer(
                 {
                     "finalizers": ["machine.sapcloud.io/machine-controller-manager"],
                     "annotations": {names.PRIORITY_ANNOTATION: "3"},
@@ -48,7 +48,7 @@ CREATION = [
     Case(
         "a machine made by hand gets finalizer and priority first",
         seen(machine(vm=False, finalizers=())),
-        [Adorn({"finalizers": ["machine.sapcloud.io/machine-controller-manager"]})],
+        [AddFinalizer({"finalizers": ["machine.sapcloud.io/machine-controller-manager"]})],
     ),
     Case(
         "a new machine asks the cloud, and looks again when that is worth a word",
@@ -204,7 +204,7 @@ CREATION = [
     ),
     Case(
         "its VM may turn out to use another's Node object",
-        seen(being_made(), vm=ENSURED, usurped=True),
+        seen(being_made(), vm=ENSURED, name_conflict=True),
         [],
         Phase.FAILED,
         "VM using old node obj",
@@ -231,7 +231,7 @@ CREATION = [
         Phase.FAILED,
     ),
     Case(
-        "but one that nobody replaces goes on trying",
+        "but one that no set replaces goes on trying",
         seen(machine("Failed", vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(9))),
         [Call(Verb.ENSURE)],
         Phase.FAILED,
@@ -241,7 +241,7 @@ CREATION = [
         seen(
             machine("Failed", vm=False, age=minutes(21)),
             vm=refused(Code.Internal, timedelta(0)),
-            awake=NOW - timedelta(seconds=5),
+            watching_since=NOW - timedelta(seconds=5),
         ),
         [],
         Phase.FAILED,
@@ -252,7 +252,7 @@ CREATION = [
             machine("Failed", vm=False, age=minutes(21)),
             problem='MachineClass "small" not found',
             can_call=False,
-            awake=NOW - timedelta(seconds=5),
+            watching_since=NOW - timedelta(seconds=5),
         ),
         [],
         Phase.FAILED,
@@ -288,7 +288,7 @@ CREATION = [
     ),
     Case(
         "a VM whose node would take over another's Node object is given up",
-        seen(machine(""), vm=ENSURED, usurped=True),
+        seen(machine(""), vm=ENSURED, name_conflict=True),
         [],
         Phase.FAILED,
         "VM using old node obj",
@@ -373,7 +373,7 @@ JOINING = [
     Case(
         "a used token is dropped",
         seen(machine(""), node(), vm=ENSURED, has_token=True),
-        [DropToken()],
+        [DeleteBootstrapToken()],
         Phase.RUNNING,
     ),
 ]
@@ -435,7 +435,7 @@ HEALTH = [
         Phase.UNKNOWN,
     ),
     Case(
-        "a machine that is updated in place is left to whoever updates it",
+        "a machine that is updated in place is left to the tool that updates it",
         seen(machine("InPlaceUpdating"), node(SILENT)),
         [],
         wake=None,
@@ -494,5 +494,5 @@ def test_a_plan_never_leaves_a_machine_asleep_with_work_to_do(case: Case) -> Non
     """Whatever waits is woken: by a call that ends, a change of what was looked at, or a time."""
     plan = decide(case.seen)
     resting = case.seen.phase in (Phase.RUNNING, Phase.IN_PLACE_UPDATING) and plan.report is None
-    patient = bool(case.seen.machine.spec.disable_health_timeout)
-    assert plan.steps or plan.wake is not None or plan.report or resting or case.seen.vm.running or patient
+    unlimited = bool(case.seen.machine.spec.disable_health_timeout)
+    assert plan.steps or plan.wake is not None or plan.report or resting or case.seen.vm.running or unlimited

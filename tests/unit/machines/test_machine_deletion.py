@@ -18,13 +18,13 @@ from kubewright.machines.machine.steps import (
     Attachment,
     Call,
     Cordon,
+    DeleteBootstrapToken,
     DeleteNode,
+    DeleteVolumeAttachments,
     Drain,
-    DropToken,
-    MarkTerminating,
     Record,
-    Release,
-    ReleaseVolumes,
+    RemoveFinalizer,
+    SetTerminatingCondition,
 )
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
@@ -49,7 +49,7 @@ EMPTY = DrainPlan(done=True)
 ATTACHED, DETACHING = Attachment("a", "uid-a"), Attachment("b", "uid-b", deleting=True)
 ANOTHER = Instance("sim:///another", VM.node_name)
 BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
-MARKED = MarkTerminating(
+MARKED = SetTerminatingCondition(
     {
         "status": {
             "conditions": [
@@ -125,7 +125,7 @@ DELETION = [
     Case(
         "a forced deletion takes the attachments off",
         seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, forced=True), attachments=(ATTACHED,)),
-        [ReleaseVolumes((ATTACHED,))],
+        [DeleteVolumeAttachments((ATTACHED,))],
     ),
     Case(
         "and only those that are not being deleted yet",
@@ -135,7 +135,7 @@ DELETION = [
             drain=DrainPlan(done=True, forced=True),
             attachments=(ATTACHED, DETACHING),
         ),
-        [ReleaseVolumes((ATTACHED,))],
+        [DeleteVolumeAttachments((ATTACHED,))],
     ),
     Case(
         "then their detachment is not waited for",
@@ -153,7 +153,7 @@ DELETION = [
         seen(DYING, node(cordoned=True), vm=GONE, drain=BUSY),
         [DeleteNode("m1", "n1")],
     ),
-    Case("the finalizer goes last", seen(DYING, vm=GONE), [Release()]),
+    Case("the finalizer goes last", seen(DYING, vm=GONE), [RemoveFinalizer()]),
     Case(
         "a failed deletion is reported and tried again in time",
         seen(DYING, vm=called(Verb.DELETE, error=DriverError("busy"))),
@@ -231,7 +231,7 @@ DELETION = [
         timedelta(seconds=5),
     ),
     Case(
-        "a look-up that is refused is asked again: nobody knows whose node to empty",
+        "a look-up that is refused is asked again: it is not known which node to empty",
         seen(
             machine(vm=False, deleted=timedelta(0)),
             vm=called(Verb.LOOK, error=DriverError.of(Code.PermissionDenied, "no")),
@@ -263,7 +263,7 @@ DELETION = [
     Case(
         "a machine whose class is missing and that never had a VM may go",
         seen(machine(vm=False, deleted=timedelta(0)), problem="no class", can_call=False),
-        [Release()],
+        [RemoveFinalizer()],
     ),
     Case(
         "a person may leave a VM behind whose class is gone",
@@ -275,20 +275,20 @@ DELETION = [
             problem="no class",
             can_call=False,
         ),
-        [Release()],
+        [RemoveFinalizer()],
     ),
     Case(
         "the token of a machine that never joined goes with it",
         seen(machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
-        [DropToken(), Release()],
+        [DeleteBootstrapToken(), RemoveFinalizer()],
     ),
     Case(
         "the token of one that was up is gone already",
         seen(machine("Running", deleted=timedelta(0)), vm=GONE, has_token=True),
-        [Release()],
+        [RemoveFinalizer()],
     ),
     Case(
-        "a node that MCM's finalizer holds is let go",
+        "a node loses MCM's finalizer",
         seen(
             DYING,
             structs.replace(
@@ -324,7 +324,7 @@ DELETION = [
         [Call(Verb.LOOK)],
     ),
     Case(
-        "a creation that nobody answered is waited for",
+        "a creation without an answer is waited for",
         seen(machine(vm=False, deleted=timedelta(0)), vm=GONE, doubt_until=NOW + minutes(1)),
         [],
         wake=timedelta(seconds=1),
@@ -341,7 +341,7 @@ DELETION = [
     Case(
         "and then believed",
         seen(machine(vm=False, deleted=minutes(1)), vm=GONE, doubt_until=NOW - minutes(1)),
-        [Release()],
+        [RemoveFinalizer()],
     ),
     Case(
         "a machine that others hold is left to them",

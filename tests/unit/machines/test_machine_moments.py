@@ -1,4 +1,4 @@
-"""What began before our eyes, and what of it a step of the wall clock can move: nothing."""
+"""What this process saw begin, and what of it a step of the wall clock can move: nothing."""
 
 from datetime import timedelta
 from typing import Any
@@ -39,16 +39,16 @@ def test_a_steady_clock_passes_over_steps() -> None:
 @pytest.mark.parametrize(
     ("changes", "live", "field", "known"),
     [
-        pytest.param([(None, header())], True, "born", True, id="a machine that comes is born now"),
-        pytest.param([(None, header())], False, "born", False, id="one of a first list is older"),
+        pytest.param([(None, header())], True, "created", True, id="a machine that comes is created now"),
+        pytest.param([(None, header())], False, "created", False, id="one of a first list is older"),
         pytest.param(
-            [(header("old"), header())], True, "born", True, id="a namesake of one that went is another"
+            [(header("old"), header())], True, "created", True, id="one with the name of a deleted one is another"
         ),
         pytest.param([(header(), header(deleting=True))], True, "deleted", True, id="a deletion is seen"),
         pytest.param(
             [(header(deleting=True), header(deleting=True))], True, "deleted", False, id="but only its beginning"
         ),
-        pytest.param([(None, header()), (header(), None)], True, "born", False, id="who is gone is forgotten"),
+        pytest.param([(None, header()), (header(), None)], True, "created", False, id="who is gone is forgotten"),
     ],
 )  # fmt: skip
 def test_what_is_heard(changes: list[Any], live: bool, field: str, known: bool) -> None:
@@ -62,38 +62,38 @@ def test_a_phase_is_as_old_as_its_first_sight() -> None:
     hands = ManualClock()
     moments = Moments(SteadyClock(hands))
     hands.passed = (NOW - BEGIN).total_seconds()
-    assert moments.of(machine("Running"), node(READY)).turned is None, "it began before us"
+    assert moments.of(machine("Running"), node(READY)).phase_since is None, "it began before us"
     hands.passed, hands.ahead = hands.passed + 30, 3600
     begun = moments.of(machine("Unknown"), node(SILENT))
-    assert begun.turned == begun.shown == NOW + timedelta(seconds=30)
+    assert begun.phase_since == begun.node_since == NOW + timedelta(seconds=30)
     hands.passed += 60
-    assert moments.of(machine("Unknown"), node(SILENT)).turned == begun.turned
+    assert moments.of(machine("Unknown"), node(SILENT)).phase_since == begun.phase_since
 
 
 HOUR = timedelta(hours=1)
 
 
 def test_a_date_in_the_future_counts_as_now() -> None:
-    """A manager whose clock was an hour ahead wrote it; else nobody would be ill for the next hour."""
+    """A manager whose clock was an hour ahead wrote it; else no machine would be unhealthy for the next hour."""
     hands = ManualClock()
     moments = Moments(SteadyClock(hands))
     moments.now()
     hands.passed = (NOW - BEGIN).total_seconds() + 5
     begun = moments.of(machine("Unknown", since=-HOUR), node(SILENT))
-    assert begun.turned == NOW + timedelta(seconds=5)
+    assert begun.phase_since == NOW + timedelta(seconds=5)
     hands.passed += 60
-    assert moments.of(machine("Unknown", since=-HOUR), node(SILENT)).turned == begun.turned
+    assert moments.of(machine("Unknown", since=-HOUR), node(SILENT)).phase_since == begun.phase_since
 
 
 STEPPED = [
     Case(
         "a machine that we saw come is not too late because its date is of another clock",
-        seen(machine(vm=False, age=HOUR), begun=Begun(born=NOW - minutes(1))),
+        seen(machine(vm=False, age=HOUR), begun=Begun(created=NOW - minutes(1))),
         [Call(Verb.ENSURE)],
     ),
     Case(
         "nor is one given up that we saw fall ill a minute ago",
-        seen(machine("Unknown", since=HOUR), begun=Begun(turned=NOW - minutes(1))),
+        seen(machine("Unknown", since=HOUR), begun=Begun(phase_since=NOW - minutes(1))),
         [],
     ),
     Case(

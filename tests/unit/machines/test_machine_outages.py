@@ -16,7 +16,7 @@ from kubewright.driver.contract import Instance
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Record, Release
+from kubewright.machines.machine.steps import Record, RemoveFinalizer
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
@@ -49,7 +49,7 @@ CASES = [
         [Record(Instance("sim:///here/vm-1", "m1"))],
     ),
     Case(
-        "an unwell machine is not given up while nobody sees its node",
+        "an unwell machine is not given up while its node cannot be seen",
         seen(machine("Unknown", since=minutes(99)), node(SILENT), blind="target"),
         [],
         wake=timedelta(seconds=30),
@@ -63,41 +63,41 @@ CASES = [
     Case(
         "a deletion goes on, whatever can be watched",
         seen(machine("Terminating", deleted=minutes(1)), vm=GONE, blind="target"),
-        [Release()],
+        [RemoveFinalizer()],
     ),
     Case(
         "after an outage the health timeout begins anew",
-        seen(machine("Unknown", since=minutes(99)), node(SILENT), sighted=NOW - minutes(2)),
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), node_visible_since=NOW - minutes(2)),
         [],
         wake=minutes(8) + A_MOMENT,
     ),
     Case(
         "and ends as any other",
-        seen(machine("Unknown", since=minutes(99)), node(SILENT), sighted=NOW - minutes(11)),
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), node_visible_since=NOW - minutes(11)),
         [],
         Phase.FAILED,
     ),
     Case(
         "an outage long ago takes nothing from a timeout that began after it",
-        seen(machine("Unknown", since=minutes(3)), node(SILENT), sighted=NOW - minutes(60)),
+        seen(machine("Unknown", since=minutes(3)), node(SILENT), node_visible_since=NOW - minutes(60)),
         [],
         wake=minutes(7) + A_MOMENT,
     ),
     Case(
         "after an outage a machine has its whole time to join",
-        seen(machine("Pending", age=minutes(99)), sighted=NOW - minutes(5)),
+        seen(machine("Pending", age=minutes(99)), node_visible_since=NOW - minutes(5)),
         [],
         wake=minutes(15) + A_MOMENT,
     ),
     Case(
         "a process that has just begun looks for a minute before it gives a machine up",
-        seen(machine("Unknown", since=minutes(99)), node(SILENT), awake=NOW - timedelta(seconds=20)),
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), watching_since=NOW - timedelta(seconds=20)),
         [],
         wake=timedelta(seconds=40) + A_MOMENT,
     ),
     Case(
         "or before it says that one has not joined",
-        seen(machine("Pending", age=minutes(99)), awake=NOW - timedelta(seconds=20)),
+        seen(machine("Pending", age=minutes(99)), watching_since=NOW - timedelta(seconds=20)),
         [],
         wake=timedelta(seconds=40) + A_MOMENT,
     ),
@@ -116,7 +116,7 @@ def test_decision(case: Case) -> None:
 
 async def test_whether_we_are_held_still_is_measured() -> None:
     clock, metrics = LoopClock(NOW), Metrics()
-    control, target = (Client(InProcess(_nobody), clock, name=name) for name in ("control", "target"))
+    control, target = (Client(InProcess(_unavailable), clock, name=name) for name in ("control", "target"))
     kit = Kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
     kit.work(kit.controllers)
     machines, nodes = kit.informers[0].get(MACHINE).visibility, kit.informers[1].get(NODE).visibility
@@ -131,5 +131,5 @@ async def test_whether_we_are_held_still_is_measured() -> None:
     assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
 
 
-async def _nobody(_request: Request) -> Response:
+async def _unavailable(_request: Request) -> Response:
     return Response(503)

@@ -17,9 +17,9 @@ from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Annotate,
     EndPreservation,
-    MarkPreserved,
     Report,
-    SayPreserved,
+    SetPreservationMarks,
+    SetPreservedCondition,
 )
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
@@ -55,7 +55,7 @@ def at(said: str = "", *conditions: NodeCondition, sick: bool = False, **notes: 
     return structs.replace(made, metadata=structs.replace(made.metadata, annotations=found))
 
 
-WISHES = [
+REQUESTS = [
     # phase, machine's annotation, node's last word, node, expiry -> until, drop
     ("no annotation", "Failed", "", "", at(), None, None, False),
     ("now, while all is well", "Running", "now", "", at(), None, "new", False),
@@ -85,8 +85,8 @@ WISHES = [
 
 @pytest.mark.parametrize(
     ("phase", "own", "last", "where", "expiry", "until", "drop"),
-    [case[1:] for case in WISHES],
-    ids=[case[0] for case in WISHES],
+    [case[1:] for case in REQUESTS],
+    ids=[case[0] for case in REQUESTS],
 )
 def test_what_is_wanted(
     phase: str, own: str, last: str, where: Node | None, expiry: Any, until: Any, drop: bool
@@ -125,14 +125,14 @@ def steps(look: Any) -> list[Any]:
 
 def test_the_autoscaler_is_told_to_leave_it_alone() -> None:
     marked, said = steps(seen(of("Running", "now", until=LATER), at()))
-    assert marked == MarkPreserved({"metadata": {"annotations": {CALM: "true", BY_US: "true"}}})
+    assert marked == SetPreservationMarks({"metadata": {"annotations": {CALM: "true", BY_US: "true"}}})
     assert said.patch["status"]["conditions"][0]["message"] == UNTIL
     assert said.patch["status"]["conditions"][0]["reason"] == "Preserved by user."
 
 
 def test_what_a_person_told_the_autoscaler_is_not_made_ours() -> None:
     (said,) = steps(seen(of("Running", "now", until=LATER), at(calm=True)))
-    assert isinstance(said, SayPreserved)
+    assert isinstance(said, SetPreservedCondition)
 
 
 def test_a_failed_machine_takes_no_new_pods_and_the_old_ones_leave() -> None:
@@ -154,7 +154,7 @@ def test_the_condition_says_how_the_drain_ended() -> None:
     over = at("", says(told["message"]), sick=True, tainted=True, calm=True)
     assert not draining(kept, over)
     assert steps(seen(kept, over)) == []
-    held = (Held(Obstacle("nobody may go", firm=True), ("default/web",)),)
+    held = (Held(Obstacle("no pod may go", firm=True), ("default/web",)),)
     (said,) = steps(seen(kept, where, drain=DrainPlan(waiting=(POD,), held=held)))
     told = said.patch["status"]["conditions"][0]
     assert told["status"] == "False"

@@ -19,19 +19,19 @@ from kubewright.machines.machine.health import delete_when_triggered
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
 from kubewright.machines.machine.steps import (
-    Adorn,
+    AddFinalizer,
     Attachment,
     Call,
     Cordon,
+    DeleteBootstrapToken,
     DeleteNode,
+    DeleteVolumeAttachments,
     Drain,
-    DropToken,
     MachineStep,
-    MarkTerminating,
     NodeStep,
     Record,
-    Release,
-    ReleaseVolumes,
+    RemoveFinalizer,
+    SetTerminatingCondition,
     Step,
     SyncNode,
     Verb,
@@ -88,13 +88,13 @@ ASKED = seen(
     ),
 )
 
-ADORN = Adorn({"finalizers": [names.FINALIZER]})
+ADD_FINALIZER = AddFinalizer({"finalizers": [names.FINALIZER]})
 RECORD = Record(VM)
 SYNC = SyncNode(node_marks.sync_node(NAMELESS, machine("Running")))
 CORDON = Cordon(marks.cordon())
-MARK = MarkTerminating(node_marks.terminating(node(), names.TerminatingReason.SCALE_DOWN, NOW))
+MARK = SetTerminatingCondition(node_marks.terminating(node(), names.TerminatingReason.SCALE_DOWN, NOW))
 ATTACHED = Attachment("a", "uid-a")
-VOLUMES = ReleaseVolumes((ATTACHED,))
+VOLUMES = DeleteVolumeAttachments((ATTACHED,))
 NODE = DeleteNode("m1", "n1")
 
 
@@ -108,7 +108,7 @@ def told(
 LIVING = [
     Case(
         "without our finalizer nothing is asked of a cloud",
-        told(ADORN, machine(vm=False, finalizers=())),
+        told(ADD_FINALIZER, machine(vm=False, finalizers=())),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
         "The API server refused to put finalizer and priority onto the machine: a webhook says no",
@@ -116,7 +116,7 @@ LIVING = [
     ),
     Case(
         "and the creation timeout goes on",
-        told(ADORN, machine(vm=False, finalizers=(), age=minutes(21))),
+        told(ADD_FINALIZER, machine(vm=False, finalizers=(), age=minutes(21))),
         [],
         Phase.FAILED,
         "refused to put finalizer",
@@ -124,21 +124,21 @@ LIVING = [
     ),
     Case(
         "it is looked at when its creation timeout is over, if that is sooner",
-        told(ADORN, machine(vm=False, finalizers=(), age=minutes(19))),
+        told(ADD_FINALIZER, machine(vm=False, finalizers=(), age=minutes(19))),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
         wake=minutes(1) + timedelta(milliseconds=1),
     ),
     Case(
         "a machine whose VM is on record is looked after without a finalizer",
-        told(ADORN, machine("Running", finalizers=()), node(SILENT)),
+        told(ADD_FINALIZER, machine("Running", finalizers=()), node(SILENT)),
         [],
         Phase.UNKNOWN,
     ),
     Case(
         "after a while it is tried again",
-        told(ADORN, machine(vm=False, finalizers=()), ago=LATER),
-        [ADORN],
+        told(ADD_FINALIZER, machine(vm=False, finalizers=()), ago=LATER),
+        [ADD_FINALIZER],
     ),
     Case(
         "a VM that cannot be recorded is a creation that fails",
@@ -186,7 +186,7 @@ LIVING = [
     ),
     Case(
         "a token that cannot be dropped keeps no machine from Running",
-        told(DropToken(), machine(""), node(), vm=ENSURED, has_token=True),
+        told(DeleteBootstrapToken(), machine(""), node(), vm=ENSURED, has_token=True),
         [],
         Phase.RUNNING,
     ),
@@ -199,7 +199,7 @@ LIVING = [
     Case(
         "a machine that cannot tell what it has become does not ask itself again at once",
         told(None, machine(""), node(), vm=ENSURED, has_token=True),
-        [DropToken()],
+        [DeleteBootstrapToken()],
         Phase.RUNNING,
         wake=LATER,
     ),
@@ -261,15 +261,19 @@ LEAVING = [
         "refused to delete the node: a webhook says no. Will retry in next sync. Initiate node object deletion",
         LATER,
     ),
-    Case("not when a user forces it to go", told(NODE, FORCED, node(cordoned=True), vm=GONE), [Release()]),
+    Case(
+        "not when a user forces it to go",
+        told(NODE, FORCED, node(cordoned=True), vm=GONE),
+        [RemoveFinalizer()],
+    ),
     Case(
         "a token that cannot be deleted holds up nothing: it ends by itself",
-        told(DropToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
-        [Release()],
+        told(DeleteBootstrapToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
+        [RemoveFinalizer()],
     ),
     Case(
         "a finalizer that cannot be taken off is told of",
-        told(Release(), DYING, vm=GONE),
+        told(RemoveFinalizer(), DYING, vm=GONE),
         [],
         Phase.TERMINATING,
         "refused to take the finalizer off the machine: a webhook says no. Will retry in next sync. "
@@ -353,7 +357,20 @@ def test_every_step_has_its_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "step", [None, ADORN, RECORD, SYNC, CORDON, MARK, VOLUMES, NODE, DropToken(), Release()], ids=str
+    "step",
+    [
+        None,
+        ADD_FINALIZER,
+        RECORD,
+        SYNC,
+        CORDON,
+        MARK,
+        VOLUMES,
+        NODE,
+        DeleteBootstrapToken(),
+        RemoveFinalizer(),
+    ],
+    ids=str,
 )
 def test_what_people_read_says_which_write_and_why(step: Step | None) -> None:
     found = remember(step, NO, NOW)

@@ -1,4 +1,4 @@
-"""What a machine's status says: written when there is news, left alone when there is none."""
+"""What a machine's status says: written when something changed, left alone otherwise."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,7 @@ def test_the_same_report_again_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("ago", "written"),
     [
-        pytest.param(timedelta(minutes=1), False, id="a request id alone is no news"),
+        pytest.param(timedelta(minutes=1), False, id="a request id alone is no change"),
         pytest.param(timedelta(minutes=6), True, id="but an old description is refreshed"),
     ],
 )

@@ -11,7 +11,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.steps import Adorn, Cordon, DeleteMachine, SyncNode
+from kubewright.machines.machine.steps import AddFinalizer, Cordon, DeleteMachine, SyncNode
 from kubewright.testing.scenes import SILENT, Case, machine, minutes, node, seen
 
 TRIGGER = names.TRIGGER_DELETION_ANNOTATION
@@ -41,7 +41,7 @@ CASES = [
     Case(
         "a machine gets our finalizer first, so that its VM does not stay behind",
         seen(machine("Running", finalizers=()), annotated(node(), "true")),
-        [Adorn({"finalizers": ["machine.sapcloud.io/machine-controller-manager"]})],
+        [AddFinalizer({"finalizers": ["machine.sapcloud.io/machine-controller-manager"]})],
     ),
     Case(
         "what was seen before nodes could not be watched is not obeyed",

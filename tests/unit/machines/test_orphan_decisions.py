@@ -17,8 +17,8 @@ from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import (
+    ListedVm,
     OrphanSettings,
-    Sighting,
     not_managed,
     scheme,
     weigh,
@@ -36,53 +36,53 @@ OTHER = machine("Running")  # m1 of uid u1, on sim:///here/vm-1
 @pytest.mark.parametrize(
     ("seen", "because"),
     [
-        pytest.param(Sighting(STRAY), "", id="nobody has anything to do with it: an orphan"),
+        pytest.param(ListedVm(STRAY), "", id="nothing wants it: an orphan"),
         pytest.param(
-            Sighting(STRAY, owner_lives=True), "its machine exists", id="the machine it was made for lives"
+            ListedVm(STRAY, owner_lives=True), "its machine exists", id="the machine it was made for lives"
         ),
         pytest.param(
-            Sighting(STRAY, recorded=True), "on record", id="a machine of another class has it on record"
+            ListedVm(STRAY, recorded=True), "on record", id="a machine of another class has it on record"
         ),
         pytest.param(
-            Sighting(STRAY, busy=True), "under way", id="a creation of ours may be about to answer it"
+            ListedVm(STRAY, busy=True), "under way", id="a creation of ours may be about to answer it"
         ),
         pytest.param(
-            Sighting(replace(STRAY, machine_name="", owner_uid="")),
+            ListedVm(replace(STRAY, machine_name="", owner_uid="")),
             "nothing says",
             id="it says neither name nor owner",
         ),
         pytest.param(
-            Sighting(replace(STRAY, machine_name="")), "nothing says", id="an owner alone cannot be asked for"
+            ListedVm(replace(STRAY, machine_name="")), "nothing says", id="an owner alone cannot be asked for"
         ),
         pytest.param(
-            Sighting(replace(STRAY, provider_id="")), "nothing says", id="a VM that cannot be named"
+            ListedVm(replace(STRAY, provider_id="")), "nothing says", id="a VM that cannot be named"
         ),
         pytest.param(
-            Sighting(STRAY, namesake=OTHER), "", id="its namesake is another machine, with a VM of its own"
+            ListedVm(STRAY, same_name=OTHER), "", id="its same_name is another machine, with a VM of its own"
         ),
         pytest.param(
-            Sighting(replace(STRAY, owner_uid=""), namesake=OTHER),
+            ListedVm(replace(STRAY, owner_uid=""), same_name=OTHER),
             "its machine exists",
             id="without owner the name counts",
         ),
         pytest.param(
-            Sighting(STRAY, namesake=machine("", vm=False)),
+            ListedVm(STRAY, same_name=machine("", vm=False)),
             "still being made",
-            id="its namesake has no phase yet",
+            id="its same_name has no phase yet",
         ),
         pytest.param(
-            Sighting(STRAY, namesake=being_made(vm=False)),
+            ListedVm(STRAY, same_name=being_made(vm=False)),
             "still being made",
-            id="its namesake is being made, which takes its time",
+            id="its same_name is being made, which takes its time",
         ),
         pytest.param(
-            Sighting(STRAY, namesake=machine("CrashLoopBackOff", vm=False)),
+            ListedVm(STRAY, same_name=machine("CrashLoopBackOff", vm=False)),
             "still being made",
             id="or fails to be made",
         ),
     ],
 )
-def test_who_keeps_a_vm(seen: Sighting, because: str) -> None:
+def test_who_keeps_a_vm(seen: ListedVm, because: str) -> None:
     assert bool(why_kept(seen)) == bool(because)
     assert because in why_kept(seen)
 
@@ -99,7 +99,7 @@ def test_who_keeps_a_vm(seen: Sighting, because: str) -> None:
         pytest.param(
             structs.replace(OTHER, spec=structs.replace(OTHER.spec, provider_id=STRAY.provider_id)),
             True,
-            id="somebody has just taken the VM over",
+            id="another machine has just taken the VM over",
         ),
         pytest.param(machine("", vm=False), True, id="a new one of that name is on its way"),
     ],
@@ -108,45 +108,45 @@ def test_the_last_question_before_the_end(live: Machine | None, spared: bool) ->
     assert bool(why_spared(STRAY, live)) is spared
 
 
-def seen_at(began: float, since: dict[str, float], *listed: Sighting, took: float = 0.0):  # type: ignore[no-untyped-def]
+def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0):  # type: ignore[no-untyped-def]
     return weigh(listed, since, began=began, ended=began + took, confirmation=300)
 
 
-def test_one_sighting_confirms_nothing() -> None:
-    first = seen_at(1000, {}, Sighting(STRAY), took=5)
+def test_one_list_confirms_nothing() -> None:
+    first = seen_at(1000, {}, ListedVm(STRAY), took=5)
     assert first.suspects == {STRAY.provider_id: 1005}
     assert not first.confirmed
     assert first.wake == 300
 
 
 def test_a_second_one_too_early_changes_nothing() -> None:
-    again = seen_at(1100, {STRAY.provider_id: 1005}, Sighting(STRAY), took=5)
+    again = seen_at(1100, {STRAY.provider_id: 1005}, ListedVm(STRAY), took=5)
     assert again.suspects == {STRAY.provider_id: 1005}
     assert not again.confirmed
     assert again.wake == 200
 
 
-def test_a_slow_list_is_no_second_sighting() -> None:
+def test_a_slow_list_is_no_second_list() -> None:
     """What a list shows may be as old as the question."""
-    assert not seen_at(1290, {STRAY.provider_id: 1005}, Sighting(STRAY), took=100).confirmed
+    assert not seen_at(1290, {STRAY.provider_id: 1005}, ListedVm(STRAY), took=100).confirmed
 
 
 def test_the_second_one_confirms() -> None:
-    again = seen_at(1305, {STRAY.provider_id: 1005}, Sighting(STRAY))
+    again = seen_at(1305, {STRAY.provider_id: 1005}, ListedVm(STRAY))
     assert again.confirmed == (STRAY,)
     assert again.wake is None
 
 
-def test_whoever_is_claimed_or_gone_in_between_begins_anew() -> None:
+def test_a_vm_that_is_wanted_or_gone_in_between_begins_anew() -> None:
     since = {STRAY.provider_id: 1005.0}
-    assert not seen_at(1305, since, Sighting(STRAY, recorded=True)).suspects
+    assert not seen_at(1305, since, ListedVm(STRAY, recorded=True)).suspects
     assert not seen_at(1305, since).suspects
 
 
 def test_the_oldest_suspicion_goes_first() -> None:
     young = replace(STRAY, provider_id="sim:///here/vm-2")
     since = {STRAY.provider_id: 10.0, young.provider_id: 20.0}
-    assert seen_at(1000, since, Sighting(young), Sighting(STRAY)).confirmed == (STRAY, young)
+    assert seen_at(1000, since, ListedVm(young), ListedVm(STRAY)).confirmed == (STRAY, young)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def node(age: timedelta, *, says: bool = False) -> Node:
 @pytest.mark.parametrize(
     ("found", "claims", "expected"),
     [
-        pytest.param(node(minutes(21)), 0, True, id="21 minutes old and nobody's: it says so"),
+        pytest.param(node(minutes(21)), 0, True, id="21 minutes old and without a machine: it says so"),
         pytest.param(node(minutes(19)), 0, None, id="19 minutes old: its machine may not have recorded it"),
         pytest.param(node(minutes(21), says=True), 0, None, id="it says so already"),
         pytest.param(node(minutes(21), says=True), 1, False, id="it says so, and has a machine: no longer"),

@@ -113,10 +113,10 @@ def pod(name):
 
 
 def test_pods_of_one_obstacle_are_told_together_and_firm_ones_first():
-    soft, firm = Obstacle("a budget is exhausted"), Obstacle("nobody may go", firm=True)
+    soft, firm = Obstacle("a budget is exhausted"), Obstacle("no pod may go", firm=True)
     held = group([(pod(name), soft) for name in "edcba"] + [(pod("z"), firm)])
     assert [str(each) for each in held] == [
-        'error while evicting pod "default/z": nobody may go',
+        'error while evicting pod "default/z": no pod may go',
         'error while evicting pod "default/a", "default/b", "default/c" and 2 more: a budget is exhausted',
     ]
 

@@ -1,4 +1,4 @@
-"""Who leaves a draining node, in which order, and when nobody is waited for any more."""
+"""Which pods leave a draining node, in which order, and when no pod is waited for any more."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -87,7 +87,7 @@ class TestAsking:
     def test_after_too_many_refusals_it_is_deleted(self):
         assert told(drain(pod("a"), tries=refused("a", 3), refusals=3, at=RETRY)) == ([], ["a"], [])
 
-    def test_a_short_timeout_shortens_the_patience(self):
+    def test_a_short_timeout_allows_fewer_refusals(self):
         short = replace(LIMITED, timeout=3 * RETRY)
         assert names(drain(pod("a"), policy=short, at=RETRY, tries=refused("a", 3)).delete) == ["a"]
 
@@ -211,7 +211,7 @@ def condition(kind, status, since):
 
 
 FORCED = [
-    ("somebody asks", {"force": True}, "somebody asked to force it"),
+    ("a user asks", {"force": True}, "a user asked to force it"),
     ("the time is up", {"at": 2 * HOUR + timedelta(seconds=1)}, "the drain took longer than 2h0m0s"),
     ("the kubelet is silent", {"conditions": [condition("Ready", "Unknown", timedelta(minutes=6))]},
      "Ready of the node has been Unknown for more than 5m0s"),
@@ -238,10 +238,10 @@ class TestForce:
     def test_not_forced_by(self, conditions):
         assert not drain(pod("a"), conditions=conditions).forced
 
-    def test_a_pod_that_only_a_finalizer_keeps_holds_up_nobody(self):
+    def test_a_pod_that_only_a_finalizer_keeps_delays_no_other(self):
         assert drain(pod("a", leaving=T0, grace=0), force=True).done
 
-    def test_a_deletion_that_failed_holds_up_nobody_either(self):
+    def test_a_deletion_that_failed_delays_no_other_either(self):
         assert drain(pod("a"), force=True, tries={"uid-a": Try(1, T0, forced=True)}).done
 
     def test_refused_evictions_do_not_count_as_failed_deletions(self):
@@ -294,7 +294,7 @@ POLICIES = [
     ("a user's request forces whatever the limit is",
      DrainPolicy(force=Force(requested=True)), {"pods": [A, B]},
      DrainPlan(delete=(A, B), forced=True, wake=AFTER_FORCE,
-               because="2 pods are removed, because somebody asked to force it")),
+               because="2 pods are removed, because a user asked to force it")),
     ("force of a sick node alone",
      DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"Ready": "True"})),
      {"pods": [A], "conditions": SILENT},
@@ -314,7 +314,7 @@ POLICIES = [
     ("force spares what is skipped",
      DrainPolicy(force=Force(requested=True), skips=kept), {"pods": [LABELLED]},
      DrainPlan(done=True, forced=True,
-               because="no pod is waited for, because somebody asked to force it")),
+               because="no pod is waited for, because a user asked to force it")),
     ("pods with claims one by one",
      GENTLE, {"pods": [C1, C2]},
      DrainPlan(evict=(C1,), waiting=(C2,), wake=POLL,

@@ -89,7 +89,7 @@ async def test_a_pod_that_is_gone_is_success(passed):
     ],
     ids=lambda error: error.reason,
 )
-async def test_one_refusal_is_noted_and_stops_nobody(passed, error):
+async def test_one_refusal_is_noted_and_stops_no_other(passed, error):
     server = Server(a=error)
     tries = await passed(DrainPlan(evict=(pod("a"), pod("b"))), server)
     assert tries == {"uid-a": Try(1, NOW)}

@@ -19,7 +19,7 @@ CASES = [
     ("a bad condition that is false", (READY, bad("DiskPressure", "False")), ""),
     ("a bad condition that is true", (READY, bad("DiskPressure", "True")), "DiskPressure is True"),
     ("a bad condition that is unknown", (READY, bad("DiskPressure", "Unknown")), "DiskPressure is Unknown"),
-    ("a condition nobody asked about", (READY, bad("MemoryPressure")), ""),
+    ("a condition that was not asked about", (READY, bad("MemoryPressure")), ""),
     ("the kubelet went silent", (bad("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped."),),
      "Ready is Unknown (NodeStatusUnknown: Kubelet stopped.)"),
     ("two complaints", (bad("Ready", "False"), bad("KernelDeadlock")),

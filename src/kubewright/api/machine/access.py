@@ -51,7 +51,7 @@ CONTROL = (
         GROUP,
         ("machinesets/finalizers", "machinedeployments/finalizers"),
         ("update",),
-        "owner references that hold their owner, where admission checks them",
+        "owner references that block the deletion of their owner, where admission checks them",
     ),
     Rule(
         "",
@@ -59,7 +59,7 @@ CONTROL = (
         ("list", "watch", "patch"),
         "user data and credentials; a finalizer while a class needs them",
     ),
-    Rule("", ("events",), ("create", "patch"), "what people should know"),
+    Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
 )
 
@@ -68,7 +68,7 @@ TARGET = (
     Rule("", ("nodes/status",), ("patch",), "the Terminating condition"),
     Rule("", ("pods",), ("list", "delete"), "draining; deletion only when eviction no longer helps"),
     Rule("", ("pods/eviction",), ("create",), "draining"),
-    Rule("policy", ("poddisruptionbudgets",), ("list",), "which budget holds a drain"),
+    Rule("policy", ("poddisruptionbudgets",), ("list",), "which budget blocks a drain"),
     Rule(
         "storage.k8s.io",
         ("volumeattachments",),

@@ -1,9 +1,9 @@
-"""Every string of the machine API that somebody else parses, with its reader and writer.
+"""Every string of the machine API that other programs parse, with its reader and writer.
 
 Theory.      Labels, annotations, taints, finalizers, phases and reasons are a contract with
              cluster-autoscaler, Gardener, dashboards and MCM beside us (mcm.md §2). They stand
              here once; code elsewhere uses the names, and the readers where a value has a form.
-Invariants.  A reader never raises: what it cannot read counts as absent, because anybody may
+Invariants.  A reader never raises: what it cannot read counts as absent, because a user may
              have typed it.
 Source       mcm.md §2.1-2.7, §4.5, §4.7, §4.12; seed 004.
 """
@@ -68,7 +68,7 @@ CRITICAL_COMPONENTS_TAINT = "node.gardener.cloud/critical-components-not-ready"
 PRESERVED_TAINT = "node.machine.sapcloud.io/preserved"
 
 TRUE = "True"
-"""What freeze, force and taint markers hold."""
+"""The value of freeze, force and taint markers."""
 
 
 class Phase(StrEnum):
@@ -269,7 +269,7 @@ def node_name(labels: Mapping[str, str]) -> str:
 
 
 def force_deletion(labels: Mapping[str, str]) -> bool:
-    """Somebody asks to delete the machine whatever its pods do: any spelling of true counts."""
+    """A user asks to delete the machine whatever its pods do: any spelling of true counts."""
     return labels.get(FORCE_DELETION_LABEL, "").lower() in ("1", "t", "true")
 
 
@@ -289,7 +289,7 @@ def frozen(labels: Mapping[str, str]) -> bool:
 
 
 def priority(annotations: Mapping[str, str]) -> int:
-    """A machine's deletion priority: the lowest dies first; 3 when absent or no integer."""
+    """A machine's deletion priority: the lowest is deleted first; 3 when absent or no integer."""
     return integer(annotations, PRIORITY_ANNOTATION, DEFAULT_PRIORITY)
 
 
@@ -302,7 +302,7 @@ def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
 
 
 def triggered_deletions(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The machines of a deployment that cluster-autoscaler wants to die: name to RFC 3339 time.
+    """The machines of a deployment that cluster-autoscaler wants deleted: name to RFC 3339 time.
 
     The form is ``m1~2030-01-01T00:00:00Z,m2~...``; older autoscalers leave the times out.
     """

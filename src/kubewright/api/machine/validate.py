@@ -2,7 +2,7 @@
 
 Theory.      Upstream checks these when it reconciles and only logs what is wrong; so do we check,
              but the controllers tell it in events and conditions. Messages and paths equal
-             upstream's where upstream has the rule, because people search for them.
+             upstream's where upstream has the rule, because users search for them.
 Invariants.  Pure; every violation is reported, in the order of the fields. MachineDeployments are
              judged after ``defaults``. Each error reads like kube-apiserver's:
              ``spec.class.kind: Required value: Kind is required``.

@@ -3,7 +3,7 @@
 Theory.      A controller says of each of its objects what it wants (``Want``) and what it knows (``Wanted``).
              ``plan`` answers with the next step, from what this process has seen of the VM (``VmSeen``).
              The controller starts the call that the plan names (``VmCalls.start``), or comes back when the
-             plan says; the end of a call wakes it. It says in words of its own how things stand. An
+             plan says; the end of a call wakes it. It reports the state in its own status. An
              object of any API can have a VM: what is needed of it is a key, a uid, and a function that makes
              the driver's request.
 Invariants.  At most one call per object, so that a deletion never overtakes a creation.

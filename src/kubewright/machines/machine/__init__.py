@@ -6,15 +6,15 @@ Theory.      A Machine object is the intent and the only record. The next step i
              deleted towards nothing at all, in one fixed order.
 
              living     finalizer -> VM ensured -> providerID recorded -> node joined -> watched
-             deleting   creation settled -> drained -> volumes let go -> VM gone -> node gone -> finalizer off
+             deleting   no creation in doubt -> drained -> volumes detached -> VM, node, finalizer removed
 
 Invariants.  No VM is asked for before our finalizer stands on the Machine.
              The finalizer goes only after the cloud has said that the VM is gone, or never was.
-             A cloud call never holds a worker: it runs beside, and wakes the machine when done.
+             A cloud call never blocks a worker: it runs beside, and wakes the machine when done.
              Every plan says why (``because``); every wait says until when (``wake``).
 
 Files        ``observe``   everything that is known of one machine, as one frozen picture (``Seen``)
-             ``look``      makes the picture, from ``caches``, and ``moments``: what began before our eyes
+             ``look``      makes the picture, from ``caches``, and ``moments``: what this process saw begin
              ``creation``  ``health``  ``deletion``  ``preservation``
                            the decisions, pure: Seen -> Plan
              ``decide``    which of them apply, in which order

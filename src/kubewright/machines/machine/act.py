@@ -36,13 +36,14 @@ from kubewright.machines.machine.refusals import mute
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
-    Adorn,
+    AddFinalizer,
     Annotate,
     Call,
+    DeleteBootstrapToken,
     DeleteMachine,
     DeleteNode,
+    DeleteVolumeAttachments,
     Drain,
-    DropToken,
     EndPreservation,
     MachineStep,
     NodePatch,
@@ -50,8 +51,7 @@ from kubewright.machines.machine.steps import (
     NodeStep,
     Plan,
     Record,
-    Release,
-    ReleaseVolumes,
+    RemoveFinalizer,
     Step,
 )
 from kubewright.runtime.result import Result
@@ -112,8 +112,8 @@ class Actor:
                 else:
                     latest = await self._on_machine(seen, step) or latest
         with _refusable(None):
-            news = not mute(seen) and await self._report(seen, plan, latest)
-        if news or plan.report is None:
+            changed = not mute(seen) and await self._report(seen, plan, latest)
+        if changed or plan.report is None:
             self._tell(seen.machine, plan, notes)
         return Result.later(plan.wake)
 
@@ -133,7 +133,7 @@ class Actor:
         """Perform one step; return the machine's metadata after it, if it patched the machine."""
         machine, meta = seen.machine, seen.machine.metadata
         match step:
-            case Adorn(patch) | Annotate(patch):
+            case AddFinalizer(patch) | Annotate(patch):
                 return await self._patch(meta, {"metadata": patch})
             case Call(verb):
                 self._call(seen, verb)
@@ -150,9 +150,9 @@ class Actor:
                 with suppress(NotFound):
                     await self._control.delete(MACHINE, Key(meta.namespace, meta.name), uid=meta.uid)
                     self._recorder.event(machine, EventReason.DELETION_TRIGGERED, because)
-            case DropToken():
-                await self._requests.drop_token(machine)
-            case Release():
+            case DeleteBootstrapToken():
+                await self._requests.delete_token(machine)
+            case RemoveFinalizer():
                 left = without_finalizer(meta.finalizers, names.FINALIZER)
                 with suppress(NotFound):
                     await self._patch(meta, {"metadata": {"finalizers": left}})
@@ -168,7 +168,7 @@ class Actor:
                 await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
                 await notes.drain.run(drain, self._target, now=seen.now)
-            case ReleaseVolumes(attachments):
+            case DeleteVolumeAttachments(attachments):
                 for each in attachments:
                     with suppress(NotFound):
                         await self._target.delete(VOLUME_ATTACHMENT, Key("", each.name), uid=each.uid)
@@ -180,7 +180,7 @@ class Actor:
 
     async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
         """Write the status if it differs from the one on the server; return whether it did."""
-        if any(isinstance(step, Release) for step in plan.steps):
+        if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
             return False
         after = machine_status(seen, plan.report, self._clock.now())
         patch = merge_patch(seen.machine.status, after)

@@ -6,7 +6,7 @@ Theory.      The control cluster has the machines, their classes and secrets; th
              name and no other providerID.
              The ration of replacements is shared by the machines of one deployment; of a set
              without one; else by those with the same label ``name``; a machine alone shares with
-             nobody (mcm.md §4.8; defect 3 of §19 is not copied).
+             no other (mcm.md §4.8; defect 3 of §19 is not copied).
 Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
 """
 
@@ -74,7 +74,7 @@ class Caches:
             return node
         return next(iter(self.nodes.by("provider-id", wanted)), None) if wanted else None
 
-    def usurped(self, machine: Machine) -> bool:
+    def name_conflict(self, machine: Machine) -> bool:
         """Whether another VM's node has the name that ours is going to register as (mcm.md §4.4)."""
         name = names.node_name(machine.metadata.labels)
         if not name or name == machine.metadata.name:
@@ -187,7 +187,7 @@ def _known(value: str) -> tuple[str, ...]:
 
 
 def _replacing(machine: Machine) -> str:
-    """Whose ration a machine uses up, being replaced, or a replacement on its way in; else nobody's."""
+    """Whose ration a machine uses up, being replaced, or a replacement on its way in; else empty."""
     meta, current = machine.metadata, machine.status.current_status
     steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
     if steady or current.preserve_expiry_time is not None:

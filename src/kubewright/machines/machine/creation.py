@@ -30,10 +30,10 @@ from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.machines.machine import states
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.states import Finding
-from kubewright.machines.machine.steps import Adorn, Call, Milestone, Plan, Record, Report
+from kubewright.machines.machine.steps import AddFinalizer, Call, Milestone, Plan, Record, Report
 
 
-def adorn(seen: Seen) -> Plan | None:
+def add_finalizer(seen: Seen) -> Plan | None:
     """Put finalizer and deletion priority onto a machine that lacks them: a user or MCM created it."""
     meta = seen.machine.metadata
     patch: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def adorn(seen: Seen) -> Plan | None:
         patch["annotations"] = {names.PRIORITY_ANNOTATION: str(names.DEFAULT_PRIORITY)}
     if not patch:
         return None
-    return Plan((Adorn(patch),), wake=AT_ONCE, because="it has no finalizer or priority of ours yet")
+    return Plan((AddFinalizer(patch),), wake=AT_ONCE, because="it has no finalizer or priority of ours yet")
 
 
 def record_vm(seen: Seen) -> Plan | None:
@@ -93,9 +93,9 @@ def ensure_vm(seen: Seen) -> Plan | None:
     return plan.sooner(_worth_telling(seen, seen.now))
 
 
-def refuse_usurped(seen: Seen) -> Plan | None:
+def refuse_name_conflict(seen: Seen) -> Plan | None:
     """Fail a machine whose node name another VM's Node has already: its kubelet would take that over."""
-    if not unsettled(seen.machine) or not seen.usurped:
+    if not unsettled(seen.machine) or not seen.name_conflict:
         return None
     because = Finding.NODE_NAME_TAKEN.value
     report = states.report(seen, Finding.NODE_NAME_TAKEN)

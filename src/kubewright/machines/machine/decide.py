@@ -11,22 +11,22 @@ from kubewright.api.machine.names import EventReason
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import in_order
 from kubewright.machines.machine.creation import (
-    adorn,
+    add_finalizer,
     ensure_vm,
     record_vm,
     refuse_invalid,
-    refuse_usurped,
+    refuse_name_conflict,
 )
 from kubewright.machines.machine.deletion import DELETING, Deciding
-from kubewright.machines.machine.health import delete_when_triggered, follow_node, hold_still
+from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_blind
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import begins, complaint, due, preserve
-from kubewright.machines.machine.refusals import allowed, patient
+from kubewright.machines.machine.refusals import allowed, paced
 from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Deciding, ...] = (
-    adorn, record_vm, hold_still, delete_when_triggered, preserve, refuse_invalid, ensure_vm, refuse_usurped,
-    follow_node,
+    add_finalizer, record_vm, wait_while_blind, delete_when_triggered, preserve, refuse_invalid,
+    ensure_vm, refuse_name_conflict, follow_node,
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. Pure: an equal ``Seen`` gives an equal plan."""
     if seen.machine.metadata.deleting:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
-            return Plan(because="it is being deleted and we hold nothing of it")
+            return Plan(because="it is being deleted and has no finalizer of ours")
         return planned(DELETING, seen)
     return _attentive(planned(LIVING, seen), seen)
 
@@ -54,7 +54,7 @@ def _attentive(plan: Plan, seen: Seen) -> Plan:
 def planned(phases: tuple[Deciding, ...], seen: Seen) -> Plan:
     """The plan of the phases, without the steps that an API server refuses."""
     plan = in_order((partial(_possible, phase) for phase in phases), seen, Plan())
-    return patient(plan if plan.because else Plan(because="nothing is left to do"), seen)
+    return paced(plan if plan.because else Plan(because="nothing is left to do"), seen)
 
 
 def _possible(phase: Deciding, seen: Seen) -> Plan | None:

@@ -4,7 +4,7 @@ Theory.      ``DELETING`` is the order. A phase answers None when its part is do
              first plan is performed. MCM remembers how far a deletion has come in the last sentence of
              ``lastOperation``; we look at the world instead: does a driver call run, are there pods, is the
              VM gone, is the node there? The sentences are written all the same, because MCM goes on from
-             them where it takes over. A drain never holds a worker: each pass evicts the pods that may go,
+             them where it takes over. A drain never blocks a worker: each pass evicts the pods that may go,
              and says when to look again.
 Invariants.  A VM is deleted only after the pods of its node have left, their time has run out, the node has
              been silent or read-only for too long (``nodes.drain``), or a user has forced the deletion.
@@ -34,14 +34,14 @@ from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
     Call,
     Cordon,
+    DeleteBootstrapToken,
+    DeleteVolumeAttachments,
     Drain,
-    DropToken,
-    MarkTerminating,
     Milestone,
     Plan,
-    Release,
-    ReleaseVolumes,
+    RemoveFinalizer,
     Report,
+    SetTerminatingCondition,
     Step,
 )
 from kubewright.nodes import marks
@@ -67,7 +67,7 @@ def settle_creation(seen: Seen) -> Plan | None:
     return _waiting(seen, GETTING_STATUS, vm.because) if vm.state is State.RUNNING else None
 
 
-def bury_the_first(seen: Seen) -> Plan | None:
+def delete_first_node(seen: Seen) -> Plan | None:
     """A late creation made a second VM after the recorded one was gone: drain and delete the first one's
     node before the second is recorded. Afterwards the machine would no longer name that node.
     """
@@ -89,7 +89,7 @@ def identify(seen: Seen) -> Plan | None:
 
 def read(seen: Seen) -> Plan | None:
     """The server refuses to show node or pods: keep the VM until it shows them, or time runs out."""
-    if not seen.unread or seen.out_of_patience or seen.vm.running:
+    if not seen.unread or seen.drain_timed_out or seen.vm.running:
         return None
     text = f"{seen.unread}. Will retry in next sync. {DRAINING}"
     wake = min(MEDIUM.pause, seen.drain_timeout - (seen.now - seen.deleted_at))
@@ -129,12 +129,12 @@ def drain(seen: Seen) -> Plan | None:
     if seen.node is not None and (
         mark := node_marks.terminating(seen.node, seen.terminating_reason, seen.now)
     ):
-        steps.append(MarkTerminating(mark))
+        steps.append(SetTerminatingCondition(mark))
         begins = Milestone(EventReason.DRAINING, f"Draining node {seen.node.metadata.name}: {plan.because}")
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(plan))
-    wake = min(plan.wake, _patience(seen))
+    wake = min(plan.wake, _poll_interval(seen))
     if report is None or not plan.obstacles:
         return Plan(tuple(steps), wake, plan.because, report, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD
@@ -143,14 +143,14 @@ def drain(seen: Seen) -> Plan | None:
     return Plan(tuple(steps), wake, because, report, warning, plan.topics, begins)
 
 
-def release_volumes(seen: Seen) -> Plan | None:
+def detach_volumes(seen: Seen) -> Plan | None:
     """Wait until volumes are detached before the VM is deleted; a forced deletion deletes their
     VolumeAttachments."""
     if not _drainable(seen) or seen.node is None or not seen.attachments:
         return None
     if seen.forced:
         left = tuple(each for each in seen.attachments if not each.deleting)
-        return _with_step(ReleaseVolumes(left), DETACHING) if left else None
+        return _with_step(DeleteVolumeAttachments(left), DETACHING) if left else None
     wait = seen.drain_policy.until_detached(seen.drained_since or seen.now, seen.now)
     if wait is not None and wait <= timedelta(0):
         return None
@@ -186,21 +186,21 @@ def delete_node(seen: Seen) -> Plan | None:
     return replace(plan, milestone=Milestone(EventReason.VM_DELETED, over, event=False))
 
 
-def release(seen: Seen) -> Plan | None:
+def remove_finalizer(seen: Seen) -> Plan | None:
     """VM and node are gone: delete an unused bootstrap token, then take the finalizer off."""
     used, vm = seen.phase in (Phase.RUNNING, Phase.UNKNOWN), seen.machine.spec.provider_id
-    token: tuple[Step, ...] = (DropToken(),) if seen.has_token and not used else ()
+    token: tuple[Step, ...] = (DeleteBootstrapToken(),) if seen.has_token and not used else ()
     left = (
         (EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}")
         if vm and not seen.vm.deleted
         else None
     )
-    over = Milestone(EventReason.DELETED, _farewell(seen))
+    over = Milestone(EventReason.DELETED, _last_message(seen))
     because = "nothing of it exists any more"
-    return Plan((*token, Release()), because=because, warning=left, milestone=over)
+    return Plan((*token, RemoveFinalizer()), because=because, warning=left, milestone=over)
 
 
-def _farewell(seen: Seen) -> str:
+def _last_message(seen: Seen) -> str:
     """The message of the machine's last event."""
     vm, took = seen.machine.spec.provider_id, (seen.now - seen.deleted_at) // timedelta(seconds=1)
     of_vm = f"its VM {vm} is " + ("deleted" if seen.vm.deleted else "left behind") if vm else "it had no VM"
@@ -225,8 +225,8 @@ def _drain_report(plan: DrainPlan) -> Report:
 
 Deciding = Callable[[Seen], Plan | None]
 DELETING: tuple[Deciding, ...] = (
-    settle_creation, bury_the_first, record_vm, identify, read, cordon, look, drain, release_volumes,
-    delete_vm, delete_node, release,
+    settle_creation, delete_first_node, record_vm, identify, read, cordon, look, drain, detach_volumes,
+    delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 
 
@@ -270,7 +270,7 @@ def _with_step(step: Step, because: str) -> Plan:
     return Plan((step,), AT_ONCE, because)
 
 
-def _patience(seen: Seen) -> timedelta:
+def _poll_interval(seen: Seen) -> timedelta:
     return min(max((seen.now - seen.deleted_at) / 8, SOONEST), RAREST)
 
 

@@ -25,8 +25,8 @@ from kubewright.machines.machine.creation import unsettled
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
+    DeleteBootstrapToken,
     DeleteMachine,
-    DropToken,
     Milestone,
     Plan,
     Report,
@@ -41,7 +41,7 @@ LOOK_AGAIN = timedelta(seconds=30)
 """How soon a machine is looked at again while a cluster cannot be watched."""
 
 
-def hold_still(seen: Seen) -> Plan | None:
+def wait_while_blind(seen: Seen) -> Plan | None:
     """While a cluster cannot be watched its cache is old: create no VM, fail no machine."""
     if not seen.blind:
         return None
@@ -73,7 +73,7 @@ def follow_node(seen: Seen) -> Plan:
         because += "; the node lacks what the machine says of it"
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
-        steps.append(DropToken())
+        steps.append(DeleteBootstrapToken())
     return Plan(tuple(steps), wake, because, report, _warning(report), milestone=_milestone(seen, report))
 
 
@@ -155,7 +155,7 @@ def _unwell(seen: Seen) -> Verdict:
     """Unknown: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
         return None, None, "it is unwell, and its health timeout is disabled"
-    left = seen.due(seen.turned, seen.health_timeout) - seen.now
+    left = seen.due(seen.phase_since, seen.health_timeout) - seen.now
     if left >= timedelta(0):
         return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
     name = seen.machine.metadata.name

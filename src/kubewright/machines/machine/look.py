@@ -49,7 +49,7 @@ class Notes:
 
 
 class Looker:
-    """Makes ``Seen``, and keeps the notes and claims that go with it."""
+    """Makes ``Seen``, and keeps what goes with it between passes."""
 
     def __init__(self, shared: Shared, calls: VmCalls, moments: Moments) -> None:
         self._caches = shared.caches
@@ -60,7 +60,7 @@ class Looker:
         self._settings = shared.settings
         self._notes: dict[str, Notes] = {}
         self._living: dict[str, Notes] = {}
-        self._claims: dict[str, str] = {}
+        self._replaced: dict[str, str] = {}
         self._refused: dict[str, tuple[Refused, ...]] = {}
 
     async def look(self, machine: Machine, *, busy: bool) -> Seen:
@@ -133,13 +133,13 @@ class Looker:
         self._refused[machine.metadata.uid] = (*left, found)
         return found
 
-    def claim(self, machine: Machine) -> None:
+    def count_as_replaced(self, machine: Machine) -> None:
         """Count this machine as being replaced before its status says so."""
-        self._claims[machine.metadata.uid] = self._caches.group_of(machine)
+        self._replaced[machine.metadata.uid] = self._caches.group_of(machine)
 
-    def unclaim(self, uid: str) -> None:
-        """Drop the claim: the status says it now, or could not be written."""
-        self._claims.pop(uid, None)
+    def uncount(self, uid: str) -> None:
+        """Count it no longer: its status says so now, or could not be written."""
+        self._replaced.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """Drop everything about a machine that no longer exists."""
@@ -159,7 +159,7 @@ class Looker:
             begun=self._moments.of(machine, node),
             vm=vm,
             node=node,
-            usurped=node is None and self._caches.usurped(machine),
+            name_conflict=node is None and self._caches.name_conflict(machine),
             health=self._health_of(machine, node),
             problem=_problem(machine, found),
             can_call=found.machine_class is not None,
@@ -173,8 +173,8 @@ class Looker:
             replacing=self._replacing(machine),
             has_token=bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b"")),
             busy=busy,
-            sighted=_ago(now, visibility.visible_for(moment, longest)),
-            awake=_ago(now, visibility.since_first_list(moment)),
+            node_visible_since=_ago(now, visibility.visible_for(moment, longest)),
+            watching_since=_ago(now, visibility.since_first_list(moment)),
             blind=self._caches.blind(moment, longest),
             refused=self._refused.get(machine.metadata.uid, ()),
         )
@@ -189,8 +189,8 @@ class Looker:
         if machine.status.current_status.phase != Phase.UNKNOWN:
             return 0
         group, own = self._caches.group_of(machine), machine.metadata.uid
-        claims = sum(1 for uid, claim in self._claims.items() if claim == group and uid != own)
-        return self._caches.replacing(group) + claims
+        counted = sum(1 for uid, of in self._replaced.items() if of == group and uid != own)
+        return self._caches.replacing(group) + counted
 
     async def _live_node(self, machine: Machine, vm: VmSeen) -> Node | None:
         """The node, read live once before its VM is deleted, because it may have joined and our cache may not
@@ -235,8 +235,8 @@ class Looker:
             pods,
             seen.drain_policy,
             now=seen.now,
-            started=seen.deleted_at if seen.machine.metadata.deleting else seen.turned,
-            conditions=_as_shown(node, seen.begun.shown),
+            started=seen.deleted_at if seen.machine.metadata.deleting else seen.phase_since,
+            conditions=_as_shown(node, seen.begun.node_since),
         )
         return replace(
             seen,

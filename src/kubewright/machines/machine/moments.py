@@ -2,10 +2,10 @@
 
 Theory.      A creation time-out counts from a time that the server wrote, a drain's from another, the
              health time-out from one that some manager wrote. To subtract them from our wall clock is
-             right as long as nobody sets it: a step of an hour would fail every machine that is being
-             made and end every drain. But most of what matters begins before our eyes: a machine is
-             made, is deleted, falls ill, and we hear of it at once. Of that we keep the moment on our
-             own monotonic clock (``base.witness``); what had begun before us is as old as its dates say.
+             right as long as that is not set: a step of an hour would fail every machine that is being
+             made and end every drain. But this process sees most of what matters begin: a machine is
+             created, is deleted, becomes unhealthy. Of that it keeps the moment on its own
+             monotonic clock (``base.witness``); what had begun before is as old as its dates say.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
 Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 """
@@ -27,22 +27,22 @@ class Moments:
     def __init__(self, clock: SteadyClock) -> None:
         self.now = clock.now
         self.monotonic = clock.monotonic
-        self._born: dict[str, datetime] = {}
+        self._created: dict[str, datetime] = {}
         self._deleted: dict[str, datetime] = {}
         self._phases = Witness(clock.now)
         self._nodes = Witness(clock.now)
 
     def of(self, machine: Machine, node: Node | None) -> Begun:
-        """The moments of one machine; whoever asks tells by the way how it and its node are now."""
+        """The moments of one machine; notes the phase and the node state of now."""
         uid, phase = machine.metadata.uid, machine.status.current_status.phase
-        born = self._born.get(uid)
-        turned = self._phases.began(uid, phase, reported(machine) if born is None else None)
-        shown = self._nodes.began(uid, _state(node), _dated(node))
-        return Begun(born, self._deleted.get(uid), turned or born, shown)
+        created = self._created.get(uid)
+        phase_since = self._phases.began(uid, phase, reported(machine) if created is None else None)
+        node_since = self._nodes.began(uid, _state(node), _dated(node))
+        return Begun(created, self._deleted.get(uid), phase_since or created, node_since)
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
-        for known in (self._born, self._deleted):
+        for known in (self._created, self._deleted):
             known.pop(uid, None)
         for witness in (self._phases, self._nodes):
             witness.forget(uid)
@@ -55,7 +55,7 @@ class Moments:
         elif not live:
             return
         elif old is None or old.uid != new.uid:
-            self._born[new.uid] = self.now()
+            self._created[new.uid] = self.now()
         elif new.deleting and not old.deleting:
             self._deleted[new.uid] = self.now()
 

@@ -5,7 +5,7 @@ Theory.      ``nodes.marks`` knows how a node is patched, this file which names 
              MCM reads and writes (mcm.md §4.9).
 Invariants.  Pure. The patch of a node that has been patched so is ``{}``.
 Source       mcm.md §2.5, §4.9, §4.10, §4.12.
-Called by    ``health``, ``deletion``, ``preservation``, ``orphans.farewell``.
+Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``.
 """
 
 from datetime import datetime

@@ -48,16 +48,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What of one machine began before our eyes, and when; None for what did not.
+    """What of one machine this process saw begin, and when; None for what it did not.
 
-    ``born`` it was made; ``deleted`` it was deleted; ``turned`` it came to the phase that it is in;
-    ``shown`` its node came to the state that it shows.
+    ``created`` it was made; ``deleted`` it was deleted; ``phase_since`` it came to the phase that it is in;
+    ``node_since`` its node came to the state that it shows.
     """
 
-    born: datetime | None = None
+    created: datetime | None = None
     deleted: datetime | None = None
-    turned: datetime | None = None
-    shown: datetime | None = None
+    phase_since: datetime | None = None
+    node_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,21 @@ class Seen:
     """One machine and all that decides about it.
 
     ``now``          on a clock that does not step (``base.clock.SteadyClock``): ages and waits count by it
-    ``wall``         the date on our wall clock: what people compare the dates with that they read
-    ``begun``        what of the machine began before our eyes, on the same clock
+    ``wall``         the date on our wall clock: what users compare the dates with that they read
+    ``begun``        what of the machine this process saw begin, on the same clock
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
     ``can_call``     the class is there, so that the driver can be called
     ``inputs``       changes whenever what a cloud is told does: class, secrets
-    ``usurped``      another VM's node has the name that this machine's node will want
-    ``doubt_until``  until when a creation that nobody answered may still bring a VM
+    ``name_conflict``      another VM's node has the name that this machine's node will want
+    ``doubt_until``  until when a creation without an answer may still bring a VM
     ``drain``        what the node's pods ask for; None when they were not looked at
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node
     ``replacing``    how many other machines of the deployment are being replaced
     ``has_token``    there may be a bootstrap token of this machine
-    ``busy``         more machines wait for us than we have hands: reports can wait
-    ``sighted``      since when nodes can be seen again, after they could not; None: they always could
-    ``awake``        since when this process sees nodes at all; None: it does not matter
+    ``busy``         more machines wait than there are workers: reports can wait
+    ``node_visible_since``  since when nodes can be seen again, after they could not; None: always
+    ``watching_since``        since when this process sees nodes at all; None: it does not matter
     ``blind``        which cluster has not been seen for long; empty if none
     ``refused``      writes that an API server refused not long ago
     ``unread``       why node or pods could not be looked at, in a sentence; empty if they could, or need not
@@ -96,7 +96,7 @@ class Seen:
     problem: str = ""
     can_call: bool = True
     inputs: str = ""
-    usurped: bool = False
+    name_conflict: bool = False
     doubt_until: datetime | None = None
     drain: DrainPlan | None = None
     drained_since: datetime | None = None
@@ -104,15 +104,15 @@ class Seen:
     replacing: int = 0
     has_token: bool = False
     busy: bool = False
-    sighted: datetime | None = None
-    awake: datetime | None = None
+    node_visible_since: datetime | None = None
+    watching_since: datetime | None = None
     blind: str = ""
     refused: tuple[Refused, ...] = ()
     unread: str = ""
 
     @property
     def phase(self) -> Phase:
-        """The phase on record; one that nobody knows counts as none."""
+        """The phase on record; an unknown one counts as none."""
         try:
             return Phase(self.machine.status.current_status.phase)
         except ValueError:
@@ -149,23 +149,23 @@ class Seen:
     @property
     def creation_deadline(self) -> datetime:
         """When a machine that has not joined is given up."""
-        return self.due(self.born, self.creation_timeout)
+        return self.due(self.created, self.creation_timeout)
 
     @property
-    def born(self) -> datetime:
+    def created(self) -> datetime:
         """When the machine was made."""
-        return self.begun.born or self.machine.metadata.creation_timestamp or self.now
+        return self.begun.created or self.machine.metadata.creation_timestamp or self.now
 
     @property
-    def turned(self) -> datetime:
+    def phase_since(self) -> datetime:
         """Since when the machine is in its phase."""
-        return self.begun.turned or reported(self.machine) or self.now
+        return self.begun.phase_since or reported(self.machine) or self.now
 
     def due(self, since: datetime, limit: timedelta) -> datetime:
-        """When something has lasted too long. What nobody could see does not count: the clock begins anew."""
-        begun = max(since, self.sighted) if self.sighted else since
+        """When something has lasted too long. Time without a watch does not count: the clock begins anew."""
+        begun = max(since, self.node_visible_since) if self.node_visible_since else since
         end = begun + limit
-        return max(end, self.awake + min(limit, EVIDENCE)) if self.awake else end
+        return max(end, self.watching_since + min(limit, EVIDENCE)) if self.watching_since else end
 
     @property
     def health_timeout(self) -> timedelta:
@@ -192,11 +192,11 @@ class Seen:
 
     @property
     def forced(self) -> bool:
-        """A person, or the drain's deadline, put the deletion above the pods."""
+        """A user, or the drain's deadline, puts the deletion above the pods."""
         return names.force_deletion(self.machine.metadata.labels) or bool(self.drain and self.drain.forced)
 
     @property
-    def out_of_patience(self) -> bool:
+    def drain_timed_out(self) -> bool:
         """The deletion is forced, or its drain has had its time."""
         return self.forced or self.now - self.deleted_at >= self.drain_timeout
 

@@ -33,9 +33,9 @@ from kubewright.machines.machine.steps import (
     Annotate,
     Drain,
     EndPreservation,
-    MarkPreserved,
     Plan,
-    SayPreserved,
+    SetPreservationMarks,
+    SetPreservedCondition,
     Step,
 )
 from kubewright.nodes import marks
@@ -145,12 +145,12 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
     if seen.node is not None:
         marked = node_marks.preserved(seen.node, seen.wall, seen.phase)
         if marked:
-            steps.append(MarkPreserved(marked))
+            steps.append(SetPreservationMarks(marked))
         if seen.drain is not None and (seen.drain.evict or seen.drain.delete):
             steps.append(Drain(seen.drain))
         said = marks.condition(seen.node, _condition(seen, found, until), seen.wall)
         if said and not (marked and seen.phase is Phase.FAILED):  # the drain that begins next says more
-            steps.append(SayPreserved(said))
+            steps.append(SetPreservedCondition(said))
     because = f"it is preserved until {rfc3339(until)}"
     return Plan(tuple(steps), wake=AT_ONCE, because=because) if steps else None
 
@@ -173,12 +173,12 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
     steps: list[Step] = []
     if seen.node is not None:
         if patch := node_marks.unpreserved(seen.node, drop=found.drop):
-            steps.append(MarkPreserved(patch))
+            steps.append(SetPreservationMarks(patch))
         stopped = NodeCondition(
             type=NodeConditionType.PRESERVED, status="False", reason=PreservedReason.STOPPED, message=""
         )
         if _said(seen.node).type and (patch := marks.condition(seen.node, stopped, seen.wall)):
-            steps.append(SayPreserved(patch))
+            steps.append(SetPreservedCondition(patch))
     steps += _notes(seen, found)
     if not steps and expiry is not None and not _for_its_set(seen, expiry):
         steps.append(EndPreservation(f"The machine is not preserved any longer: {why}"))

@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class Machines:
-    """The reconciler of Machines. ``busy`` says that more machines wait for us than we have hands."""
+    """The reconciler of Machines. ``busy`` says that more machines wait than there are workers."""
 
     def __init__(self, shared: Shared, calls: VmCalls, moments: Moments, busy: Callable[[], bool]) -> None:
         self._machines = shared.caches.machines
@@ -69,12 +69,12 @@ class Machines:
             problem = f"The API server refused to tell of the node: {error.message}"
             return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(PAUSE))
         finally:
-            self._looker.unclaim(uid)
+            self._looker.uncount(uid)
 
     async def _act(self, machine: Machine, seen: Seen) -> Result:
         plan = decide(seen)
         if _fails(plan):
-            self._looker.claim(machine)  # at once: meanwhile others ask whether it is their turn
+            self._looker.count_as_replaced(machine)  # before other workers decide about their machines
             seen = await self._looker.closer(seen)
             plan = decide(seen)
         steps = [type(step).__name__ for step in plan.steps]

@@ -12,7 +12,7 @@ Invariants.  Every step has its row. Steps that keep a VM or a user's pods from 
              before pods are evicted, the deletion of the node before the finalizer goes. A user who forces
              a deletion skips the last two; the end of the drain timeout skips the cordon.
 Source       mcm.md §4.13, §5.7 (texts of a deletion). The original retries for ever and says nothing.
-Called by    ``look`` (``remember``), ``decide`` (``allowed``, ``patient``), ``act``, ``reconciler``.
+Called by    ``look`` (``remember``), ``decide`` (``allowed``, ``paced``), ``act``, ``reconciler``.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ PAUSE = MEDIUM.pause
 """How long a refused write is not sent again, unless the plan asks for another write. A user who mends a role
 or a webhook waits at most so long; one who mends the machine, so that the write changes, does not wait."""
 
-BREATH = SHORT.pause
+NEXT_PASS = SHORT.pause
 """How soon the next pass of a deletion comes while the server refuses the machine's status."""
 
 GoesOn = Callable[[Seen], bool]
@@ -72,8 +72,8 @@ def _has_its_vm(seen: Seen) -> bool:
     return seen.recorded and not unsettled(seen.machine)
 
 
-def _is_out_of_patience(seen: Seen) -> bool:
-    return seen.out_of_patience
+def _is_drain_timed_out(seen: Seen) -> bool:
+    return seen.drain_timed_out
 
 
 def _is_forced(seen: Seen) -> bool:
@@ -83,24 +83,24 @@ def _is_forced(seen: Seen) -> bool:
 STATUS = "write the machine's status"
 
 RULES: Mapping[type[Step], Rule] = {
-    steps.Adorn: Rule("put finalizer and priority onto the machine", _has_its_vm, _always),
+    steps.AddFinalizer: Rule("put finalizer and priority onto the machine", _has_its_vm, _always),
     steps.Call: Rule("tell what a driver must know", _always, _always),  # reads; errors end the call
     steps.Record: Rule("record the machine's VM", _never, _always),
     steps.DeleteMachine: Rule("delete the machine", _always, _always),
     steps.Annotate: Rule("annotate the machine", _always, _always),
     steps.EndPreservation: Rule("take the expiry off the machine", _always, _always),
-    steps.MarkPreserved: Rule("mark the node as preserved", _always, _always),
-    steps.SayPreserved: Rule("tell of the preservation in the node's status", _always, _always),
+    steps.SetPreservationMarks: Rule("mark the node as preserved", _always, _always),
+    steps.SetPreservedCondition: Rule("tell of the preservation in the node's status", _always, _always),
     steps.SyncNode: Rule(
         "bring the node in line with the machine", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
-    steps.Cordon: Rule("cordon the node", _always, _is_out_of_patience, DRAINING),
-    steps.MarkTerminating: Rule("mark the node as terminating", _always, _always),
+    steps.Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
+    steps.SetTerminatingCondition: Rule("mark the node as terminating", _always, _always),
     steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
-    steps.ReleaseVolumes: Rule("delete the node's VolumeAttachments", _always, _always),
+    steps.DeleteVolumeAttachments: Rule("delete the node's VolumeAttachments", _always, _always),
     steps.DeleteNode: Rule("delete the node", _always, _is_forced, DELETING_NODE),
-    steps.DropToken: Rule("delete the machine's bootstrap token", _always, _always),
-    steps.Release: Rule("take the finalizer off the machine", _never, _never, RELEASING),
+    steps.DeleteBootstrapToken: Rule("delete the machine's bootstrap token", _always, _always),
+    steps.RemoveFinalizer: Rule("take the finalizer off the machine", _never, _never, RELEASING),
 }
 """A refused step is sent again after ``PAUSE``, while it is still planned."""
 
@@ -136,22 +136,24 @@ def allowed(plan: Plan, seen: Seen) -> Plan | None:
     refused = [step for step, _ in refusals]
     left = tuple(step for step in plan.steps if step not in refused)
     empty = not left and plan.report is None and not plan.wake
-    begun = any(isinstance(step, steps.MarkTerminating) for step in refused)  # so an earlier pass told it
+    begun = any(
+        isinstance(step, steps.SetTerminatingCondition) for step in refused
+    )  # so an earlier pass told it
     return None if empty else replace(plan, steps=left, milestone=None if begun else plan.milestone)
 
 
-def patient(plan: Plan, seen: Seen) -> Plan:
+def paced(plan: Plan, seen: Seen) -> Plan:
     """The plan, with a wake-up for when the first refused write may be sent again.
 
-    A report that the server refuses is news in every pass. So that passes do not follow each other without a
-    pause, they come ``BREATH`` apart in a deletion, and else when the first refusal has had its ``PAUSE``.
+    A report that the server refuses is new in every pass. So that passes do not follow each other without a
+    pause, they come ``NEXT_PASS`` apart in a deletion, and else when the first refusal has had its ``PAUSE``.
     """
     rests = [each.until - seen.now for each in seen.refused if seen.now < each.until]
     if not rests:
         return plan
     if mute(seen) and plan.report is not None and plan.wake is not None:
-        breath = BREATH if seen.machine.metadata.deleting else min(rests)
-        plan = replace(plan, wake=max(plan.wake, breath))
+        pause = NEXT_PASS if seen.machine.metadata.deleting else min(rests)
+        plan = replace(plan, wake=max(plan.wake, pause))
     return plan.sooner(min(rests))
 
 

@@ -32,23 +32,23 @@ class Requests:
         self._clock = clock
         self._groups = token_groups
 
-    async def make(self, machine: Machine, verb: Verb, patience: timedelta) -> MachineRequest:
-        """The request for a call. ``patience`` is how long a token must serve."""
+    async def make(self, machine: Machine, verb: Verb, valid_for: timedelta) -> MachineRequest:
+        """The request for a call. ``valid_for`` is how long a token must be valid."""
         found = self._caches.class_of(machine)
         secret = found.secret
         if verb is Verb.ENSURE and (raw := secret.data.get("userData")):
-            token = await self._token(machine, patience) if userdata.wants_token(raw) else ""
+            token = await self._token(machine, valid_for) if userdata.wants_token(raw) else ""
             filled = userdata.filled(raw, machine.metadata.name, token)
             secret = Secret(data={**secret.data, "userData": filled})
         return MachineRequest(machine, found.machine_class or MachineClass(), secret)
 
-    async def drop_token(self, machine: Machine) -> None:
+    async def delete_token(self, machine: Machine) -> None:
         """Delete the machine's token, if there is one."""
         with suppress(NotFound):
             await self._target.delete(SECRET, _key(machine.metadata.uid))
 
-    async def _token(self, machine: Machine, patience: timedelta) -> str:
-        uid, until = machine.metadata.uid, self._clock.now() + patience
+    async def _token(self, machine: Machine, valid_for: timedelta) -> str:
+        uid, until = machine.metadata.uid, self._clock.now() + valid_for
         key, secret = _key(uid), userdata.token_secret(self._clock)
         data = userdata.token_data(machine.metadata.name, uid, secret, until, self._groups)
         body = {"metadata": {"name": key.name}, "type": "bootstrap.kubernetes.io/token", "stringData": data}

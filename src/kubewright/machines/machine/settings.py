@@ -42,7 +42,7 @@ class MachineSettings:
     seconds, and then it costs no write; who watches wonders after a few."""
 
     confirm_absent: timedelta = timedelta(seconds=10)
-    """How long a VM whose creation nobody answered must stay unseen before we believe that there is none."""
+    """How long a VM whose creation was not answered must stay unseen before we believe that there is none."""
 
     unreachable_after: timedelta = timedelta(seconds=30)
     """A cluster that cannot be watched for so long stops all but deletions, and clocks begin anew when it is

@@ -140,7 +140,7 @@ def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Repo
         text,
         code,
         machine=seen.machine.metadata.name,
-        age=format_duration(timedelta(seconds=(seen.now - seen.born) // timedelta(seconds=1))),
+        age=format_duration(timedelta(seconds=(seen.now - seen.created) // timedelta(seconds=1))),
         asked=rfc3339(seen.vm.began or seen.now),
         conditions=seen.health.because,
         creation_timeout=format_duration(seen.creation_timeout),

@@ -31,7 +31,7 @@ class NodeStatusPatch(Patch):
     """Send this strategic merge patch of the Node's status."""
 
 
-class Adorn(Patch):
+class AddFinalizer(Patch):
     """Put our finalizer and a deletion priority onto a machine that lacks them."""
 
 
@@ -67,11 +67,11 @@ class EndPreservation:
     because: str
 
 
-class MarkPreserved(NodePatch):
+class SetPreservationMarks(NodePatch):
     """Put the marks of a preserved machine on its Node, or take them off."""
 
 
-class SayPreserved(NodeStatusPatch):
+class SetPreservedCondition(NodeStatusPatch):
     """Write the Node's condition ``Preserved``: until when it is kept, or that it no longer is."""
 
 
@@ -83,7 +83,7 @@ class Cordon(NodePatch):
     """Make this Node unschedulable."""
 
 
-class MarkTerminating(NodeStatusPatch):
+class SetTerminatingCondition(NodeStatusPatch):
     """Write the Node's condition ``Terminating``: why its machine is being deleted."""
 
 
@@ -104,7 +104,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseVolumes:
+class DeleteVolumeAttachments:
     """Delete these VolumeAttachments without waiting for their detachment."""
 
     attachments: tuple[Attachment, ...]
@@ -123,19 +123,35 @@ class DeleteNode:
 
 
 @dataclass(frozen=True, slots=True)
-class DropToken:
+class DeleteBootstrapToken:
     """Delete the bootstrap token: it was used, or never will be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class RemoveFinalizer:
     """Take our finalizer off: nothing of this machine exists any more."""
 
 
 NodeStep = (
-    SyncNode | MarkPreserved | SayPreserved | Cordon | MarkTerminating | Drain | ReleaseVolumes | DeleteNode
+    SyncNode
+    | SetPreservationMarks
+    | SetPreservedCondition
+    | Cordon
+    | SetTerminatingCondition
+    | Drain
+    | DeleteVolumeAttachments
+    | DeleteNode
 )
-MachineStep = Adorn | Call | Record | Annotate | EndPreservation | DeleteMachine | DropToken | Release
+MachineStep = (
+    AddFinalizer
+    | Call
+    | Record
+    | Annotate
+    | EndPreservation
+    | DeleteMachine
+    | DeleteBootstrapToken
+    | RemoveFinalizer
+)
 Step = MachineStep | NodeStep
 
 

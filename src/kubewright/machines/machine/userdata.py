@@ -47,7 +47,7 @@ def token_name(uid: str) -> str:
 
 
 def token_secret(clock: Clock) -> str:
-    """Sixteen characters that nobody can guess."""
+    """Sixteen random characters."""
     return "".join(clock.random.choice(_LETTERS) for _ in range(16))
 
 

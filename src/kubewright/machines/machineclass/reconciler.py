@@ -1,7 +1,7 @@
-"""Hold and let go of MachineClasses and Secrets.
+"""Put finalizers on MachineClasses and Secrets that are in use, and remove them.
 
 Theory.      Machines come and go, classes seldom do. So a class keeps its finalizer between two machines,
-             and is not written each time; a secret lets go with its last class, since people delete
+             and is not written each time; a secret loses it with its last class, since users delete
              it when we may be gone already, with the namespace that it is in (mcm.md §8).
 Called by    ``runtime.controller``; the wiring is at the end.
 """
@@ -72,7 +72,7 @@ def finalizers(
 ) -> list[str] | None:
     """The finalizers that should stand, or None when they do.
 
-    An object that is already being deleted takes no new finalizers. One without users lets go at once,
+    An object that is already being deleted takes no new finalizers. One without users loses it at once,
     or, if it ``lingers``, only when it is being deleted.
     """
     if used and not deleting and ours not in present:

@@ -1,4 +1,4 @@
-"""The end of one VM that nobody wants, and of its node.
+"""The end of one VM that no machine wants, and of its node.
 
 Theory.      In the order of a machine's deletion: the node takes no new pods and the old ones leave, the
              VM goes, the node goes. A step that is not over (pods that take their time) ends the pass;
@@ -18,8 +18,8 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver import errors as cloud
 from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.machines.machine.caches import Shared
+from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.decide import why_spared
-from kubewright.machines.orphans.farewell import Farewell
 from kubewright.wire.errors import NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
@@ -29,9 +29,9 @@ log = structlog.get_logger(__name__)
 class Collector:
     """Deletes VMs and their nodes, on behalf of a class."""
 
-    def __init__(self, shared: Shared, farewell: Farewell) -> None:
+    def __init__(self, shared: Shared, cleanup: NodeCleanup) -> None:
         self._shared = shared
-        self._farewell = farewell
+        self._cleanup = cleanup
         self._going: set[str] = set()
         self._collected = shared.metrics.counter(
             "machine_orphan_vms_collected",
@@ -60,10 +60,10 @@ class Collector:
         finally:
             self._going.discard(vm.provider_id)
 
-    async def bury(self, node_name: str, provider_id: str) -> bool:
+    async def delete_node(self, node_name: str, provider_id: str) -> bool:
         """Delete the node of a VM that is gone; whether that could be done."""
         try:
-            await self._farewell.bury(node_name, provider_id)
+            await self._cleanup.delete_node(node_name, provider_id)
         except KubewrightError as error:
             log.info("the node of a collected VM is still there", node=node_name, error=str(error))
             return False
@@ -73,21 +73,21 @@ class Collector:
         place = of.machine_class.metadata
         if await self._spared(place.namespace, vm):
             return False
-        nodes = self._farewell.of(vm.provider_id)
+        nodes = self._cleanup.of(vm.provider_id)
         for node in nodes:
-            if not await self._farewell.empty(node, f"{place.namespace}/{place.name}"):
+            if not await self._cleanup.empty(node, f"{place.namespace}/{place.name}"):
                 return False
         if nodes and await self._spared(place.namespace, vm):
             return False
         await self._delete(of, vm)
-        return await self.bury(vm.node_name, vm.provider_id)
+        return await self.delete_node(vm.node_name, vm.provider_id)
 
     async def _spared(self, namespace: str, vm: Instance) -> bool:
         """Whether the server knows a machine that keeps the VM alive."""
-        namesake: Machine | None = None
+        same_name: Machine | None = None
         with suppress(NotFound):
-            namesake = await self._shared.control.get(MACHINE, Key(namespace, vm.machine_name))
-        if why := why_spared(vm, namesake):
+            same_name = await self._shared.control.get(MACHINE, Key(namespace, vm.machine_name))
+        if why := why_spared(vm, same_name):
             log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
         return bool(why)
 

@@ -1,11 +1,11 @@
-"""Decide which VMs are nobody's, and what is said of nodes that nobody claims. Pure.
+"""Decide which VMs no machine wants, and what is said of nodes without a machine. Pure.
 
-Theory.      Whoever has any claim to a VM keeps it: the machine it was made for, a machine that has
-             it on record, a namesake that is still being made, a call of ours that is under way.
+Theory.      A VM is kept for the machine it was made for, a machine that has it on record, a machine
+             of the same name that is still being made, and a call of ours that is in flight.
              The cache is asked first, for all VMs of a list; the server is asked last, for the one
              that is about to be deleted (``why_spared``).
-Invariants.  A VM without a machine's name is never anybody's orphan: nobody could ask the server
-             for its machine. One sighting never confirms.
+Invariants.  A VM without a machine's name is never an orphan: the server cannot be asked for
+             its machine. To be listed once never confirms.
 Source       mcm.md §9.1.
 """
 
@@ -41,27 +41,27 @@ class OrphanSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """A VM on the list of a class, and who may have a claim to it.
+class ListedVm:
+    """A VM on the list of a class, and what may want it.
 
     ``owner_lives``  a machine has the uid that the VM was made for
     ``recorded``     a machine of any class has the VM on record
     ``busy``         a cloud call of ours for that uid has not come to its end
-    ``namesake``     the machine of the VM's machine's name, beside the class
+    ``same_name``     the machine of the VM's machine's name, beside the class
     """
 
     vm: Instance
     owner_lives: bool = False
     recorded: bool = False
     busy: bool = False
-    namesake: Machine | None = None
+    same_name: Machine | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """What a list of VMs comes to.
 
-    ``suspects``   provider ids of VMs that are nobody's, and since when (monotonic seconds)
+    ``suspects``   provider ids of VMs that no machine wants, and since when (monotonic seconds)
     ``confirmed``  those that were seen so for long enough, oldest suspicion first
     ``wake``       in how many seconds the next suspect can be confirmed; None when there is none
     """
@@ -71,8 +71,8 @@ class Weighed:
     wake: float | None = None
 
 
-def why_kept(seen: Sighting) -> str:
-    """Who has a claim to the VM, as a clause; empty when nobody has."""
+def why_kept(seen: ListedVm) -> str:
+    """Why the VM is kept, as a clause; empty when nothing wants it."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
     if seen.owner_lives:
@@ -81,27 +81,27 @@ def why_kept(seen: Sighting) -> str:
         return "a machine has it on record"
     if seen.busy:
         return "a call for its machine is under way"
-    return why_spared(seen.vm, seen.namesake)
+    return why_spared(seen.vm, seen.same_name)
 
 
-def why_spared(vm: Instance, namesake: Machine | None) -> str:
+def why_spared(vm: Instance, same_name: Machine | None) -> str:
     """Why the machine of the VM's machine's name keeps the VM alive; empty when it does not.
 
     A machine that is still being made may be about to find this very VM by its name.
     """
-    if namesake is None:
+    if same_name is None:
         return ""
-    if not vm.owner_uid or namesake.metadata.uid == vm.owner_uid:
+    if not vm.owner_uid or same_name.metadata.uid == vm.owner_uid:
         return "its machine exists"
-    if namesake.spec.provider_id == vm.provider_id:
+    if same_name.spec.provider_id == vm.provider_id:
         return "a machine has it on record"
-    if unsettled(namesake):
+    if unsettled(same_name):
         return "a machine of its name is still being made"
     return ""
 
 
 def weigh(
-    listed: Sequence[Sighting],
+    listed: Sequence[ListedVm],
     since: Mapping[str, float],
     *,
     began: float,
@@ -115,7 +115,7 @@ def weigh(
         since: the suspects of the list before.
         began: when this list was asked for: a VM was seen again then, or later.
         ended: when it was answered: a VM was first seen then, or earlier.
-        confirmation: seconds between two sightings that count.
+        confirmation: seconds between two lists that count.
     """
     found = {seen.vm.provider_id: seen.vm for seen in listed if not why_kept(seen)}
     suspects = {vm_id: since.get(vm_id, ended) for vm_id in found}
@@ -129,13 +129,13 @@ def scheme(provider_id: str) -> str:
     return provider_id.partition("://")[0] if "://" in provider_id else ""
 
 
-def not_managed(node: Node, claims: int, now: datetime, patience: timedelta) -> bool | None:
+def not_managed(node: Node, owners: int, now: datetime, grace: timedelta) -> bool | None:
     """Whether a node must begin (True) or cease (False) to say that no machine manages it; None: neither.
 
-    ``claims`` is how many machines it has; one that is younger than ``patience`` may get its own yet.
+    ``owners`` is how many machines it has; one that is younger than ``grace`` may get its own yet.
     """
     says = names.NOT_MANAGED_ANNOTATION in node.metadata.annotations
     if says:
-        return False if claims == 1 else None
-    born = node.metadata.creation_timestamp
-    return True if not claims and born is not None and now - born > patience else None
+        return False if owners == 1 else None
+    created = node.metadata.creation_timestamp
+    return True if not owners and created is not None and now - created > grace else None

@@ -1,10 +1,10 @@
-"""One look at all nodes: those that no machine claims say so, for cluster-autoscaler to leave them alone.
+"""One look at all nodes: those without a machine say so, for cluster-autoscaler to leave them alone.
 
 Theory.      Only nodes that can be ours are told about: those with our label, and those on a VM of the
              kind that our classes have (the scheme of their provider id). They stay: a VM that no list
-             names may have been taken from us on purpose, and live. A mark that somebody takes off is
-             not put back, so two of us that look after different namespaces on one target cluster do
-             not quarrel about it.
+             names may have been taken from us on purpose, and live. A mark that is taken off is not
+             put back, so two processes for different namespaces on one target cluster do not undo
+             each other's writes.
 Invariants.  Almost all nodes have a machine, and are passed by without being decoded.
 Source       mcm.md §9.1, second half.
 Called by    ``runtime.controller``, with ``ALL``. Continues in ``decide.not_managed``.
@@ -31,8 +31,8 @@ from kubewright.wire.gvk import Key
 ALL = Key("", "nodes")
 """The one key: a look is at all of them."""
 NOT_MANAGED = "not-managed"
-"""The index of nodes that say that no machine manages them; its one value is the same word."""
-BREATH = 200
+"""The index of nodes that say that no machine manages them; its one value is the same."""
+YIELD_EVERY = 200
 """Nodes in a row before all others have their turn."""
 WRITES = 50
 """Nodes that are written in one look; the others wait for the next, ``soon`` after."""
@@ -41,20 +41,20 @@ log = structlog.get_logger(__name__)
 
 
 class OrphanNodes:
-    """The reconciler of all nodes at once. ``claims`` counts a node's machines."""
+    """The reconciler of all nodes at once. ``owners`` counts a node's machines."""
 
     def __init__(
         self,
         shared: Shared,
         settings: OrphanSettings,
         schemes: AbstractSet[str],
-        claims: Callable[[Node], int],
+        owners: Callable[[Node], int],
     ) -> None:
         self._shared = shared
         self._caches = shared.caches
         self._settings = settings
         self._schemes = schemes
-        self._claims = claims
+        self._owners = owners
         self._told: dict[str, None] = {}
         """Uids of nodes that we have written to: once in the life of a process is enough."""
 
@@ -65,7 +65,7 @@ class OrphanNodes:
         annotated = self._caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED)
         written, failed = 0, False
         for number, header in enumerate(there, 1):
-            if number % BREATH == 0:
+            if number % YIELD_EVERY == 0:
                 await self._shared.clock.sleep(0)
             if (body := self._mark(header, header.key in annotated)) is None:
                 continue
@@ -81,10 +81,10 @@ class OrphanNodes:
             return None
         if (node := self._caches.nodes.get(header.key)) is None:
             return None
-        claims = self._claims(node)
-        if claims > 1:
-            log.warning("several machines claim one node", node=node.metadata.name, machines=claims)
-        says = not_managed(node, claims, self._shared.clock.now(), self._shared.settings.creation_timeout)
+        owners = self._owners(node)
+        if owners > 1:
+            log.warning("several machines have one node", node=node.metadata.name, machines=owners)
+        says = not_managed(node, owners, self._shared.clock.now(), self._shared.settings.creation_timeout)
         if says is None or (says and (header.uid in self._told or not self._may_be_ours(node))):
             return None
         return marks.annotate(node, _annotations(node, says))
@@ -105,7 +105,7 @@ class OrphanNodes:
 
 
 def _annotations(node: Node, says: bool) -> marks.Edits:
-    """A node that has a machine after all is nobody's orphan either."""
+    """A node that has a machine after all is no orphan either."""
     edits: dict[str, str | None] = {names.NOT_MANAGED_ANNOTATION: "1" if says else None}
     if not says and names.ORPHAN_OF_ANNOTATION in node.metadata.annotations:
         edits[names.ORPHAN_OF_ANNOTATION] = None

@@ -1,4 +1,4 @@
-"""One look at one class: which of its VMs are nobody's, and those that are so for long enough go.
+"""One look at one class: which of its VMs no machine wants; those that stay so for long enough are deleted.
 
 Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
 """
@@ -12,9 +12,9 @@ from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.machines.machine.caches import Shared
+from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.collect import Collector
-from kubewright.machines.orphans.decide import OrphanSettings, Sighting, Weighed, scheme, weigh
-from kubewright.machines.orphans.farewell import Farewell
+from kubewright.machines.orphans.decide import ListedVm, OrphanSettings, Weighed, scheme, weigh
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -36,15 +36,15 @@ class NotListed(KubewrightError):
 class OrphanVms:
     """The reconciler of classes, as far as VMs without machines are concerned."""
 
-    def __init__(self, shared: Shared, settings: OrphanSettings, busy: Busy, farewell: Farewell) -> None:
+    def __init__(self, shared: Shared, settings: OrphanSettings, busy: Busy, cleanup: NodeCleanup) -> None:
         self.schemes: set[str] = set()
         """Whose VMs our classes have: the schemes of all provider ids that were ever listed."""
         self._shared = shared
         self._caches = shared.caches
         self._settings = settings
         self._busy = busy
-        self._farewell = farewell
-        self._collector = Collector(shared, farewell)
+        self._cleanup = cleanup
+        self._collector = Collector(shared, cleanup)
         self._since: dict[Key, Mapping[str, float]] = {}
         self._cannot_list = False
 
@@ -81,7 +81,7 @@ class OrphanVms:
             return await self._shared.driver.list(request)
         except Unimplemented:
             if not self._cannot_list:
-                log.info("this driver cannot list VMs, so nobody looks for those without a machine")
+                log.info("this driver cannot list VMs, so those without a machine are not looked for")
             self._cannot_list = True
             return None
         except DriverError as error:
@@ -92,47 +92,47 @@ class OrphanVms:
     def _weigh(self, key: Key, listed: Sequence[Instance], began: float) -> Weighed:
         before = self._since.get(key, {})
         weighed = weigh(
-            self._sightings(key, listed),
+            self._listed_vms(key, listed),
             before,
             began=began,
             ended=self._shared.clock.monotonic(),
             confirmation=self._settings.confirmation.total_seconds(),
         )
         self._since[key] = weighed.suspects
-        self.schemes.update(word for vm in listed if (word := scheme(vm.provider_id)))
+        self.schemes.update(found for vm in listed if (found := scheme(vm.provider_id)))
         for vm_id in before.keys() - weighed.suspects.keys():
-            self._farewell.forget(vm_id)
+            self._cleanup.forget(vm_id)
         if new := sorted(weighed.suspects.keys() - before.keys()):
             wait = self._settings.confirmation.total_seconds()
             log.info("VMs without a machine", machine_class=str(key), vms=new, confirmed_in=wait)
         return weighed
 
-    def _sightings(self, key: Key, listed: Iterable[Instance]) -> list[Sighting]:
+    def _listed_vms(self, key: Key, listed: Iterable[Instance]) -> list[ListedVm]:
         """A VM whose owner is not told is told apart by its machine's name, in whatever namespace."""
         there = list(self._caches.machines.headers())
         owners = {header.uid for header in there} | {header.key.name for header in there}
         return [
-            Sighting(vm, owner_lives=True)
+            ListedVm(vm, owner_lives=True)
             if (vm.owner_uid or vm.machine_name) in owners
             else self._stray(key, vm)
             for vm in listed
         ]
 
-    def _stray(self, key: Key, vm: Instance) -> Sighting:
+    def _stray(self, key: Key, vm: Instance) -> ListedVm:
         machines = self._caches.machines
-        return Sighting(
+        return ListedVm(
             vm,
             recorded=bool(machines.keys_by("provider-id", vm.provider_id)),
             busy=self._busy(vm.owner_uid),
-            namesake=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
+            same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
     async def _tidy(self, key: Key, listed: set[str]) -> bool:
-        """Remove the nodes whose VMs somebody was collecting before he died. Whether none is left."""
+        """Remove the nodes whose VMs an earlier process was collecting. Whether none is left."""
         marked = self._caches.nodes.by(SEEN_BY, str(key))
         gone = [node for node in marked if node.spec.provider_id not in listed]
-        left = [node for node in gone if not self._farewell.claims(node)]
-        done = [await self._collector.bury(node.metadata.name, node.spec.provider_id) for node in left]
+        left = [node for node in gone if not self._cleanup.owners(node)]
+        done = [await self._collector.delete_node(node.metadata.name, node.spec.provider_id) for node in left]
         return all(done)
 
     async def _collect(self, request: ClassRequest, vms: Sequence[Instance]) -> bool:

@@ -17,8 +17,8 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.doubts import LONGEST_CREATION
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.caches import Shared, class_key
+from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.decide import OrphanSettings
-from kubewright.machines.orphans.farewell import Farewell
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.vms import SEEN_BY, Busy, OrphanVms
 from kubewright.runtime.controller import Controller
@@ -26,7 +26,7 @@ from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
 
 SEVERAL = Code.OutOfRange.name.encode()
-PATIENT = Curve(base=5.0, cap=600.0)
+LIST_BACKOFF = Curve(base=5.0, cap=600.0)
 """For lists that fail: they cost a cloud more than other calls, and nothing waits for them."""
 LONGEST_LOOK = 900.0
 """Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.fence``)."""
@@ -35,14 +35,14 @@ LONGEST_LOOK = 900.0
 def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
     """The two controllers: of classes with their VMs, and of nodes."""
     caches, clock, metrics = shared.caches, shared.clock, shared.metrics
-    farewell = Farewell(shared)
-    vms = OrphanVms(shared, settings, busy, farewell)
+    cleanup = NodeCleanup(shared)
+    vms = OrphanVms(shared, settings, busy, cleanup)
     caches.nodes.index(SEEN_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
     caches.nodes.index(NOT_MANAGED, _not_managed)
     classes = Controller(
-        "orphanvms", vms, clock, workers=4, timeout=LONGEST_LOOK, metrics=metrics, curve=PATIENT
+        "orphanvms", vms, clock, workers=4, timeout=LONGEST_LOOK, metrics=metrics, curve=LIST_BACKOFF
     )
-    looker = OrphanNodes(shared, settings, vms.schemes, farewell.claims)
+    looker = OrphanNodes(shared, settings, vms.schemes, cleanup.owners)
     nodes = Controller("orphannodes", looker, clock, workers=1, metrics=metrics)
     soon = settings.soon.total_seconds()
 
@@ -51,7 +51,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
             classes.enqueue(change.key, "a class to look at", after=soon)
 
     def machine_changed(change: Change[Machine]) -> None:
-        with suppress(KubewrightError):  # somebody's object has not the form of its kind
+        with suppress(KubewrightError):  # an object that does not have the form of its kind
             if (key := suspicious(change, clock.now())) is not None:
                 classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
         if change.new is not None and caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED):

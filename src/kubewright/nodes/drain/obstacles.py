@@ -9,7 +9,7 @@ Theory.      A refused eviction says little: "it would violate the pod's disrupt
 Invariants.  The words of an obstacle about budgets change only when names or counts do, so that a status
              that carries them need not be written again.
 Source       mcm.md §5.4 (when a budget is misconfigured, and its sentence), §16 row 12.
-Called by    ``session`` (explains refusals), ``plan`` (tells of what is held).
+Called by    ``session`` (explains refusals), ``plan`` (tells which pods stay).
 """
 
 from collections.abc import Iterable, Sequence

@@ -283,7 +283,7 @@ def _force_reason(
     """Why all pods are deleted with no grace now; empty: they are not."""
     force, found = policy.force, {item.type: item for item in conditions}
     if force.requested:
-        return "somebody asked to force it"
+        return "a user asked to force it"
     if over and force.at_timeout:
         return _took_longer(policy)
     for kind, good in force.healthy.items():
@@ -302,7 +302,7 @@ def _took_longer(policy: DrainPolicy) -> str:
 
 def _because(draft: _Draft) -> str:
     late = sum(1 for pod in draft.leaving if _ends(pod) + OVERDUE < draft.now)
-    parts = (
+    counts = (
         (len(draft.evict), "to evict"),
         (len(draft.delete), "to delete after too many refusals"),
         (len(draft.leaving) - late, "leaving"),
@@ -310,7 +310,7 @@ def _because(draft: _Draft) -> str:
         (len(draft.resting), "refused to be tried again"),
         (len(draft.queued), "queued behind others with volumes"),
     )
-    told = ", ".join(f"{count} {what}" for count, what in parts if count)
+    told = ", ".join(f"{count} {what}" for count, what in counts if count)
     return f"pods: {told}" if told else "no pods are left"
 
 

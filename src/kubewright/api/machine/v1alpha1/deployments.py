@@ -54,7 +54,7 @@ class MachineDeploymentStrategy(Value, frozen=True, kw_only=True):
 
 
 class RollbackConfig(Value, frozen=True, kw_only=True):
-    """A wish to go back to an earlier template."""
+    """A request to go back to an earlier template."""
 
     revision: Annotated[Int64, doc("The revision to go back to; 0 is the one before the current.")] = 0
 

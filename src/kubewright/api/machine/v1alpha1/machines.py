@@ -44,7 +44,7 @@ class NodeTemplateSpec(Value, frozen=True, kw_only=True):
 
 
 class MachineConfiguration(Value, frozen=True, kw_only=True):
-    """How patient the controllers are with one machine. Its fields stand directly in a machine's spec."""
+    """The timeouts of one machine. Its fields stand directly in a machine's spec."""
 
     drain_timeout: Annotated[
         Duration | None, doc("How long the node may take to drain before the VM is deleted anyway.")
@@ -64,7 +64,7 @@ class MachineConfiguration(Value, frozen=True, kw_only=True):
         doc("Never turns the machine Failed for its health; for machines that cannot be replaced."),
     ] = None
     machine_preserve_timeout: Annotated[
-        Duration | None, doc("How long a machine is kept once somebody asked to preserve it.")
+        Duration | None, doc("How long a machine is kept once a user asked to preserve it.")
     ] = None
     max_evict_retries: Annotated[
         Int32 | None, doc("How often the eviction of one pod is tried before the pod is deleted at once.")

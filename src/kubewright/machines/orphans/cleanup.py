@@ -5,7 +5,7 @@ Theory.      The same order as in a machine's deletion. The first step also writ
              process that starts then would not know whose the node was. A pass asks the pods to leave
              and comes back; how long they have and who refused is remembered here, and forgotten
              with the process: then their time begins anew.
-Invariants.  Nothing is done to a node that a machine claims, or whose provider id is not the VM's.
+Invariants.  Nothing is done to a node that has a machine, or whose provider id is not the VM's.
 Called by    ``collect``; ``vms`` for nodes whose VM is gone already.
 """
 
@@ -16,8 +16,7 @@ import structlog
 
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
-from kubewright.machines.machine import node_marks
-from kubewright.machines.machine.act import delete_node
+from kubewright.machines.machine import act, node_marks
 from kubewright.machines.machine.caches import Shared, belongs
 from kubewright.machines.machine.settings import drain_policy
 from kubewright.nodes.drain.session import DrainSession
@@ -27,7 +26,7 @@ from kubewright.wire.gvk import Key
 log = structlog.get_logger(__name__)
 
 
-class Farewell:
+class NodeCleanup:
     """Looks after the nodes of VMs that go. All that ask a server may raise ApiError, TransportError."""
 
     def __init__(self, shared: Shared) -> None:
@@ -38,7 +37,7 @@ class Farewell:
         self._drains: dict[str, tuple[datetime, DrainSession]] = {}
         """Since when the pods of a VM's node are asked to leave, and what came of it; by provider id."""
 
-    def claims(self, node: Node) -> int:
+    def owners(self, node: Node) -> int:
         """How many machines say that this node is theirs."""
         machines, provider_id = self._caches.machines, node.spec.provider_id
         by_name = machines.by("node", node.metadata.name)
@@ -46,16 +45,16 @@ class Farewell:
         return len({machine.metadata.uid for machine in (*by_name, *by_id) if belongs(node, machine)})
 
     def of(self, provider_id: str) -> list[Node]:
-        """The nodes of a VM that no machine claims: one, or none while it has not joined."""
+        """The nodes of a VM that have no machine: one, or none while it has not joined."""
         found = self._caches.nodes.by("provider-id", provider_id) if provider_id else []
-        return [node for node in found if not self.claims(node)]
+        return [node for node in found if not self.owners(node)]
 
     def forget(self, provider_id: str) -> None:
         """This VM is no longer suspect: it is gone, or has a machine."""
         self._drains.pop(provider_id, None)
 
     async def empty(self, node: Node, collecting: str) -> bool:
-        """Mark the node and ask its pods to leave; whether none is left that anybody waits for."""
+        """Mark the node and ask its pods to leave; whether no pod is left that the drain waits for."""
         await self._mark(node, collecting)
         now = self._clock.now()
         started, session = self._drains.setdefault(node.spec.provider_id, (now, DrainSession()))
@@ -71,12 +70,12 @@ class Farewell:
             await session.run(plan, self._target, now=now)
         return plan.done
 
-    async def bury(self, node_name: str, provider_id: str) -> None:
+    async def delete_node(self, node_name: str, provider_id: str) -> None:
         """Delete the node of a VM that is gone. The server is asked: the kubelet may just have registered."""
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", node_name))
-            if node.spec.provider_id == provider_id and not self.claims(node):
-                await delete_node(self._target, node_marks.deletion(node))
+            if node.spec.provider_id == provider_id and not self.owners(node):
+                await act.delete_node(self._target, node_marks.deletion(node))
                 log.info("the node of a collected VM is deleted", node=node_name)
 
     async def _mark(self, node: Node, collecting: str) -> None:
