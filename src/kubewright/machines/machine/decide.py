@@ -54,7 +54,7 @@ def _attentive(plan: Plan, seen: Seen) -> Plan:
 def planned(phases: tuple[Deciding, ...], seen: Seen) -> Plan:
     """The plan of the phases, without the steps that an API server refuses."""
     plan = in_order((partial(_possible, phase) for phase in phases), seen, Plan())
-    return paced(plan if plan.because else Plan(because="nothing is left to do"), seen)
+    return paced(plan if plan != Plan() else Plan(because="nothing is left to do"), seen)
 
 
 def _possible(phase: Deciding, seen: Seen) -> Plan | None:
