@@ -12,7 +12,7 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_SET,
 )
 from kubewright.providers.sim import manifests
-from kubewright.providers.sim.estate import Ask
+from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.spec import SimSpec
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.errors import NotFound
@@ -195,8 +195,8 @@ async def test_a_person_can_leave_a_vm_behind_whose_class_was_forced_away() -> N
         assert "VMLeftBehind" in await world.warnings()
 
 
-def ask(world: World, name: str, owner: str) -> Ask:
-    return Ask(name, world.namespace, owner, "small", SimSpec(boot_seconds=0.2))
+def ask(world: World, name: str, owner: str) -> VmRequest:
+    return VmRequest(name, world.namespace, owner, "small", SimSpec(boot_seconds=0.2))
 
 
 async def test_a_vm_that_a_creation_made_before_is_adopted() -> None:

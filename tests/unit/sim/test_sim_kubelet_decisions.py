@@ -9,12 +9,12 @@ import pytest
 
 from kubewright.api.core import NodeCondition
 from kubewright.providers.sim import pods
-from kubewright.providers.sim.guests import Act, Guest, Next, Situation, View, decide
+from kubewright.providers.sim.kubelet import Act, KubeletState, Next, NodeView, Situation, decide
 from kubewright.providers.sim.names import BEHAVIOURS, shaped_by
 from kubewright.providers.sim.registration import conditions, node, statuses
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import Fate, SimSpec, TaintSpec
-from kubewright.providers.sim.vm import Outlook, Vm, outlook
+from kubewright.providers.sim.vm import Vm, VmState, state_at
 
 UP = 1000.0
 VM = Vm(
@@ -27,7 +27,7 @@ VM = Vm(
     created_at=900,
     up_at=UP,
 )
-SILENT = Outlook(kubelet=False)
+SILENT = VmState(kubelet=False)
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -43,21 +43,21 @@ def vm(**changes: Any) -> Vm:
 
 LIVES = [
     pytest.param(
-        vm(), UP - 1, Outlook(False, until=UP), id="while it boots its kubelet is silent, until it is up"
+        vm(), UP - 1, VmState(False, until=UP), id="while it boots its kubelet is silent, until it is up"
     ),
-    pytest.param(vm(), UP, Outlook(True), id="after its boot it talks, for ever"),
+    pytest.param(vm(), UP, VmState(True), id="after its boot it talks, for ever"),
     pytest.param(vm(powered=False), UP, SILENT, id="without power it is silent for ever"),
     pytest.param(vm(gone_at=UP + 50), UP, SILENT, id="while it is being deleted it is silent"),
     pytest.param(vm(orders=("stop-kubelet",)), UP, SILENT, id="an order stops its kubelet"),
     pytest.param(vm(fate={"joins": False}), UP, SILENT, id="one that never joins is silent"),
     pytest.param(vm(spec={"needs_initialize": True}), UP, SILENT, id="uninitialized it is silent"),
     pytest.param(
-        vm(spec={"needs_initialize": True}, initialized=True), UP, Outlook(True), id="initialized it talks"
+        vm(spec={"needs_initialize": True}, initialized=True), UP, VmState(True), id="initialized it talks"
     ),
     pytest.param(
         vm(fate={"dies_after_seconds": 20}),
         UP,
-        Outlook(True, until=UP + 20),
+        VmState(True, until=UP + 20),
         id="before its death it talks until then",
     ),
     pytest.param(vm(fate={"dies_after_seconds": 20}), UP + 20, SILENT, id="after its death it is silent"),
@@ -70,33 +70,33 @@ LIVES = [
     pytest.param(
         vm(spec={"ready_seconds": 9}),
         UP,
-        Outlook(True, frozenset({"NotReady"}), UP + 9),
+        VmState(True, frozenset({"NotReady"}), UP + 9),
         id="a node may join before it is ready",
     ),
     pytest.param(
         vm(fate={"condition": "DiskPressure", "condition_after_seconds": 20}),
         UP,
-        Outlook(True, until=UP + 20),
+        VmState(True, until=UP + 20),
         id="a condition to come is looked forward to",
     ),
     pytest.param(
         vm(fate={"condition": "DiskPressure", "condition_after_seconds": 20}),
         UP + 20,
-        Outlook(True, frozenset({"DiskPressure"})),
+        VmState(True, frozenset({"DiskPressure"})),
         id="a condition that has come stays",
     ),
     pytest.param(
         vm(orders=("disk-pressure", "not-ready")),
         UP,
-        Outlook(True, frozenset({"DiskPressure", "NotReady"})),
+        VmState(True, frozenset({"DiskPressure", "NotReady"})),
         id="orders show as conditions",
     ),
 ]
 
 
 @pytest.mark.parametrize(("machine", "now", "expected"), LIVES)
-def test_outlook(machine: Vm, now: float, expected: Outlook) -> None:
-    assert outlook(machine, now) == expected
+def test_state_at(machine: Vm, now: float, expected: VmState) -> None:
+    assert state_at(machine, now) == expected
 
 
 def test_every_word_for_a_behaviour_changes_something_and_says_what() -> None:
@@ -111,24 +111,24 @@ def test_every_word_for_a_behaviour_changes_something_and_says_what() -> None:
 GOOD = {"Ready": "True", "DiskPressure": "False", "MemoryPressure": "False", "PIDPressure": "False"}
 
 
-def view(note: str = "", **changes: str) -> View:
-    return View(
+def view(note: str = "", **changes: str) -> NodeView:
+    return NodeView(
         "n1", [NodeCondition(type=kind, status=status) for kind, status in {**GOOD, **changes}.items()], note
     )
 
 
-REST = Situation(Guest("m1", renew_at=60, heartbeat_at=300), Outlook(True), view(), now=50, turn=None)
+REST = Situation(
+    KubeletState("m1", renew_at=60, heartbeat_at=300), VmState(True), view(), now=50, changes_at=None
+)
 DECISIONS = [
     pytest.param(REST, Next(None, 60), id="at rest it comes back for its lease"),
+    pytest.param(replace(REST, vm=SILENT, node=None), Next(None), id="silent, it does nothing until told"),
     pytest.param(
-        replace(REST, outlook=SILENT, node=None), Next(None), id="silent, it does nothing until told"
-    ),
-    pytest.param(
-        replace(REST, outlook=SILENT, turn=55), Next(None, 55), id="booting, it comes back when it is up"
+        replace(REST, vm=SILENT, changes_at=55), Next(None, 55), id="booting, it comes back when it is up"
     ),
     pytest.param(replace(REST, node=None), Next(Act.REGISTER), id="without a node it registers"),
     pytest.param(
-        replace(REST, node=None, guest=Guest("m1", not_before=70)),
+        replace(REST, node=None, kubelet=KubeletState("m1", not_before=70)),
         Next(None, 70),
         id="after a failure it waits",
     ),
@@ -137,7 +137,7 @@ DECISIONS = [
         replace(REST, node=view(Ready="Unknown")), Next(Act.REPORT), id="it corrects what others say of it"
     ),
     pytest.param(
-        replace(REST, node=view(Ready="Unknown"), guest=Guest("m1", renew_at=60, write_from=51)),
+        replace(REST, node=view(Ready="Unknown"), kubelet=KubeletState("m1", renew_at=60, write_from=51)),
         Next(None, 51),
         id="it does not quarrel without pause",
     ),
@@ -147,16 +147,16 @@ DECISIONS = [
         id="conditions of others are not its business",
     ),
     pytest.param(
-        replace(REST, outlook=Outlook(True, frozenset({"DiskPressure"}))),
+        replace(REST, vm=VmState(True, frozenset({"DiskPressure"}))),
         Next(Act.REPORT),
         id="it reports news at once",
     ),
     pytest.param(
-        replace(REST, guest=Guest("m1", renew_at=400, heartbeat_at=300), now=300),
+        replace(REST, kubelet=KubeletState("m1", renew_at=400, heartbeat_at=300), now=300),
         Next(Act.REPORT),
         id="it has a heartbeat",
     ),
-    pytest.param(replace(REST, turn=55), Next(None, 55), id="it comes back when its fate turns"),
+    pytest.param(replace(REST, changes_at=55), Next(None, 55), id="it comes back when its fate turns"),
     pytest.param(
         replace(REST, node=view("restart")), Next(Act.CLEAR), id="it clears away an order carried out"
     ),

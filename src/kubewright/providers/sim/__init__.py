@@ -1,20 +1,20 @@
 """A simulated cloud that outlives the controllers, and a hollow kubelet on each of its VMs.
 
 The cloud
-    ``spec``      what a class may say in its ``providerSpec``
-    ``names``     machine names that choose a behaviour (``quota-…``, ``dies-…``)
-    ``vm``        a VM as a value, and what it does at a given moment; and a volume
-    ``store``     the file that VMs survive restarts in
-    ``estate``    what the cloud has, what lists that lag still show, and who is told of changes
-    ``cloud``     all of it together: the API that the driver calls, and the operator's levers
-    ``driver``    the driver port on top
+    ``spec``       what a class may say in its ``providerSpec``
+    ``names``      machine names that choose a behaviour (``quota-…``, ``dies-…``)
+    ``vm``         a VM as a value, and its state at a given moment; and a volume
+    ``store``      the file that VMs are kept in across restarts
+    ``inventory``  VMs and volumes, gone VMs that lists with a lag still show, and the observer of changes
+    ``cloud``      all of it together: the API that the driver calls, and what an operator may do to VMs
+    ``driver``     the driver port on top
 The kubelets
     ``settings``      how often they write, how long pods take
-    ``agenda``        what to look at next, for ten thousand VMs and a handful of workers
+    ``delay_queue``   which key is due next, for ten thousand VMs and a few workers
     ``registration``  the Node, conditions and Lease that they write
-    ``guests``        one kubelet's memory, and the decision what it does next
-    ``kubelets``      the loop that carries it out
-    ``pods``, ``podlets``   the same pair for pods
+    ``kubelet``       what one kubelet remembers, and the decision what it does next
+    ``kubelets``      the workers that carry it out
+    ``pods``, ``pod_workers``   the same pair for pods
 For people
     ``manifests``     ready-to-use classes and their Secret
 

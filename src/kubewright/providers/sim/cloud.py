@@ -1,14 +1,14 @@
-"""The simulated cloud: VMs that are made, live, suffer and go, whatever the controllers do.
+"""The simulated cloud: VMs that are made, run, fail and go, whatever the controllers do.
 
 Theory.      A cloud behind an API: every call may take its time, be throttled, fail, hang, or do
-             its work and lose the answer (``Misfortune``). What a call began goes on without the caller:
+             its work and lose the answer (``FaultInjector``). What a call began goes on without the caller:
              a creation that was cancelled has made its VM, a deletion that was accepted ends. VMs
              outlive the process when the cloud has a file (``store``).
 Invariants.  A deletion returns only when the VM is gone and its kubelet has finished its last
              request. What an operator does to a VM (``kill``, ``order``...) is immediate and
              survives a restart.
-Called by    ``driver`` (as the machines' cloud), ``kubelets`` (as the VMs' ground), the command
-             line and tests (as its operators).
+Called by    ``driver`` (as the machines' cloud), ``kubelets`` (which run on the VMs), the demo
+             and tests (as its operators).
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Exhausted, NotFound, Uninitialized
-from kubewright.providers.sim.estate import Ask, Disks, Estate, Guests
+from kubewright.providers.sim.inventory import Disks, Inventory, VmObserver, VmRequest
 from kubewright.providers.sim.names import shaped_by
 from kubewright.providers.sim.spec import Fault, Operation, SimSpec
 from kubewright.providers.sim.store import Store
@@ -33,69 +33,74 @@ COUNTED = 50_000
 
 
 class Cloud:
-    """See the module. Lives in one event loop."""
+    """See the module. For one event loop."""
 
     def __init__(self, clock: Clock, store: Store) -> None:
         self.clock = clock
-        self._estate = Estate(clock, store)
-        self._misfortune = Misfortune(clock)
+        self._inventory = Inventory(clock, store)
+        self._faults = FaultInjector(clock)
 
     # ------------------------------------------------------------ the API that a driver calls
 
-    async def create(self, ask: Ask) -> Vm:
+    async def create(self, request: VmRequest) -> Vm:
         """Make a VM, or answer the one of this name and owner. Returns when the cloud has accepted it.
 
         Raises:
             DriverError: AlreadyExists, the name belongs to another owner; Aborted, it is being
-                deleted; ResourceExhausted, the quota; and whatever misfortune has.
+                deleted; ResourceExhausted, the quota; and faults of the spec.
         """
-        spec = shaped_by(ask.name, ask.spec)
-        return await self._call("create", ask, spec, lambda: self._made(ask, spec), spec.create_seconds)
+        spec = shaped_by(request.name, request.spec)
+        return await self._call(
+            "create", request, spec, lambda: self._made(request, spec), spec.create_seconds
+        )
 
-    async def initialize(self, ask: Ask) -> Vm:
-        """Finish a VM that was made. Raises NotFound, and whatever misfortune has."""
-
-        def effect() -> Vm:
-            vm = self._existing(ask)
-            return vm if vm.initialized else self._estate.put(replace(vm, initialized=True))
-
-        return await self._call("initialize", ask, self._spec_of(ask), effect)
-
-    async def status(self, ask: Ask) -> Vm:
-        """The VM. Raises NotFound or Uninitialized, and whatever misfortune has."""
+    async def initialize(self, request: VmRequest) -> Vm:
+        """Finish a VM that was made. Raises NotFound, and faults of the spec."""
 
         def effect() -> Vm:
-            vm = self._existing(ask)
+            vm = self._existing(request)
+            return vm if vm.initialized else self._inventory.put(replace(vm, initialized=True))
+
+        return await self._call("initialize", request, self._spec_of(request), effect)
+
+    async def status(self, request: VmRequest) -> Vm:
+        """The VM. Raises NotFound or Uninitialized, and faults of the spec."""
+
+        def effect() -> Vm:
+            vm = self._existing(request)
             if vm.spec.needs_initialize and not vm.initialized:
                 text = f"{vm.id} is made but not initialized"
                 raise Uninitialized(text, provider_id=vm.provider_id, node_name=vm.node_name)
             return vm
 
-        return await self._call("status", ask, self._spec_of(ask), effect)
+        return await self._call("status", request, self._spec_of(request), effect)
 
-    async def delete(self, ask: Ask) -> None:
-        """Delete a VM; returns when it is gone. Raises NotFound, and whatever misfortune has."""
+    async def delete(self, request: VmRequest) -> None:
+        """Delete a VM; returns when it is gone. Raises NotFound, and faults of the spec."""
 
         def effect() -> Vm:
-            vm = self._existing(ask)
-            return self._estate.end(vm, vm.spec.delete_seconds)
+            vm = self._existing(request)
+            return self._inventory.end(vm, vm.spec.delete_seconds)
 
-        vm = await self._call("delete", ask, self._spec_of(ask), effect)
-        if vm.gone_at is not None and (left := vm.gone_at - self._estate.now()) > 0:
+        vm = await self._call("delete", request, self._spec_of(request), effect)
+        if vm.gone_at is not None and (left := vm.gone_at - self._inventory.now()) > 0:
             await self.clock.sleep(left)
-        if self._estate.guests is not None:
-            await self._estate.guests.quiet(vm.id)
-        self._estate.forget(vm.id)
-        await self._estate.store.saved()
+        if self._inventory.observer is not None:
+            await self._inventory.observer.wait_idle(vm.id)
+        self._inventory.forget(vm.id)
+        await self._inventory.store.saved()
 
-    async def list(self, ask: Ask) -> Sequence[Vm]:
+    async def list(self, request: VmRequest) -> Sequence[Vm]:
         """VMs of its namespace that carry all tags of the class; without tags, those that were made for it.
 
         With ``listLagSeconds`` the answer is that old.
         """
-        spec = ask.spec
+        spec = request.spec
         return await self._call(
-            "list", ask, spec, lambda: self._estate.of(ask.account, spec.tags, lag=spec.list_lag_seconds)
+            "list",
+            request,
+            spec,
+            lambda: self._inventory.of(request.account, spec.tags, lag=spec.list_lag_seconds),
         )
 
     # ------------------------------------------------------------ what an operator may do
@@ -103,30 +108,30 @@ class Cloud:
     @property
     def vms(self) -> Mapping[str, Vm]:
         """Every VM by id; a snapshot."""
-        return self._estate.all()
+        return self._inventory.all()
 
     @property
     def disks(self) -> Disks:
         """The cloud's volumes."""
-        return self._estate.disks
+        return self._inventory.disks
 
     def get(self, vm_id: str) -> Vm | None:
         """One VM, or None when it is gone."""
-        return self._estate.get(vm_id)
+        return self._inventory.get(vm_id)
 
     def named(self, name: str, namespace: str = "") -> Vm | None:
         """The VM of that machine; without a namespace the first of any."""
         if namespace:
-            return self._estate.named(namespace, name)
+            return self._inventory.named(namespace, name)
         return next((vm for vm in self.vms.values() if vm.name == name), None)
 
     def kill(self, vm_id: str) -> None:
-        """Pull the plug: the VM exists, and nothing runs on it until ``restart``."""
+        """Power off: the VM exists, and nothing runs on it until ``restart``."""
         self._change(vm_id, lambda vm: replace(vm, powered=False))
 
     def restart(self, vm_id: str) -> None:
-        """Boot again, from any state; orders are forgotten, a fate repeats itself."""
-        up_in = self._estate.now()
+        """Boot again, from any state; orders are dropped, and the spec's fate begins anew."""
+        up_in = self._inventory.now()
         self._change(
             vm_id,
             lambda vm: replace(
@@ -135,13 +140,13 @@ class Cloud:
         )
 
     def order(self, vm_id: str, orders: AbstractSet[str]) -> None:
-        """Let a VM suffer from exactly these (``vm.ORDERS`` and ``stop-kubelet``) from now on."""
+        """From now on a VM has exactly these faults (``vm.ORDERS`` and ``stop-kubelet``)."""
         self._change(vm_id, lambda vm: replace(vm, orders=tuple(sorted(orders))))
 
     def obey(self, vm_id: str, note: str) -> frozenset[str]:
-        """Do what a note on the VM's Node says, once; the lasting orders end when the note does.
+        """Carry out the annotation on the VM's Node once; lasting orders end when it is removed.
 
-        Answers the words that mean nothing.
+        Returns the words that are no orders.
         """
         words = orders_in(note)
         lasting = tuple(sorted(words & LASTING))
@@ -152,30 +157,35 @@ class Cloud:
         return words - LASTING - {RESTART, DIE, VANISH}
 
     def vanish(self, vm_id: str) -> None:
-        """The VM is gone without a trace, and no call asked for that."""
-        self._estate.forget(vm_id)
+        """Remove the VM at once, without any call for it."""
+        self._inventory.forget(vm_id)
 
-    def host(self, guests: Guests | None) -> None:
-        """Tell these about every change of a VM from now on; None to stop."""
-        self._estate.guests = guests
+    def observe(self, observer: VmObserver | None) -> None:
+        """Notify this observer of every change of a VM from now on; None to stop."""
+        self._inventory.observer = observer
 
     async def close(self) -> None:
-        """Write what is pending and let go of the file."""
-        self._estate.store.close()
+        """Write what is pending and close the file."""
+        self._inventory.store.close()
 
     # ------------------------------------------------------------ inside
 
     async def _call(
-        self, operation: Operation, ask: Ask, spec: SimSpec, effect: Callable[[], T], seconds: float = 0
+        self,
+        operation: Operation,
+        request: VmRequest,
+        spec: SimSpec,
+        effect: Callable[[], T],
+        seconds: float = 0,
     ) -> T:
-        """One API call: throttled, then failed or done, then kept, then answered in its time."""
-        self._misfortune.throttle(ask.account, spec)
-        fault = self._misfortune.next(operation, ask.who, spec)
+        """One API call: throttled, then failed or carried out, then saved, then answered after its delay."""
+        self._faults.throttle(request.account, spec)
+        fault = self._faults.next_fault(operation, request.who, spec)
         if fault is not None and not fault.after_success:
             await self._raise(fault)
-        self._estate.forget_gone()
+        self._inventory.forget_gone()
         answer = effect()
-        await self._estate.store.saved()
+        await self._inventory.store.saved()
         if seconds:
             await self.clock.sleep(seconds)
         if fault is not None:
@@ -187,59 +197,59 @@ class Cloud:
             await self.clock.sleep(fault.hang_seconds)
         raise DriverError.of(fault.error_code, fault.message)
 
-    def _made(self, ask: Ask, spec: SimSpec) -> Vm:
-        if (known := self._estate.named(ask.namespace, ask.name)) is not None:
-            return _same(known, ask)
-        if spec.quota and (count := self._estate.count(ask.account)) >= spec.quota:
-            raise Exhausted(f"quota of class {ask.account} is used up: {count} of {spec.quota} VMs")
-        return self._estate.add(ask, spec)
+    def _made(self, request: VmRequest, spec: SimSpec) -> Vm:
+        if (known := self._inventory.named(request.namespace, request.name)) is not None:
+            return _same(known, request)
+        if spec.quota and (count := self._inventory.count(request.account)) >= spec.quota:
+            raise Exhausted(f"quota of class {request.account} is used up: {count} of {spec.quota} VMs")
+        return self._inventory.add(request, spec)
 
-    def _existing(self, ask: Ask) -> Vm:
-        vm = self._estate.named(ask.namespace, ask.name)
-        if vm is None or not ask.means(vm):
-            raise NotFound(f"there is no VM for machine {ask.who}")
+    def _existing(self, request: VmRequest) -> Vm:
+        vm = self._inventory.named(request.namespace, request.name)
+        if vm is None or not request.means(vm):
+            raise NotFound(f"there is no VM for machine {request.who}")
         return vm
 
-    def _spec_of(self, ask: Ask) -> SimSpec:
+    def _spec_of(self, request: VmRequest) -> SimSpec:
         """The spec that the VM was made with, for the class may have changed since; else the class's."""
-        vm = self._estate.named(ask.namespace, ask.name)
-        return vm.spec if vm is not None else shaped_by(ask.name, ask.spec)
+        vm = self._inventory.named(request.namespace, request.name)
+        return vm.spec if vm is not None else shaped_by(request.name, request.spec)
 
     def _change(self, vm_id: str, change: Callable[[Vm], Vm]) -> None:
-        if (vm := self._estate.get(vm_id)) is not None and vm.gone_at is None:
-            self._estate.put(change(vm))
+        if (vm := self._inventory.get(vm_id)) is not None and vm.gone_at is None:
+            self._inventory.put(change(vm))
 
 
-def _same(vm: Vm, ask: Ask) -> Vm:
-    """The VM that a repeated creation meets, if it is the asker's and stays."""
-    if not ask.means(vm):
+def _same(vm: Vm, request: VmRequest) -> Vm:
+    """The VM that a repeated creation finds, if it has the same owner and is not being deleted."""
+    if not request.means(vm):
         raise DriverError.of(Code.AlreadyExists, f"{vm.id} has the name {vm.name}, and another owner")
     if vm.gone_at is not None:
         raise DriverError.of(Code.Aborted, f"{vm.id} is still being deleted")
     return vm
 
 
-class Misfortune:
-    """Decides which calls fail: how often a fault of the spec met a machine already, and the draw.
+class FaultInjector:
+    """Decides which calls fail, by counts per machine and by chance.
 
-    The dice are the clock's, so a seed repeats a bad day. The memory is bounded, and does not survive a
-    restart: a fault with ``times`` then counts anew, as real clouds do.
+    Random numbers are the clock's, so a seed repeats the faults. The counts are bounded, and a restart
+    loses them: a fault with ``times`` then counts from zero.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._met: OrderedDict[tuple[str, Operation, int], int] = OrderedDict()
+        self._counts: OrderedDict[tuple[str, Operation, int], int] = OrderedDict()
         self._allowance: dict[str, tuple[float, float]] = {}
 
-    def next(self, operation: Operation, who: str, spec: SimSpec) -> Fault | None:
-        """The fault that this call meets, if any: the first of the spec's that applies."""
+    def next_fault(self, operation: Operation, who: str, spec: SimSpec) -> Fault | None:
+        """The fault of this call, if any: the first of the spec's that applies."""
         for number, fault in enumerate(spec.faults):
             if fault.operation == operation and self._applies(fault, (who, operation, number)):
                 return fault
         return None
 
     def throttle(self, account: str, spec: SimSpec) -> None:
-        """Count a call against the account's rate; one second's worth may come at once.
+        """Count a call against the account's rate; the burst is one second's calls.
 
         Raises:
             DriverError: Unavailable, the rate is exceeded.
@@ -258,8 +268,8 @@ class Misfortune:
             return False
         if not fault.times:
             return True
-        count = self._met.pop(key, 0) + 1
-        self._met[key] = count
-        if len(self._met) > COUNTED:
-            self._met.popitem(last=False)
+        count = self._counts.pop(key, 0) + 1
+        self._counts[key] = count
+        if len(self._counts) > COUNTED:
+            self._counts.popitem(last=False)
         return count <= fault.times

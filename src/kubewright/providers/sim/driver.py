@@ -1,9 +1,9 @@
 """The driver port on the simulated cloud: requests in, the cloud's answers out.
 
 Theory.      Everything interesting happens in ``cloud``; here a class's ``providerSpec`` is read and
-             a VM becomes an ``Instance``. The driver also brings the VMs' kubelets (``run``), which
-             is how nodes join a cluster that has no machines. Everything it must know again stands in
-             the cloud, so it leaves no last known state.
+             a VM becomes an ``Instance``. The driver also runs the VMs' kubelets (``run``), which
+             is how nodes join a cluster that has no real machines. The cloud keeps everything that the
+             driver must know later, so it returns no last known state.
 Called by    the machine controllers through ``driver.fence``; ``compose`` for ``run`` and ``close``.
 """
 
@@ -13,7 +13,7 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, V
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.cloud import Cloud
-from kubewright.providers.sim.estate import Ask
+from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import parse_spec
@@ -28,20 +28,20 @@ class SimDriver:
         self._settings = settings or KubeletSettings()
 
     async def create(self, request: MachineRequest) -> Instance:
-        return _instance(await self.cloud.create(_ask(request)))
+        return _instance(await self.cloud.create(_vm_request(request)))
 
     async def initialize(self, request: MachineRequest) -> Instance:
-        return _instance(await self.cloud.initialize(_ask(request)))
+        return _instance(await self.cloud.initialize(_vm_request(request)))
 
     async def delete(self, request: MachineRequest) -> None:
-        await self.cloud.delete(_ask(request))
+        await self.cloud.delete(_vm_request(request))
 
     async def status(self, request: MachineRequest) -> Instance:
-        return _instance(await self.cloud.status(_ask(request)))
+        return _instance(await self.cloud.status(_vm_request(request)))
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
-        ask = _ask(request.of(stub("", request.machine_class.metadata.namespace)))
-        return [_instance(vm) for vm in await self.cloud.list(ask)]
+        wanted = _vm_request(request.of(stub("", request.machine_class.metadata.namespace)))
+        return [_instance(vm) for vm in await self.cloud.list(wanted)]
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return volume_ids(volumes)
@@ -52,17 +52,17 @@ class SimDriver:
             await Kubelets(self.cloud, cluster, self._settings).run()
 
     async def close(self) -> None:
-        """Let go of the cloud's file."""
+        """Close the cloud's file."""
         await self.cloud.close()
 
 
-def _ask(request: MachineRequest) -> Ask:
+def _vm_request(request: MachineRequest) -> VmRequest:
     machine_class = request.machine_class
     if machine_class.provider not in ("", SCHEME):
         raise InvalidArgument(
             f"class {machine_class.metadata.name} is for provider {machine_class.provider!r}, not {SCHEME!r}"
         )
-    return Ask(
+    return VmRequest(
         name=request.name,
         namespace=request.namespace,
         owner_uid=request.owner_uid,

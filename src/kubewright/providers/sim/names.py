@@ -4,7 +4,7 @@ Theory.      The first word of a machine's name (up to the first dash) is looked
              MachineDeployment called ``quota-workers`` has machines that the cloud refuses for lack
              of quota; no class has to be written for it.
 Invariants.  The table only adds to what the class says. An unknown word changes nothing.
-Called by    ``cloud``; ``demo`` and the documentation list the table (a test compares them).
+Called by    ``cloud``; the documentation lists the table (a test compares them).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ import msgspec
 
 from kubewright.providers.sim.spec import Fate, Fault, SimSpec
 
-_AGES = 86_400.0
+_FOR_EVER = 86_400.0
 """Longer than any deadline: for calls that never answer."""
 
 
@@ -66,7 +66,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     ),
     "hang": Behaviour(
         "creation never answers and makes nothing",
-        (Fault(operation="create", code="DeadlineExceeded", message="no answer", hang_seconds=_AGES),),
+        (Fault(operation="create", code="DeadlineExceeded", message="no answer", hang_seconds=_FOR_EVER),),
     ),
     "lost": Behaviour(
         "creation makes the VM, and the first answer is lost; the next look finds the VM",

@@ -1,11 +1,11 @@
-"""Pods on simulated nodes: they start when bound, and end when told to. Nothing else happens to them.
+"""Pods on simulated nodes: they start when bound, and end when deleted. Nothing else happens to them.
 
 Theory.      A pod whose node's kubelet is alive is started after ``podStartSeconds``; one that is
              being deleted ends after ``podStopSeconds`` or its grace period, whichever is less, and is
              then removed as kubelets do it (grace 0, this very uid). On a silent node pods stay as
              they are, which is what drains of dead nodes have to cope with.
 Invariants.  ``decide`` is pure. Pods never succeed or fail by themselves.
-Called by    ``kubelets``.
+Called by    ``pod_workers``.
 """
 
 from collections.abc import Mapping
@@ -55,12 +55,12 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The pod has ended: take it away."""
+    """The pod has ended: delete it with grace 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Look again then; None means when the pod changes."""
+    """Look again at ``until``; None: when the pod changes."""
 
     until: datetime | None = None
 
@@ -82,7 +82,7 @@ def decide(pod: PodSlice, settings: KubeletSettings, now: datetime) -> Start | R
 
 def running(pod: PodSlice, vm: Vm, now: datetime) -> dict[str, Any]:
     """The strategic merge patch that reports a pod as running."""
-    told = rfc3339(now)
+    timestamp = rfc3339(now)
     address = _address(pod.metadata.uid)
     types = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
@@ -91,14 +91,16 @@ def running(pod: PodSlice, vm: Vm, now: datetime) -> dict[str, Any]:
             "hostIP": vm.address,
             "podIP": address,
             "podIPs": [{"ip": address}],
-            "startTime": told,
-            "conditions": [{"type": kind, "status": "True", "lastTransitionTime": told} for kind in types],
-            "containerStatuses": [_container(container, told) for container in pod.spec.containers],
+            "startTime": timestamp,
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": timestamp} for kind in types
+            ],
+            "containerStatuses": [_container(container, timestamp) for container in pod.spec.containers],
         }
     }
 
 
-def _container(container: Container, told: str) -> Mapping[str, Any]:
+def _container(container: Container, timestamp: str) -> Mapping[str, Any]:
     return {
         "name": container.name,
         "image": container.image,
@@ -106,7 +108,7 @@ def _container(container: Container, told: str) -> Mapping[str, Any]:
         "ready": True,
         "started": True,
         "restartCount": 0,
-        "state": {"running": {"startedAt": told}},
+        "state": {"running": {"startedAt": timestamp}},
     }
 
 

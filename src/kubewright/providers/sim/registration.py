@@ -17,7 +17,7 @@ from kubewright.providers.sim.vm import NOT_READY, Vm
 
 LEASE_NAMESPACE = "kube-node-lease"
 FAULT_ANNOTATION = "sim.kubewright.dev/fault"
-"""On a Node: what its VM shall suffer from (``vm.orders_in``)."""
+"""On a Node: the faults that its VM is to have (``vm.orders_in``)."""
 
 _GOOD: Mapping[str, tuple[str, str]] = {
     "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -38,7 +38,7 @@ READY = "Ready"
 
 
 def statuses(bad: AbstractSet[str], known: AbstractSet[str]) -> dict[str, str]:
-    """Condition types to statuses that a kubelet stands for now.
+    """The conditions that a kubelet reports now: status by type.
 
     ``known`` are the types that its Node already has: one that was bad and no longer is turns False
     instead of going away. Conditions that others write are not among ours and stay as they are.
@@ -55,17 +55,17 @@ def conditions(
 ) -> list[dict[str, Any]]:
     """The conditions to report; the time of the last change is kept where nothing changed."""
     old = {condition.type: condition for condition in before}
-    told = rfc3339(now)
+    timestamp = rfc3339(now)
     report = []
     for kind, status in wanted.items():
         reason, message = _words(kind, status)
         same = old[kind] if kind in old and old[kind].status == status else None
-        since = rfc3339(same.last_transition_time) if same and same.last_transition_time else told
+        since = rfc3339(same.last_transition_time) if same and same.last_transition_time else timestamp
         report.append(
             {
                 "type": kind,
                 "status": status,
-                "lastHeartbeatTime": told,
+                "lastHeartbeatTime": timestamp,
                 "lastTransitionTime": since,
                 "reason": reason,
                 "message": message,

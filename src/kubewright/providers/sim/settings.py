@@ -13,7 +13,7 @@ from msgspec import Meta
 from kubewright.base.errors import InvalidInput
 
 SYNC_SECONDS = 600.0
-"""How long kubelets wait for a cluster to show its nodes and pods before they give up on it."""
+"""How long kubelets wait for the first lists of nodes and pods before they give up."""
 SAFE_SHARE = 0.6
 """Longest time between renewals as a share of a Lease: node life cycle controllers wait for one Lease
 (40 s), and a renewal may be late or fail once."""
@@ -28,7 +28,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     ``lease_writes_per_second`` of all kubelets together: with very many VMs each renews its Lease less
                            often, but never less than is safe (``SAFE_SHARE``), whatever this says.
     ``heartbeat_seconds``  an unchanged status is reported again after this long.
-    ``reregister_seconds`` after its Node was deleted, a living kubelet registers anew.
+    ``reregister_seconds`` a kubelet that runs registers again this long after its Node was deleted.
     ``pod_start_seconds``  from being created to running; ``pod_stop_seconds`` from deletion to end, or
                            the pod's grace period, if that is shorter.
     ``workers``            requests in flight for nodes, and as many for pods.
@@ -44,14 +44,14 @@ class KubeletSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
     workers: Annotated[int, Meta(ge=1, le=256)] = 32
     kubelets: Literal["on", "off"] = "on"
 
-    def renewal(self, guests: int) -> float:
+    def renewal(self, count: int) -> float:
         """Seconds between two renewals of one Lease, with so many kubelets."""
-        frugal = guests / self.lease_writes_per_second
+        frugal = count / self.lease_writes_per_second
         return min(max(self.lease_seconds / 4, frugal), self.lease_seconds * SAFE_SHARE)
 
-    def heartbeat(self, guests: int) -> float:
+    def heartbeat(self, count: int) -> float:
         """Seconds between two reports of an unchanged status, at half the rate of the renewals."""
-        return max(self.heartbeat_seconds, 2 * guests / self.lease_writes_per_second)
+        return max(self.heartbeat_seconds, 2 * count / self.lease_writes_per_second)
 
 
 def kubelet_settings(options: Mapping[str, str]) -> KubeletSettings:

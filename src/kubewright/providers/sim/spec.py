@@ -1,7 +1,7 @@
 """What a MachineClass may say to the simulated cloud: the fields of its ``providerSpec``.
 
 Theory.      One frozen value per distinct spec, shared by all VMs of it, so that ten thousand VMs
-             cost ten thousand small records and one spec. Misfortune is part of the spec: a class
+             cost ten thousand small records and one spec. Faults are part of the spec: a class
              can ask for slow boots, failing calls and dying VMs, and so can a name (``names``).
 Invariants.  An unknown field or a wrong type is ``InvalidArgument`` and names the field. Everything
              has a default: ``providerSpec: {}`` makes VMs at once.

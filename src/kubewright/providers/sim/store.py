@@ -1,4 +1,4 @@
-"""Where the simulated cloud remembers its VMs and volumes: one SQLite file, or nowhere.
+"""Where the simulated cloud keeps its VMs and volumes: one SQLite file, or nowhere.
 
 Theory.      The cloud works in memory; this is its journal. Changes of one turn of the event loop
              become one transaction (``saved``), so five hundred creations cost a handful of
@@ -101,7 +101,7 @@ class Store:
             await asyncio.shield(self._flush)
 
     def close(self) -> None:
-        """Commit what is pending and let go of the file."""
+        """Commit what is pending, close the file and release its lock."""
         if self._file is not None:
             self._commit()
             self._file.close()
@@ -173,7 +173,7 @@ def _open(path: Path) -> sqlite3.Connection:
     """Open the file, which is for its owner only, as all of the data folder.
 
     Raises:
-        InvalidInput: it is no such file, or it is of another version.
+        InvalidInput: it is not a cloud's file, or it is of another version.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -1,10 +1,10 @@
-"""A simulated VM as a value, and what it does at a given moment; and a volume.
+"""A simulated VM as a value, and its state at a given moment; and a volume.
 
 Theory.      A VM's life follows from a few numbers and the time: when its boot ends, what its fate
-             is, what a person ordered. So nothing has to tick for a VM to die: each caller asks
-             ``outlook`` and learns what is true now and until when. Times are seconds since the
+             is, what a person ordered. So no timer is needed for a VM to die: each caller asks
+             ``state_at`` what is true now, and until when. Times are seconds since the
              epoch, because they are kept across restarts.
-Called by    ``cloud`` (keeps them), ``kubelets`` (acts on what ``outlook`` says).
+Called by    ``cloud`` (keeps them), ``kubelets`` (acts on what ``state_at`` returns).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from kubewright.providers.sim.spec import SimSpec
 
 SCHEME = "sim"
 NOT_READY = "NotReady"
-"""Stands among bad conditions for a Ready condition that is False."""
+"""Among bad conditions: the condition Ready is False."""
 
 ORDERS: Mapping[str, str] = {
     "not-ready": NOT_READY,
@@ -28,9 +28,9 @@ ORDERS: Mapping[str, str] = {
     "kernel-deadlock": "KernelDeadlock",
     "readonly-filesystem": "ReadonlyFilesystem",
 }
-"""What a person may order a node to suffer from, and the condition that shows it."""
+"""The faults that a person may order for a node, and the condition that shows each."""
 STOP_KUBELET, DIE, VANISH, RESTART = "stop-kubelet", "die", "vanish", "restart"
-"""Further orders: the first lasts while it stands, the others happen once."""
+"""Further orders: the first holds while it is in the annotation, the others happen once."""
 LASTING = frozenset((*ORDERS, STOP_KUBELET))
 
 
@@ -97,10 +97,11 @@ def orders_in(note: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class VmState:
     """What is true of a VM now; ``until`` is when that may change by itself, None for never.
 
-    ``kubelet`` a kubelet runs and talks; ``bad`` the condition types that it must report as bad.
+    ``kubelet``  whether its kubelet runs and sends requests
+    ``bad``      the condition types that it must report as bad
     """
 
     kubelet: bool
@@ -108,21 +109,21 @@ class Outlook:
     until: float | None = None
 
 
-def outlook(vm: Vm, now: float) -> Outlook:
-    """What a VM does at ``now`` (epoch seconds)."""
+def state_at(vm: Vm, now: float) -> VmState:
+    """The state of a VM at ``now`` (epoch seconds)."""
     fate = vm.spec.fate
     if not vm.powered or vm.gone_at is not None or not fate.joins or STOP_KUBELET in vm.orders:
-        return Outlook(kubelet=False)
+        return VmState(kubelet=False)
     if vm.spec.needs_initialize and not vm.initialized:
-        return Outlook(kubelet=False)
+        return VmState(kubelet=False)
     if now < vm.up_at:
-        return Outlook(kubelet=False, until=vm.up_at)
+        return VmState(kubelet=False, until=vm.up_at)
     ends = [
         after for after in (fate.dies_after_seconds, fate.kubelet_stops_after_seconds) if after is not None
     ]
     silent_at = vm.up_at + min(ends) if ends else None
     if silent_at is not None and now >= silent_at:
-        return Outlook(kubelet=False)
+        return VmState(kubelet=False)
     bad = {ORDERS[order] for order in vm.orders if order in ORDERS}
     turns = [silent_at]
     if (ready_at := vm.up_at + vm.spec.ready_seconds) > now:
@@ -134,7 +135,7 @@ def outlook(vm: Vm, now: float) -> Outlook:
             bad.add(fate.condition)
         else:
             turns.append(bad_at)
-    return Outlook(True, frozenset(bad), min((turn for turn in turns if turn is not None), default=None))
+    return VmState(True, frozenset(bad), min((turn for turn in turns if turn is not None), default=None))
 
 
 CSI_DRIVER = "sim.kubewright.dev"

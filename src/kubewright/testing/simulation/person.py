@@ -17,7 +17,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPL
 from kubewright.base.clock import rfc3339
 from kubewright.kube.errors import TransportError
 from kubewright.providers.sim import manifests
-from kubewright.providers.sim.estate import Ask
+from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.spec import parse_spec
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.journal import MACHINES, NODES, Object
@@ -102,7 +102,7 @@ class Person:
     async def make_vm(self, name: str) -> None:
         """Make a VM of class ``small`` for a machine that does not exist."""
         spec = parse_spec(manifests.machine_class("small", NAMESPACE_NAME, pace=PACE)["providerSpec"])
-        await self.world.cloud.create(Ask(name, NAMESPACE_NAME, f"lost {name}", "small", spec))
+        await self.world.cloud.create(VmRequest(name, NAMESPACE_NAME, f"lost {name}", "small", spec))
 
     async def deploy(self, name: str, replicas: int, machine_class: str = "small", **spec: Any) -> None:
         """Create a MachineDeployment; ``spec`` adds to or replaces its spec's fields."""

@@ -1,4 +1,4 @@
-"""The agenda: when a key is looked at, by whom, and never by two at once."""
+"""The queue: when a key is looked at, by whom, and never by two at once."""
 
 import asyncio
 
@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.base.clock import LoopClock
-from kubewright.providers.sim.agenda import Agenda
+from kubewright.providers.sim.delay_queue import DelayQueue
 
 
 async def test_keys_come_in_the_order_of_their_times() -> None:
-    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
     for key, due in (("b", 5.0), ("a", 9.0), ("c", 1.0)):
-        agenda.at(key, due)
-    assert [(await agenda.take(), clock.monotonic()) for _ in range(3)] == [
+        queue.at(key, due)
+    assert [(await queue.take(), clock.monotonic()) for _ in range(3)] == [
         ("c", 1.0),
         ("b", 5.0),
         ("a", 9.0),
@@ -21,44 +21,44 @@ async def test_keys_come_in_the_order_of_their_times() -> None:
 
 
 async def test_the_earliest_time_counts_also_while_a_worker_waits() -> None:
-    agenda: Agenda[str] = Agenda(clock := LoopClock())
-    agenda.at("a", 100.0)
-    waiting = asyncio.ensure_future(agenda.take())
+    queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
+    queue.at("a", 100.0)
+    waiting = asyncio.ensure_future(queue.take())
     await asyncio.sleep(1)
-    agenda.at("a", 3.0)
-    agenda.at("a", 50.0)
+    queue.at("a", 3.0)
+    queue.at("a", 50.0)
     assert (await waiting, clock.monotonic()) == ("a", 3.0)
 
 
 async def test_a_key_in_hands_is_given_to_no_other_worker_and_its_times_are_kept() -> None:
-    agenda: Agenda[str] = Agenda(clock := LoopClock())
-    agenda.soon("a")
-    assert await agenda.take() == "a"
-    agenda.soon("a")
-    second = asyncio.ensure_future(agenda.take())
+    queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
+    queue.soon("a")
+    assert await queue.take() == "a"
+    queue.soon("a")
+    second = asyncio.ensure_future(queue.take())
     await asyncio.sleep(5)
     assert not second.done()
-    agenda.done("a", 60.0)
+    queue.done("a", 60.0)
     assert (await second, clock.monotonic()) == ("a", 5.0)
 
 
 async def test_a_dropped_key_is_not_looked_at() -> None:
-    agenda: Agenda[str] = Agenda(LoopClock())
-    agenda.soon("a")
-    agenda.at("b", 1.0)
-    agenda.drop("a")
-    assert await agenda.take() == "b"
-    assert len(agenda) == 0
+    queue: DelayQueue[str] = DelayQueue(LoopClock())
+    queue.soon("a")
+    queue.at("b", 1.0)
+    queue.drop("a")
+    assert await queue.take() == "b"
+    assert len(queue) == 0
 
 
 async def test_idle_waits_for_the_hands_that_hold_a_key() -> None:
-    agenda: Agenda[str] = Agenda(clock := LoopClock())
-    await agenda.idle("a")
-    agenda.soon("a")
-    await agenda.take()
-    waiting = asyncio.ensure_future(agenda.idle("a"))
+    queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
+    await queue.idle("a")
+    queue.soon("a")
+    await queue.take()
+    waiting = asyncio.ensure_future(queue.idle("a"))
     await asyncio.sleep(2)
-    agenda.done("a", None)
+    queue.done("a", None)
     await waiting
     assert clock.monotonic() == 2
 
@@ -71,24 +71,24 @@ _steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.integ
 async def test_every_wish_is_served_when_it_is_due_and_by_one_worker(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    agenda: Agenda[str] = Agenda(clock := LoopClock())
+    queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
     holding: set[str] = set()
     served: dict[str, float] = {}
     asked: dict[str, float] = {}
 
     async def work() -> None:
         while True:
-            key = await agenda.take()
+            key = await queue.take()
             assert key not in holding
             holding.add(key)
             served[key] = clock.monotonic()
             await clock.sleep(0.5)
             holding.remove(key)
-            agenda.done(key, None)
+            queue.done(key, None)
 
     workers = [asyncio.ensure_future(work()) for _ in range(3)]
     for key, delay, pause in steps:
-        agenda.at(key, clock.monotonic() + delay)
+        queue.at(key, clock.monotonic() + delay)
         asked[key] = clock.monotonic()
         await clock.sleep(pause)
     await clock.sleep(60)
@@ -96,5 +96,5 @@ async def test_every_wish_is_served_when_it_is_due_and_by_one_worker(
         worker.cancel()
     ends = await asyncio.gather(*workers, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ends)
-    assert len(agenda) == 0
+    assert len(queue) == 0
     assert all(served[key] >= moment for key, moment in asked.items())

@@ -1,11 +1,10 @@
-"""The half of the hollow kubelets that looks after pods: starts them, ends them.
+"""The pods of the hollow kubelets: workers that start pods and remove them.
 
-Theory.      Pods have an agenda and workers of their own, so that a thousand pods do not hold up a
-             Lease, nor the other way round. What to do with one is decided in ``pods``; here it is
-             looked up and done.
+Theory.      Pods have a delay queue and workers of their own, so that a thousand pods do not delay a
+             Lease, nor the other way round. ``pods`` decides what to do with one; here it is done.
 Invariants.  Only pods that are bound to a node of ours whose kubelet is alive are touched. A pod is
-             removed by its uid, so never one that took its name since.
-Called by    ``kubelets``, which says which are alive and when one comes up.
+             removed by its uid, so never a later one of the same name.
+Called by    ``kubelets``, which knows which kubelets are alive, and wakes the pods of one that starts.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from kubewright.api.core import POD, Pod
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.informers import Informers
-from kubewright.providers.sim.agenda import Agenda
+from kubewright.providers.sim.delay_queue import DelayQueue
 from kubewright.providers.sim.pods import PodSlice, Remove, Start, Wait, decide, read_pod, running
 from kubewright.providers.sim.settings import SYNC_SECONDS, KubeletSettings
 from kubewright.providers.sim.vm import Vm
@@ -32,7 +31,7 @@ PAUSE_SECONDS = 5.0
 """Before a pod whose request failed is looked at again."""
 
 
-class Podlets:
+class PodWorkers:
     """All pods of one cluster that are bound to simulated nodes."""
 
     def __init__(
@@ -43,24 +42,24 @@ class Podlets:
         self._clock = informers.client.clock
         self._settings = settings
         self._host_of = host_of
-        self._visits: Agenda[Key] = Agenda(self._clock)
+        self._visits: DelayQueue[Key] = DelayQueue(self._clock)
         self._pods = informers.get(POD, namespace="")
         self._pods.index(BY_NODE, _bound_to)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Start and remove pods until cancelled."""
         await self._pods.wait_synced(SYNC_SECONDS)
         unsubscribe = self._pods.subscribe(self._pod_changed)
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._settings.workers):
-                    group.create_task(self._work(), name=f"podlets {number}")
+                    group.create_task(self._work(), name=f"pod workers {number}")
         finally:
             unsubscribe()
             self._informers.release(self._pods)
 
     def wake(self, node_name: str) -> None:
-        """A kubelet came up: look at its pods."""
+        """A kubelet started: look at its pods."""
         for key in self._pods.keys_by(BY_NODE, node_name):
             self._visits.soon(key)
 
@@ -82,7 +81,7 @@ class Podlets:
                 self._visits.done(key, again)
 
     async def _visit(self, key: Key) -> float | None:
-        """Do what is due for one pod; answers when to come back (``Clock.monotonic``)."""
+        """Do what is due for one pod; returns when to come back (``Clock.monotonic``)."""
         if (header := self._pods.header(key)) is None:
             return None
         pod = read_pod(header.data)
@@ -94,7 +93,7 @@ class Podlets:
         try:
             await self._act(step, key, pod, vm)
         except (NotFound, Conflict):
-            return None  # it is gone, or another by that name: the watch tells
+            return None  # it is gone, or another has its name: the watch will show it
         except KubewrightError as error:
             log.debug("a simulated pod could not be written", pod=str(key), error=str(error))
             return now + PAUSE_SECONDS

@@ -1,8 +1,8 @@
-"""One kubelet's memory, and the pure decision what it does next.
+"""What one kubelet remembers, and the pure decision what it does next.
 
-Theory.      A kubelet has four duties, in this order: have a Node, say how it is, keep the Lease,
-             clear away an order that was carried out. ``DUTIES`` is that list; the first duty that
-             is due is performed, then all are asked again. A silent kubelet has none.
+Theory.      A kubelet has four duties, in this order: register its Node, renew the Lease, report
+             conditions, clear an order that was carried out. ``DUTIES`` is that list; the first duty
+             that is due is performed, then the next visit decides again. A silent kubelet has none.
 Invariants.  Nothing here reads a clock or sends anything. Times are ``Clock.monotonic``.
 Called by    ``kubelets``.
 """
@@ -13,7 +13,7 @@ from enum import Enum
 
 from kubewright.api.core import Node, NodeCondition
 from kubewright.providers.sim.registration import FAULT_ANNOTATION, statuses
-from kubewright.providers.sim.vm import RESTART, Outlook, Vm
+from kubewright.providers.sim.vm import RESTART, Vm, VmState
 
 
 class Act(Enum):
@@ -26,8 +26,8 @@ class Act(Enum):
 
 
 @dataclass(slots=True)
-class Guest:
-    """A kubelet's memory; everything else is read from the VM and the Node each time.
+class KubeletState:
+    """What a kubelet remembers; everything else is read from the VM and the Node each time.
 
     ``write_from``  earliest next correction of the Node: another client that keeps writing the opposite
                     must not make us write without end. ``not_before``: earliest next act at all.
@@ -45,7 +45,7 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NodeView:
     """A VM's Node as the kubelet sees it."""
 
     uid: str
@@ -59,19 +59,19 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that a decision looks at. ``turn`` is when the outlook may change."""
+    """All that a decision looks at. ``changes_at`` is when the VM's state may change by itself."""
 
-    guest: Guest
-    outlook: Outlook
-    node: View | None
+    kubelet: KubeletState
+    vm: VmState
+    node: NodeView | None
     now: float
-    turn: float | None
+    changes_at: float | None
 
     @property
     def wanted(self) -> dict[str, str]:
         """What the Node's conditions should be."""
         known = frozenset(self.node.known) if self.node else frozenset[str]()
-        return statuses(self.outlook.bad, known)
+        return statuses(self.vm.bad, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +82,24 @@ class Next:
     at: float | None = None
 
 
-def seen(vm: Vm, node: Node | None) -> View | None:
+def node_view(vm: Vm, node: Node | None) -> NodeView | None:
     """The VM's own Node; one of the same name that belongs to another VM is none."""
     if node is None or node.spec.provider_id != vm.provider_id:
         return None
     note = node.metadata.annotations.get(FAULT_ANNOTATION, "")
-    return View(node.metadata.uid, node.status.conditions, note)
+    return NodeView(node.metadata.uid, node.status.conditions, note)
 
 
 def decide(seen: Situation) -> Next:
     """What the kubelet does next."""
-    if not seen.outlook.kubelet:
-        return Next(None, seen.turn)
-    if seen.now < seen.guest.not_before:
-        return Next(None, seen.guest.not_before)
+    if not seen.vm.kubelet:
+        return Next(None, seen.changes_at)
+    if seen.now < seen.kubelet.not_before:
+        return Next(None, seen.kubelet.not_before)
     for act, due in DUTIES:
         if due(seen) <= seen.now:
             return Next(act)
-    soonest = min(_NEVER if seen.turn is None else seen.turn, *(due(seen) for _, due in DUTIES))
+    soonest = min(_NEVER if seen.changes_at is None else seen.changes_at, *(due(seen) for _, due in DUTIES))
     return Next(None, None if soonest == _NEVER else soonest)
 
 
@@ -115,16 +115,16 @@ def _report_at(seen: Situation) -> float:
     assert seen.node is not None
     known = seen.node.known
     changed = any(known.get(kind) != status for kind, status in seen.wanted.items())
-    return max(seen.now, seen.guest.write_from) if changed else seen.guest.heartbeat_at
+    return max(seen.now, seen.kubelet.write_from) if changed else seen.kubelet.heartbeat_at
 
 
 def _renew_at(seen: Situation) -> float:
-    return seen.guest.renew_at
+    return seen.kubelet.renew_at
 
 
 def _clear_at(seen: Situation) -> float:
     asked = seen.node is not None and seen.node.note == RESTART
-    return max(seen.now, seen.guest.write_from) if asked else _NEVER
+    return max(seen.now, seen.kubelet.write_from) if asked else _NEVER
 
 
 DUTIES: Sequence[tuple[Act, Callable[[Situation], float]]] = (

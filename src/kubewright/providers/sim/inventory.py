@@ -1,9 +1,9 @@
-"""What the simulated cloud has: VMs by id, name and class, volumes, and who is told when a VM changes.
+"""What the simulated cloud has: VMs by id, name and class, and volumes; and the observer of VM changes.
 
 Theory.      VMs are values; this is the only place that replaces them. Every change goes into the
-             store and to the guests in the same breath, so no caller can know more than the file does.
+             store and to the observer in one step, so no caller can know more than the file has.
 Invariants.  At most one VM per namespace and name. A serial number is never given twice, not even
-             across restarts. A VM whose deletion was accepted has no power, and leaves at ``gone_at``.
+             across restarts. A VM whose deletion was accepted is powered off, and is removed at ``gone_at``.
 Called by    ``cloud``.
 """
 
@@ -22,12 +22,12 @@ from kubewright.providers.sim.store import Store
 from kubewright.providers.sim.vm import Vm, Volume, carries
 
 REMEMBERED = 10_000
-"""VMs that are gone and kept; older ones are beyond any list's lag that is worth simulating."""
+"""Gone VMs that are kept; older ones are beyond any lag of lists that is worth simulating."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Which VM a call is about, and under which class's conditions. Empty strings mean "not known"."""
+class VmRequest:
+    """Which VM a call is about, and what its class says. Empty strings mean "not known"."""
 
     name: str
     namespace: str
@@ -47,19 +47,19 @@ class Ask:
         return f"{self.namespace}/{self.class_name}"
 
     def means(self, vm: Vm) -> bool:
-        """Whether a VM of this name is the one: by its id or its owner, or nothing better is known."""
+        """Whether a VM of this name is the one: by its id or its owner; or neither is known."""
         if self.provider_id and self.provider_id == vm.provider_id:
             return True
         return self.owner_uid == vm.owner_uid if self.owner_uid else not self.provider_id
 
 
-class Guests(Protocol):
-    """What runs on the VMs."""
+class VmObserver(Protocol):
+    """What runs on the VMs: it is told of their changes."""
 
     def changed(self, vm_id: str) -> None:
         """A VM came, went or changed; look again."""
 
-    async def quiet(self, vm_id: str) -> None:
+    async def wait_idle(self, vm_id: str) -> None:
         """Return when nothing that runs on the VM has a request in flight."""
 
 
@@ -111,12 +111,12 @@ class Disks:
         return volume
 
 
-class Estate:
+class Inventory:
     """All VMs and disks of one cloud."""
 
     def __init__(self, clock: Clock, store: Store) -> None:
         vms, volumes, self._serial = store.load()
-        self.guests: Guests | None = None
+        self.observer: VmObserver | None = None
         self.store = store
         self.disks = Disks(store, volumes)
         self._clock = clock
@@ -125,13 +125,13 @@ class Estate:
         self._classes: dict[str, set[str]] = {}
         for vm in vms:
             self._classes.setdefault(vm.account, set()).add(vm.id)
-        self._leaving = [(vm.gone_at, vm.id) for vm in vms if vm.gone_at is not None]
-        heapq.heapify(self._leaving)
+        self._deleting = [(vm.gone_at, vm.id) for vm in vms if vm.gone_at is not None]
+        heapq.heapify(self._deleting)
         self._specs = {write_spec(vm.spec): vm.spec for vm in vms}
-        self._past = Past()
+        self._gone_vms = GoneVms()
 
     def now(self) -> float:
-        """Seconds since the epoch: what VMs count their lives in."""
+        """Seconds since the epoch: the time of all moments of VMs."""
         return self._clock.now().timestamp()
 
     def all(self) -> Mapping[str, Vm]:
@@ -153,16 +153,16 @@ class Estate:
         """How many VMs a class has."""
         return len(self._classes.get(account, ()))
 
-    def add(self, ask: Ask, spec: SimSpec) -> Vm:
+    def add(self, request: VmRequest, spec: SimSpec) -> Vm:
         """A new VM, which begins to boot when the cloud answers its creation."""
         self._serial += 1
         now = self.now()
         vm = Vm(
             serial=self._serial,
-            name=ask.name,
-            namespace=ask.namespace,
-            owner_uid=ask.owner_uid,
-            class_name=ask.class_name,
+            name=request.name,
+            namespace=request.namespace,
+            owner_uid=request.owner_uid,
+            class_name=request.class_name,
             spec=self._specs.setdefault(write_spec(spec), spec),
             created_at=now,
             up_at=now + spec.create_seconds + spec.boot_seconds,
@@ -172,36 +172,36 @@ class Estate:
         return self.put(vm)
 
     def put(self, vm: Vm) -> Vm:
-        """The VM is now so."""
+        """Store a VM, new or changed."""
         self._vms[vm.id] = vm
         self.store.save_vm(vm)
         self._tell(vm.id)
         return vm
 
     def end(self, vm: Vm, seconds: float) -> Vm:
-        """Power off now, gone in so many seconds; a second ending changes nothing."""
+        """Begin to delete: power off now, gone in ``seconds``; a second call changes nothing."""
         if vm.gone_at is not None:
             return vm
         gone_at = self.now() + seconds
-        heapq.heappush(self._leaving, (gone_at, vm.id))
+        heapq.heappush(self._deleting, (gone_at, vm.id))
         return self.put(replace(vm, gone_at=gone_at))
 
     def forget(self, vm_id: str) -> None:
-        """Nothing of this VM is left; an unknown one is fine."""
+        """Remove a VM, and detach its volumes; an unknown one is fine."""
         if (vm := self._vms.pop(vm_id, None)) is None:
             return
         del self._ids[vm.namespace, vm.name]
         self._classes[vm.account].discard(vm_id)
-        self._past.add(self.now(), vm)
+        self._gone_vms.add(self.now(), vm)
         self.store.drop_vm(vm)
         self.disks.release(vm_id)
         self._tell(vm_id)
 
     def forget_gone(self) -> None:
-        """Forget the VMs whose time to leave has come, whether or not a call still waits for it."""
+        """Remove the VMs whose deletion is complete by now, whether or not a call still waits for it."""
         now = self.now()
-        while self._leaving and self._leaving[0][0] <= now:
-            self.forget(heapq.heappop(self._leaving)[1])
+        while self._deleting and self._deleting[0][0] <= now:
+            self.forget(heapq.heappop(self._deleting)[1])
 
     def of(self, account: str, tags: Mapping[str, str], *, lag: float = 0) -> Sequence[Vm]:
         """VMs of the class's namespace that carry all the tags, or without tags those of the class; as it
@@ -213,16 +213,16 @@ class Estate:
         if lag:
             then = self.now() - lag
             alive = [vm for vm in vms if vm.created_at <= then]
-            vms = [*alive, *self._past.alive_at(then, account, tags)]
+            vms = [*alive, *self._gone_vms.alive_at(then, account, tags)]
         return sorted(vms, key=lambda vm: vm.serial)
 
     def _tell(self, vm_id: str) -> None:
-        if self.guests is not None:
-            self.guests.changed(vm_id)
+        if self.observer is not None:
+            self.observer.changed(vm_id)
 
 
-class Past:
-    """VMs that are gone: only for lists that lag, as those of real clouds do."""
+class GoneVms:
+    """Gone VMs: only for lists that lag, as those of real clouds do."""
 
     def __init__(self) -> None:
         self._gone: deque[tuple[float, Vm]] = deque(maxlen=REMEMBERED)

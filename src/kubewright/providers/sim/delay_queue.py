@@ -1,9 +1,9 @@
-"""What to look at next, for ten thousand things and a handful of workers.
+"""A delay queue: which key is due next, for ten thousand keys and a few workers.
 
 Theory.      A heap of due times, one entry per key. A worker takes the earliest key when it is due,
              looks, acts, and says when to look again. Nothing runs for a key in between, so a VM
              at rest costs one heap entry.
-Invariants.  A key is in at most one worker's hands. Times that are asked for meanwhile are kept,
+Invariants.  At most one worker has a key at a time. Due times that are added meanwhile are kept,
              and the earliest wins. Due times are those of ``Clock.monotonic``.
 Called by    ``kubelets`` (keys are VM ids) and ``pods`` (keys are pods).
 """
@@ -18,11 +18,11 @@ from kubewright.base.clock import Clock
 K = TypeVar("K", bound=Hashable)
 
 FINEST_SECONDS = 0.001
-"""Shortest wait: added to a float, less may be nothing, and the wait would never end."""
+"""Shortest wait: a smaller number added to a float may change nothing, and the wait would never end."""
 
 
-class Agenda(Generic[K]):
-    """See the module."""
+class DelayQueue(Generic[K]):
+    """Keys with due times; see the module."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class Agenda(Generic[K]):
             self._push(key, due)
 
     def drop(self, key: K) -> None:
-        """Do not look at ``key`` any more; one in hands is finished."""
+        """Do not look at ``key`` any more; a worker that has it finishes."""
         self._due.pop(key, None)
 
     async def take(self) -> K:
@@ -76,7 +76,7 @@ class Agenda(Generic[K]):
             self._push(key, self._due[key])
 
     async def idle(self, key: K) -> None:
-        """Wait until no worker has ``key`` in hands."""
+        """Wait until no worker has ``key``."""
         while (held := self._held.get(key)) is not None:
             await held.wait()
 
