@@ -28,17 +28,17 @@ app = typer.Typer(
 VERSION = f"kubewright {__version__}"
 
 
-def _told_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         print(VERSION)
         raise typer.Exit
 
 
 @app.callback()
-def _whole(
+def _root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_told_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """The switches that stand before any command."""
@@ -63,12 +63,14 @@ def up(
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import Merge
-    from kubewright.compose.options import Place
+    from kubewright.compose.options import ServerConfig
 
     _logging(log_level)
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
-    command(Place(data_dir, port, kubeconfig), Merge(context, use_context) if merge_kubeconfig else None)
+    command(
+        ServerConfig(data_dir, port, kubeconfig), Merge(context, use_context) if merge_kubeconfig else None
+    )
 
 
 @app.command()
@@ -77,7 +79,7 @@ def down(
     timeout: Annotated[str, typer.Option(help="How long to wait for its end.", metavar="DURATION")] = "30s",
 ) -> None:
     """End the `up` that serves a data folder. Its data are kept."""
-    from kubewright.cli.standing import down as command
+    from kubewright.cli.status import down as command
 
     print(command(data_dir, switches.duration("--timeout", timeout)))
 
@@ -88,7 +90,7 @@ def status(data_dir: switches.DataDir = switches.DATA_DIR) -> None:
 
     Ends with 0 while all is well, 1 if something is not, 3 if nothing runs.
     """
-    from kubewright.cli.standing import status as command
+    from kubewright.cli.status import status as command
 
     _logging("error")
     page, code = command(data_dir)
@@ -121,7 +123,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     driver_option: run_switches.DriverOption = None,
     allow_simulated_nodes: run_switches.SimulatedNodes = False,
     machine_safety_orphan_vms_period: run_switches.OrphanPeriod = "30m",
-    machine_safety_apiserver_statuscheck_timeout: run_switches.BlindAfter = "30s",
+    machine_safety_apiserver_statuscheck_timeout: run_switches.UnreachableAfter = "30s",
     leader_elect: run_switches.LeaderElect = True,
     leader_elect_resource_name: run_switches.LeaseName = "",
     leader_elect_resource_namespace: run_switches.LeaseNamespace = "",

@@ -10,7 +10,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 
 
 def state(machine: Machine) -> str:
-    """A machine's phase. Terminating and Pending are told even before a controller has written them."""
+    """A machine's phase. Terminating and Pending are shown even before a controller has written them."""
     if machine.metadata.deleting:
         return Phase.TERMINATING.value
     return machine.status.current_status.phase or Phase.PENDING.value
@@ -24,8 +24,8 @@ def ready(node: Node) -> bool:
 def counted(words: Iterable[str]) -> str:
     """``3 (2 Running, 1 Pending)``, the most frequent word first."""
     counts = Counter(words)
-    told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=_most_first))
-    return f"{counts.total()} ({told})" if told else "none"
+    parts = ", ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=_most_first))
+    return f"{counts.total()} ({parts})" if parts else "none"
 
 
 def _most_first(item: tuple[str, int]) -> tuple[int, str]:

@@ -20,7 +20,7 @@ from kubewright.base.errors import InvalidInput, single
 from kubewright.compose.folder import private_folder
 from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
-from kubewright.compose.preflight import Intent, Place, Preflight
+from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.worlds import chosen, kinds, leases
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
@@ -151,7 +151,7 @@ async def run_with(
         await close(driver)
 
 
-def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Place:
+def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Endpoint:
     """The cluster of a kubeconfig, with its address and the switch that names it, for messages.
 
     Raises:
@@ -159,7 +159,7 @@ def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metr
     """
     transport = config.load(path, clock=clock)
     client = Client(Metered(transport, metrics, name), clock, name=name)
-    return Place(client, transport.access.server, switch)
+    return Endpoint(client, transport.access.server, switch)
 
 
 def _health(manager: Manager, kit: Kit, preflight: Preflight | None, options: Options) -> HealthServer | None:

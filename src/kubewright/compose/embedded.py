@@ -4,8 +4,8 @@ Theory.      Our own controllers call the server in process, all other clients o
              this order: the API server, its listener, the kubeconfig, CRDs and classes; then the
              manager runs until it is told to stop. Everything is in the data folder, so stopping
              and starting again continues with the same machines and the same VMs.
-Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. The port stays
-             with the data. Objects that exist (CRDs, roles, classes) are not written again on a restart, so
+Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. Later starts use
+             the same port. Objects that exist (CRDs, roles, classes) are not written again on a restart, so
              what users changed in them stays. When the folder is deleted, ``serve`` ends within seconds.
 Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no listener).
 """
@@ -39,7 +39,7 @@ from kubewright.compose.folder import (
     remember,
 )
 from kubewright.compose.kit import Kit, close
-from kubewright.compose.options import Election, Options, Place
+from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.worlds import server_worlds
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
@@ -59,17 +59,17 @@ READY_SECONDS = 30.0
 
 
 class Embedded:
-    """``async with Embedded(...) as world: await world.serve(stop)``.
+    """``async with Embedded(...) as embedded: await embedded.serve(stop)``.
 
     Raises:
         InvalidInput: the folder is in use or cannot be used, the port is taken, an option is wrong.
     """
 
-    def __init__(self, place: Place | None, options: Options, clock: Clock) -> None:
+    def __init__(self, config: ServerConfig | None, options: Options, clock: Clock) -> None:
         self.clock = clock
-        self.place = place
+        self.config = config
         self.server = ApiServer(
-            clock, path=None if place is None else private_folder(place.data_dir) / SERVER_FOLDER
+            clock, path=None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
         )
         self.metrics = Metrics()
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -85,22 +85,22 @@ class Embedded:
         """Where the kubeconfig is.
 
         Raises:
-            InvalidInput: this world is in memory and has none.
+            InvalidInput: this server is in memory and has none.
         """
-        if self.place is None:
-            raise InvalidInput("a world in memory has no kubeconfig")
-        return self.place.kubeconfig_path
+        if self.config is None:
+            raise InvalidInput("a server in memory has no kubeconfig")
+        return self.config.kubeconfig_path
 
     async def __aenter__(self) -> Self:
         try:
             await self.server.start()
             self._stack.push_async_callback(self.server.close)
-            await self._open_door()
+            await self._start_listener()
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
             kit = Kit(self.client, self.client, self.driver, self._options, self.metrics, beside=beside)
-            await self._furnish(kit)
+            await self._create_objects(kit)
             self.manager = self._manager(kit)
         except BaseException:
             await self._stack.aclose()
@@ -121,7 +121,7 @@ class Embedded:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                watchers = (self._until_working(ready), self._guard(), self._until_broken())
+                watchers = (self._until_working(ready), self._until_folder_gone(), self._until_broken())
                 beside = [group.create_task(each) for each in watchers]
                 await self.manager.run(stop)
                 for task in beside:
@@ -135,33 +135,33 @@ class Embedded:
         ready()
 
     async def _until_broken(self) -> None:
-        """End with the store's own error, before it shows as Leases that cannot be renewed, for one."""
+        """End with the store's own error, before its effects do, such as Leases that cannot be renewed."""
         raise DiskFailed(await self.server.broken())
 
-    async def _guard(self) -> None:
+    async def _until_folder_gone(self) -> None:
         """End with an error when the lock or a database file is deleted or moved; SQLite would not notice."""
-        if self.place is None:
+        if self.config is None:
             return
-        server = self.place.data_dir / SERVER_FOLDER
-        files = (server / LOCK_FILE, server / DATA_FILE, self.place.data_dir / CLOUD_FILE)
+        server = self.config.data_dir / SERVER_FOLDER
+        files = (server / LOCK_FILE, server / DATA_FILE, self.config.data_dir / CLOUD_FILE)
         await Presence(files).watch(self.clock)
 
-    async def _open_door(self) -> None:
-        if self.place is None:
+    async def _start_listener(self) -> None:
+        if self.config is None:
             return
-        keys = pki.in_folder(self.place.data_dir / PKI_FOLDER, self.clock)
-        listener = await self._listening(self.place, keys)
+        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock)
+        listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
         content = kubeconfig.render(self.url, keys.authority, keys.admin)
-        kubeconfig.write(self.place.kubeconfig_path, content)
-        where = str(self.place.kubeconfig_path.absolute())
-        remember(self.place.data_dir, Address(listener.port, self.url, where, self.clock.now()))
+        kubeconfig.write(self.config.kubeconfig_path, content)
+        where = str(self.config.kubeconfig_path.absolute())
+        remember(self.config.data_dir, Address(listener.port, self.url, where, self.clock.now()))
 
-    async def _listening(self, place: Place, keys: pki.Pki) -> Listener:
+    async def _listening(self, config: ServerConfig, keys: pki.Pki) -> Listener:
         """A listener at the port of the options, else at that of the last start, else at a free one."""
-        kept = recall(place.data_dir) if place.port is None else None
-        port = kept.port if kept is not None else place.port or 0
+        kept = recall(config.data_dir) if config.port is None else None
+        port = kept.port if kept is not None else config.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
         listener = Listener(self.server.handle, authenticator, keys, port=port)
         try:
@@ -170,18 +170,18 @@ class Embedded:
             if kept is None:
                 raise
             raise InvalidInput(
-                f"port {port}, where {place.data_dir} was served so far, is taken by another program; end "
-                "that one, or let --port 0 pick another, which copies of the kubeconfig will not know"
+                f"port {port}, where {config.data_dir} was served so far, is taken by another program; end "
+                "that one, or let --port 0 pick another; copies of the kubeconfig will not have it"
             ) from None
         return listener
 
     def _load_driver(self) -> Driver:
-        folder = None if self.place is None else self.place.data_dir
+        folder = None if self.config is None else self.config.data_dir
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
         return registry.load(self._options.driver, settings)
 
-    async def _furnish(self, kit: Kit) -> None:
-        """Make the CRDs, the ClusterRoles about them and the first classes. What exists stays as it is."""
+    async def _create_objects(self, kit: Kit) -> None:
+        """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
         for crd in kit.definitions():
             await self._ensure(CRD, crd)
         for role in roles_of_users():
@@ -200,6 +200,6 @@ class Embedded:
         The folder's lock allows one ``up`` per folder, so its identity in the Leases can stay the same: an
         ``up`` after one that was killed need not wait until the Leases expire.
         """
-        settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.place is not None)
-        groups = kit.groups(Election(enabled=self.place is not None), IDENTITY, settings)
+        settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.config is not None)
+        groups = kit.groups(Election(enabled=self.config is not None), IDENTITY, settings)
         return Manager(kit.informers, groups, services=kit.services)

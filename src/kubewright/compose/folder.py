@@ -3,7 +3,7 @@
 Theory.      A copied kubeconfig, and a client that keeps running, know one port. The first start
              picks it, and later starts use it again.
 Files        ``up.json``, mode 0600; the folders ``server`` and ``pki``.
-Called by    ``embedded`` and ``cluster``; ``standing``, which shows the address.
+Called by    ``embedded`` and ``cluster``; ``status``, which shows the address.
 """
 
 import os
@@ -24,7 +24,7 @@ PKI_FOLDER = "pki"
 """Where the API server keeps its files, and its keys, in the data folder."""
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the files of a running server: acknowledged writes of so long are lost at most."""
+"""Between two looks at the files of a running server: acknowledged writes of this time may be lost."""
 
 
 class FolderGone(KubewrightError):

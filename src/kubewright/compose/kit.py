@@ -35,7 +35,7 @@ COMPONENT = "machine-controller-manager"
 """The reporting component of our events; MCM's events have the same (mcm.md §2.6)."""
 
 LEASELESS = "server"
-"""The name of the group of controllers without a Lease: what an embedded server cannot do without."""
+"""The name of the group of controllers without a Lease: those that are part of an embedded server."""
 
 
 class Kit:
@@ -152,12 +152,12 @@ class Kit:
 def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:
     """The same cluster for one term: its client writes only while ``entitled``, on borrowed caches."""
     transport = FencedTransport(session.client.transport, entitled)
-    client = session.client.behind(transport, user_agent=agent)
+    client = session.client.over(transport, user_agent=agent)
     return Session(client, session.caches.borrow(client))
 
 
 async def close(driver: object, seconds: float = 2.0) -> None:
-    """Let a driver close what it has open, within ``seconds``."""
+    """Close a driver that can be closed, within ``seconds``."""
     if isinstance(driver, Closing):
         async with asyncio.timeout(seconds):
             await driver.close()

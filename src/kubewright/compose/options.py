@@ -1,4 +1,4 @@
-"""What a user may choose when starting Kubewright; ``cli`` makes these values, they check themselves."""
+"""What a user may choose when starting Kubewright; ``cli`` makes these values, which check themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Options:
     """How the controllers run, in ``up`` and in ``run``.
 
     ``namespace``       only the objects in it; empty means all namespaces
-    ``controllers``     names, ``*`` and ``-name``, as ``selection`` reads them
+    ``controllers``     names, ``*`` and ``-name``, as ``worlds.select`` reads them
     ``driver``          the cloud, by name; empty where no machines are made
     ``driver_options``  options that the driver itself defines
     ``simulate``        whether simulated nodes may join a cluster that is not ``kubewright up``
@@ -51,8 +51,8 @@ class Options:
 class Election:
     """Whether replicas elect a leader, where their Leases are, and their pace.
 
-    ``leases``   by half (``kit``), the name of its Lease; MCM's name where none is given
-    ``timings``  with two Leases at this pace a process at rest stays within the design's 12 requests a minute
+    ``leases``   other names for Leases, by their default names, which are MCM's
+    ``timings``  at the default pace two Leases cost an idle process at most 12 requests a minute
     ``again``    whether a half that lost its Lease stands for it again; else the process ends
     """
 
@@ -64,8 +64,8 @@ class Election:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an embedded Kubewright keeps its data, and its port.
+class ServerConfig:
+    """Where an embedded server keeps its data, and its port.
 
     ``data_dir``    the folder of everything: database, certificates, the simulated cloud
     ``port``        of the API server on loopback; 0 picks a free one; None: the one of the last start,

@@ -45,7 +45,7 @@ log = structlog.get_logger("kubewright.compose")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """A cluster: a client of it, its address, and the switch that names its kubeconfig."""
 
     client: Client
@@ -83,10 +83,10 @@ class Intent:
 class Preflight:
     """Checks until all is well. ``trouble`` is the problem that it waits for; empty when there is none."""
 
-    def __init__(self, control: Place, target: Place, intent: Intent) -> None:
+    def __init__(self, control: Endpoint, target: Endpoint, intent: Intent) -> None:
         self.trouble = ""
         apart = intent.machines and target.client is not control.client
-        self._places = (control, target) if apart else (control,)
+        self._endpoints = (control, target) if apart else (control,)
         self._intent = intent
 
     async def passed(self, stop: asyncio.Event) -> bool:
@@ -95,47 +95,49 @@ class Preflight:
         Raises:
             InvalidInput: something is wrong that only a user can mend.
         """
-        told = ""
+        logged = ""
         while not stop.is_set():
-            trouble = await self._look()
+            trouble = await self._check()
             if trouble is None:
-                if told:
+                if logged:
                     log.info("what was missing is there")
                 self.trouble = ""
                 return True
             if not trouble.passes:
                 raise InvalidInput(trouble.sentence)
             self.trouble, alike = trouble.sentence, re.sub(r"\d+", "", trouble.sentence)
-            if alike != told:
-                told = alike
+            if alike != logged:
+                logged = alike
                 log.warning(f"{trouble.sentence}. Waiting for it")
             await _pause(stop)
         return False
 
-    async def _look(self) -> Trouble | None:
+    async def _check(self) -> Trouble | None:
         ours = []
-        for place in self._places:
+        for endpoint in self._endpoints:
             try:
-                ours.append(await self._ask(place))
+                ours.append(await self._ask(endpoint))
             except (ApiError, TransportError) as error:
-                return trouble_of(error, place.url, place.switch)
-        return self._mistaken(ours)
+                return trouble_of(error, endpoint.url, endpoint.switch)
+        return self._likely_mistake(ours)
 
-    async def _ask(self, place: Place) -> bool:
+    async def _ask(self, endpoint: Endpoint) -> bool:
         """Whether this server is a ``kubewright up``; raises the error of a request that fails."""
-        ours = release.is_ours(await _version(place.client))
+        ours = release.is_ours(await _version(endpoint.client))
         intent = self._intent
-        if place is self._places[0]:
-            await _serves(place.client, intent.kinds)
-            await _answer(place.client, intent.kinds[0].resource.path(intent.namespace), limit="1")
-        if intent.machines and place is self._places[-1]:
-            await _answer(place.client, NODE.resource.path(), limit="1")
+        if endpoint is self._endpoints[0]:
+            await _serves(endpoint.client, intent.kinds)
+            await _answer(endpoint.client, intent.kinds[0].resource.path(intent.namespace), limit="1")
+        if intent.machines and endpoint is self._endpoints[-1]:
+            await _answer(endpoint.client, NODE.resource.path(), limit="1")
         return ours
 
-    def _mistaken(self, ours: list[bool]) -> Trouble | None:
-        """A choice that the user cannot have meant, such as simulated nodes in a real cluster."""
+    def _likely_mistake(self, ours: list[bool]) -> Trouble | None:
+        """A combination that is most likely a mistake, such as simulated nodes in a real cluster."""
         intent = self._intent
-        real = next((place.url for place, mine in zip(self._places, ours, strict=True) if not mine), "")
+        real = next(
+            (endpoint.url for endpoint, mine in zip(self._endpoints, ours, strict=True) if not mine), ""
+        )
         if intent.simulated and real and not intent.allowed:
             said = (
                 f"--driver sim would put nodes that do not exist into {real}, which is not kubewright up; "
@@ -144,11 +146,11 @@ class Preflight:
             return Trouble(said, passes=False)
         if not ours[0]:
             return None
-        place = self._places[0].url
+        url = self._endpoints[0].url
         if not intent.elects:
-            said = f"{place} is kubewright up, whose own controllers work there; leave --no-leader-elect out"
+            said = f"{url} is kubewright up, whose own controllers work there; leave --no-leader-elect out"
             return Trouble(said, passes=False)
-        log.warning(f"{place} is kubewright up, which runs these controllers itself; ours stand by")
+        log.warning(f"{url} is kubewright up, which runs these controllers itself; ours stand by")
         return None
 
 

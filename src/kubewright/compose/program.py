@@ -1,8 +1,8 @@
 """The name or path of this program, so that a user can paste the commands which it prints.
 
 Theory.      After ``make setup`` the program is ``.venv/bin/kubewright``, and on PATH only where a user
-             puts it there. So it is named as the user called it: by its bare name where the shell finds this
-             very file by that name, else by its path, which is relative below the current folder.
+             puts it there. So messages name it as the user called it: by its bare name where the shell
+             finds this same file by that name, else by its path, which is relative below the current folder.
 Called by    what prints commands: ``preflight``, and the demo of ``cli``.
 """
 

@@ -25,7 +25,7 @@ from kubewright.api.machine.crds import crds
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election
-from kubewright.compose.preflight import Intent, Place, Preflight
+from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.worlds import kinds
 from kubewright.kube import config
 from kubewright.kube.access import Access, Token
@@ -133,7 +133,7 @@ class Site:
                 for task in tasks:
                     task.cancel()
 
-        here, there = (Place(each.account, name, "") for name, each in self.clusters.items())
+        here, there = (Endpoint(each.account, name, "") for name, each in self.clusters.items())
         assert await Preflight(here, there, Intent(kinds(options), options.namespace)).passed(asyncio.Event())
         async with running(join), running(serve):
             yield

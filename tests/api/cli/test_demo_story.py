@@ -7,7 +7,7 @@ import re
 from rich.console import Console
 
 from kubewright.base.clock import LoopClock
-from kubewright.cli.demo import OPTIONS, told
+from kubewright.cli.demo import OPTIONS, run
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.story import CHAPTERS
 from kubewright.compose.embedded import Embedded
@@ -18,7 +18,7 @@ async def tell(stop: asyncio.Event) -> tuple[bool | None, str]:
     screen = io.StringIO()
     stage = Stage(len(CHAPTERS), Console(file=screen, width=100, highlight=False))
     async with Embedded(None, OPTIONS, LoopClock()) as embedded:
-        return await told(embedded, stop, stage), screen.getvalue()
+        return await run(embedded, stop, stage), screen.getvalue()
 
 
 async def test_the_story_ends_well_and_says_what_its_roll_kept() -> None:

@@ -13,44 +13,44 @@ from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.folder import DiskFailed, FolderGone
-from kubewright.compose.options import Options, Place
+from kubewright.compose.options import Options, ServerConfig
 
 
-async def served_at(place: Place) -> str:
+async def served_at(config: ServerConfig) -> str:
     """Where a world listens; it is closed again."""
-    async with Embedded(place, Options(), LoopClock()) as world:
+    async with Embedded(config, Options(), LoopClock()) as world:
         (cluster,) = yaml.safe_load(world.kubeconfig.read_bytes())["clusters"]
         assert cluster["cluster"]["server"] == world.url
         return world.url
 
 
 async def test_the_port_stays_with_the_data(tmp_path: Path) -> None:
-    first = await served_at(Place(tmp_path / "one"))
-    assert await served_at(Place(tmp_path / "one")) == first
-    assert await served_at(Place(tmp_path / "one", kubeconfig=tmp_path / "elsewhere")) == first
+    first = await served_at(ServerConfig(tmp_path / "one"))
+    assert await served_at(ServerConfig(tmp_path / "one")) == first
+    assert await served_at(ServerConfig(tmp_path / "one", kubeconfig=tmp_path / "elsewhere")) == first
 
 
 async def test_a_port_that_is_asked_for_stays_from_then_on(tmp_path: Path) -> None:
-    first = await served_at(Place(tmp_path))
+    first = await served_at(ServerConfig(tmp_path))
     with socket.create_server(("127.0.0.1", int(first.rpartition(":")[2]))):
-        second = await served_at(Place(tmp_path, port=0))
+        second = await served_at(ServerConfig(tmp_path, port=0))
     assert second != first
-    assert await served_at(Place(tmp_path)) == second
+    assert await served_at(ServerConfig(tmp_path)) == second
 
 
 async def test_a_port_that_another_program_took_meanwhile_is_said_with_what_to_do(tmp_path: Path) -> None:
-    url = await served_at(Place(tmp_path))
+    url = await served_at(ServerConfig(tmp_path))
     port = int(url.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):
         with pytest.raises(InvalidInput) as refused:
-            await served_at(Place(tmp_path))
+            await served_at(ServerConfig(tmp_path))
         assert f"port {port}, where {tmp_path} was served so far, is taken by another program" in str(
             refused.value
         )
         assert "--port 0" in str(refused.value)
         with pytest.raises(InvalidInput, match="choose another with --port"):
-            await served_at(Place(tmp_path, port=port))
-    assert await served_at(Place(tmp_path)) == url
+            await served_at(ServerConfig(tmp_path, port=port))
+    assert await served_at(ServerConfig(tmp_path)) == url
 
 
 @pytest.mark.parametrize("gone", ["", "server", "server/objects.db", "cloud.db"])
@@ -63,7 +63,7 @@ async def test_a_folder_that_is_deleted_ends_the_server_with_an_error(tmp_path: 
 
     began = asyncio.get_running_loop().time()
     with pytest.raises(FolderGone, match="was deleted or moved away while it was in use"):
-        async with Embedded(Place(folder), Options(), LoopClock()) as world:
+        async with Embedded(ServerConfig(folder), Options(), LoopClock()) as world:
             await world.serve(asyncio.Event(), delete)
     assert asyncio.get_running_loop().time() - began < 10
 
@@ -78,7 +78,7 @@ async def test_a_full_disk_ends_the_server_with_the_true_cause(tmp_path: Path) -
 
     try:
         with pytest.raises(DiskFailed, match="the data folder cannot be written") as ended:
-            async with Embedded(Place(tmp_path), Options(), LoopClock()) as world:
+            async with Embedded(ServerConfig(tmp_path), Options(), LoopClock()) as world:
                 await world.serve(asyncio.Event(), fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))

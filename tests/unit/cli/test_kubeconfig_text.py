@@ -68,7 +68,7 @@ def without_ours(text: str) -> dict[str, Any]:
     return found
 
 
-def test_every_line_of_a_persons_file_stays() -> None:
+def test_every_line_of_a_users_file_stays() -> None:
     made = merged(WORK, OURS, use=False)
     lines = iter(made.splitlines())
     assert all(line in lines for line in WORK.splitlines()), made

@@ -7,7 +7,7 @@ import pytest
 from kubewright.apiserver.http import kubeconfig
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.up.merging import Merge, merge, persons_file
+from kubewright.cli.up.merging import Merge, merge, users_file
 from kubewright.testing import keys
 
 WORK = "# mine\ncurrent-context: work\ncontexts:\n- {name: work, context: {cluster: work, user: ann}}\n"
@@ -36,7 +36,7 @@ def into(path: Path, ours: Path, name: str = "kubewright", *, use: bool = False)
     ],
 )
 def test_the_file_is_the_one_that_kubectl_writes_to(listed: str, file: str) -> None:
-    assert persons_file({"KUBECONFIG": listed}) == Path(file).expanduser()
+    assert users_file({"KUBECONFIG": listed}) == Path(file).expanduser()
 
 
 def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path, ours: Path) -> None:

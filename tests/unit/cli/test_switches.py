@@ -168,7 +168,7 @@ def test_the_greeting_can_be_pasted_into_a_shell() -> None:
 def test_the_greeting_tells_whom_the_controllers_wait_for() -> None:
     assert standing_by([]) == ""
     assert standing_by([("default/machine-controller", "mcm-0")]) == (
-        "\n  mcm-0 holds the lease default/machine-controller: our own controllers wait until it lets go"
+        "\n  mcm-0 holds the lease default/machine-controller: our own controllers wait until it is released"
     )
 
 

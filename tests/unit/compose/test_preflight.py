@@ -12,7 +12,7 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
-from kubewright.compose.preflight import Intent, Place, Preflight, trouble_of
+from kubewright.compose.preflight import Endpoint, Intent, Preflight, trouble_of
 from kubewright.compose.worlds import kinds
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, ConnectFailed, LoginFailed, TimedOut, Unresolved, Untrusted
@@ -74,8 +74,8 @@ async def server():
     await embedded.close()
 
 
-def place(handle):
-    return Place(Client(InProcess(handle), LoopClock(), name="control"), URL, "--kubeconfig")
+def endpoint(handle):
+    return Endpoint(Client(InProcess(handle), LoopClock(), name="control"), URL, "--kubeconfig")
 
 
 def disguised(server):
@@ -97,7 +97,7 @@ async def install(server):
 
 async def look(handle, intent, *, seconds=1.0, meanwhile=None):
     """Whether all is well within a while, and what was said."""
-    one, stop = place(handle), asyncio.Event()
+    one, stop = endpoint(handle), asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, stop.set)
     structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:

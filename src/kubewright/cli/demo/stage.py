@@ -1,4 +1,4 @@
-"""How the story is shown: one line per event, and on a terminal a live table below them."""
+"""How the demo is shown: one line per event, and on a terminal a live table below them."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ _COLOURS = {"Running": "green", PENDING: "yellow", "Unknown": "magenta", "Failed
 
 
 class _Console(Console):
-    """A console whose reader may leave; rich would end the process on the spot, with all that runs in it."""
+    """A console whose pipe may be closed; rich would exit then, with all that runs in this process."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -54,7 +54,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lower()
+        self._clear_table()
 
     def open(self, title: str, types: str) -> None:
         """A chapter begins. ``types`` is a command, or in parentheses what happens without one."""
@@ -66,24 +66,24 @@ class Stage:
     def show(self, now: View, took: float) -> None:
         """What is there now: events stay on the screen, the table only as long as the chapter."""
         if self._animated:
-            self._raise(now, took)
+            self._draw_table(now, took)
         for event in happened(self._seen, now):
             self._event(took, event)
         self._seen, self._when = now, took
 
     def close(self, took: float, remark: str = "") -> None:
         """The chapter ended well."""
-        self._lower()
+        self._clear_table()
         self._event(self._when, _line(self._seen))
         self._done.append((self._title, took))
-        told = f": {remark}" if remark else ""
-        self._print(Text.assemble(" " * INDENT, ("done", "green"), f" in {took:.1f} s{told}"))
+        text = f": {remark}" if remark else ""
+        self._print(Text.assemble(" " * INDENT, ("done", "green"), f" in {took:.1f} s{text}"))
 
     def fail(self, title: str, now: View, within: float) -> None:
         """The chapter did not end in time."""
-        self._lower()
-        told = f": {title!r} was not done within {within:g} s; {_line(now)}"
-        self._print(Text.assemble(" " * INDENT, ("failed", "red"), told))
+        self._clear_table()
+        text = f": {title!r} was not done within {within:g} s; {_line(now)}"
+        self._print(Text.assemble(" " * INDENT, ("failed", "red"), text))
 
     def summary(self, now: View) -> None:
         """All chapters, their times, and what is left."""
@@ -108,8 +108,8 @@ class Stage:
         """Where lines are broken; None in a pipe, whose reader breaks them."""
         return self._console.width if self._console.is_terminal else None
 
-    def _raise(self, now: View, took: float) -> None:
-        """Put the table up, or in place of the one before, so that no event stands above an old one."""
+    def _draw_table(self, now: View, took: float) -> None:
+        """Draw the table, or replace it, so that no event is printed above an old one."""
         wide = self._console.width >= WIDE
         clock = Text(f"     {took:5.1f} s  {_others(now)}", style="dim", no_wrap=True)
         picture = Group(_table(now, wide), clock) if now.rows else Group(clock)
@@ -119,8 +119,8 @@ class Stage:
         else:
             self._live.update(picture)
 
-    def _lower(self) -> None:
-        """Take the table away."""
+    def _clear_table(self) -> None:
+        """Clear the table."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -146,8 +146,8 @@ def _console() -> Console:
 
 def _line(now: View) -> str:
     states = sorted({row.state for row in now.rows})
-    told = ", ".join(f"{now.count(state)} {state}" for state in states) or "none"
-    return f"machines: {told}; {_others(now)}"
+    counts = ", ".join(f"{now.count(state)} {state}" for state in states) or "none"
+    return f"machines: {counts}; {_others(now)}"
 
 
 def _others(now: View) -> str:

@@ -1,4 +1,4 @@
-"""The chapters: what a person would type, what is done, and when the chapter has come to its end."""
+"""The chapters: what a user would type, what is done, and when the chapter has ended."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from kubewright.wire.gvk import Key
 
 WORKERS = Key("default", "workers")
 LOOK = 0.1
-"""Seconds between two looks at the world."""
+"""Seconds between two looks at the machines."""
 
 
 def deployment(replicas: int, machine_class: str) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def deployment(replicas: int, machine_class: str) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class World:
-    """The demo's world, and what the story remembers of it."""
+class Demo:
+    """The demo's server, and what the chapters remember of it."""
 
     embedded: Embedded
     victim: str = ""
@@ -61,7 +61,7 @@ class World:
         return view(machines, await client.list(NODE), len(self.cloud.vms))
 
     def note(self, now: View) -> None:
-        """Remember the extremes, for the chapter that promises them."""
+        """Remember the extremes, for the chapter that reports them."""
         self.most = max(self.most, len(now.rows) - now.count(TERMINATING))
         self.fewest_running = min(self.fewest_running, now.count(Phase.RUNNING))
 
@@ -69,7 +69,7 @@ class World:
         await self.embedded.client.create(MACHINE_DEPLOYMENT, deployment(3, "sim-small"))
 
     async def kill_one(self) -> None:
-        """Pull the plug of one VM: its kubelet falls silent without a word."""
+        """Power one VM off: its kubelet stops without notice."""
         row = (await self.look()).rows[0]
         self.victim = row.name
         if (vm := self.cloud.named(row.name)) is not None:
@@ -90,74 +90,74 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """``types`` is what one would type; ``ends`` when the promise is kept; ``within`` seconds at most."""
+    """``types`` is what a user would type; ``ends`` whether it has ended well, ``within`` seconds at most."""
 
     title: str
     types: str
-    act: Callable[[World], Awaitable[None]]
-    ends: Callable[[World, View], bool]
+    act: Callable[[Demo], Awaitable[None]]
+    ends: Callable[[Demo, View], bool]
     within: float = 20.0
-    remark: Callable[[World], str] = lambda _world: ""
+    remark: Callable[[Demo], str] = lambda _demo: ""
 
 
 CHAPTERS = (
     Chapter(
         "Three machines come up",
         "kubectl apply -f workers.yaml",
-        World.create,
-        lambda _world, now: now.settled(3),
+        Demo.create,
+        lambda _demo, now: now.settled(3),
     ),
     Chapter(
         "One VM dies, and is replaced",
-        "(the plug of one VM is pulled)",
-        World.kill_one,
-        lambda world, now: now.settled(3) and all(row.name != world.victim for row in now.rows),
+        "(one VM is powered off)",
+        Demo.kill_one,
+        lambda demo, now: now.settled(3) and all(row.name != demo.victim for row in now.rows),
     ),
     Chapter(
         "Scale to five",
         "kubectl scale machinedeployment workers --replicas 5",
-        World.scale,
-        lambda _world, now: now.settled(5),
+        Demo.scale,
+        lambda _demo, now: now.settled(5),
     ),
     Chapter(
         "Roll to a larger class, at most 2 more and 1 less",
         "kubectl patch machinedeployment workers --type merge "
         '-p \'{"spec": {"template": {"spec": {"class": {"name": "sim-large"}}}}}\'',
-        World.roll,
-        lambda _world, now: now.settled(5, "sim-large"),
-        remark=lambda world: f"at most {world.most} machines, at least {world.fewest_running} Running",
+        Demo.roll,
+        lambda _demo, now: now.settled(5, "sim-large"),
+        remark=lambda demo: f"at most {demo.most} machines, at least {demo.fewest_running} Running",
     ),
     Chapter(
         "Delete everything",
         "kubectl delete machinedeployment workers",
-        World.delete,
-        lambda _world, now: now.empty,
+        Demo.delete,
+        lambda _demo, now: now.empty,
     ),
 )
 
 
-async def tell(world: World, stage: Stage) -> bool:
+async def tell(demo: Demo, stage: Stage) -> bool:
     """All chapters in order; stops at the first that does not end in time."""
     with stage:
         for chapter in CHAPTERS:
-            if not await _chapter(world, stage, chapter):
+            if not await _chapter(demo, stage, chapter):
                 return False
-    stage.summary(await world.look())
+    stage.summary(await demo.look())
     return True
 
 
-async def _chapter(world: World, stage: Stage, chapter: Chapter) -> bool:
-    clock = world.embedded.clock
+async def _chapter(demo: Demo, stage: Stage, chapter: Chapter) -> bool:
+    clock = demo.embedded.clock
     began = clock.monotonic()
     stage.open(chapter.title, chapter.types)
-    await chapter.act(world)
+    await chapter.act(demo)
     while True:
-        now = await world.look()
+        now = await demo.look()
         took = clock.monotonic() - began
-        world.note(now)
+        demo.note(now)
         stage.show(now, took)
-        if chapter.ends(world, now):
-            stage.close(took, chapter.remark(world))
+        if chapter.ends(demo, now):
+            stage.close(took, chapter.remark(demo))
             return True
         if took > chapter.within:
             stage.fail(chapter.title, now, chapter.within)

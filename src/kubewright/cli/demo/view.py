@@ -1,4 +1,4 @@
-"""What the demo's world looks like at one moment, counted; and what happened between two moments. Pure."""
+"""Machines, nodes and VMs at one moment, counted; and what changed between two moments. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

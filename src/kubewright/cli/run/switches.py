@@ -73,10 +73,10 @@ DriverOption = Annotated[
 OrphanPeriod = Annotated[
     str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")
 ]
-BlindAfter = Annotated[
+UnreachableAfter = Annotated[
     str,
     typer.Option(
-        help="After so long without sight of a cluster nothing but deletions goes on.", metavar="DURATION"
+        help="When a cluster was unreachable for so long, only deletions go on.", metavar="DURATION"
     ),
 ]
 LeaderElect = Annotated[bool, typer.Option(help="Let one of several replicas work at a time.")]

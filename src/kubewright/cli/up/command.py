@@ -11,31 +11,33 @@ from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.up.merging import Merge, merge
 from kubewright.compose.embedded import Embedded
-from kubewright.compose.options import Options, Place
+from kubewright.compose.options import Options, ServerConfig
 
 
-def up(place: Place, merging: Merge | None = None) -> None:
-    """Serve from ``place``; returns after SIGINT or SIGTERM. ``merging``: change the user's kubeconfig too.
+def up(config: ServerConfig, merging: Merge | None = None) -> None:
+    """Serve from ``config``; returns after SIGINT or SIGTERM. ``merging``: change the user's kubeconfig too.
 
     Raises:
         InvalidInput: another process has the folder, the port is taken, or the folder cannot be used.
         FolderGone: the folder was deleted while it was served.
         DiskFailed: it cannot be written any more.
     """
-    _there_is_room_for(place.kubeconfig_path, place.data_dir)
+    _check_folder_of(config.kubeconfig_path, config.data_dir)
 
     async def work(stop: asyncio.Event) -> None:
-        async with Embedded(place, Options(), SystemClock()) as world:
-            words = greeting(world.kubeconfig)
+        async with Embedded(config, Options(), SystemClock()) as embedded:
+            words = greeting(embedded.kubeconfig)
             if merging is not None:
-                file = merge(merging, world.kubeconfig, place.data_dir, os.environ)
+                file = merge(merging, embedded.kubeconfig, config.data_dir, os.environ)
                 words = words if file is None else merged_greeting(file, merging.context)
-            await world.serve(stop, lambda: print(words + standing_by(world.manager.waits_for()), flush=True))
+            await embedded.serve(
+                stop, lambda: print(words + standing_by(embedded.manager.waits_for()), flush=True)
+            )
 
     run_until_signal(work)
 
 
-def _there_is_room_for(kubeconfig: Path, data_dir: Path) -> None:
+def _check_folder_of(kubeconfig: Path, data_dir: Path) -> None:
     """Refuse a kubeconfig in a folder that does not exist: most likely the path is mistyped."""
     if kubeconfig.parent != data_dir and not kubeconfig.parent.is_dir():
         raise InvalidInput(
@@ -47,7 +49,7 @@ def _there_is_room_for(kubeconfig: Path, data_dir: Path) -> None:
 def standing_by(waits: Iterable[tuple[str, str]]) -> str:
     """The lines about each Lease that another process holds, so that our controllers wait."""
     return "".join(
-        f"\n  {holder} holds the lease {lease}: our own controllers wait until it lets go"
+        f"\n  {holder} holds the lease {lease}: our own controllers wait until it is released"
         for lease, holder in waits
     )
 

@@ -3,7 +3,7 @@
 Theory.      A kubeconfig that a user wrote has an order, comments and quotes; parsed and written anew it
              would lose them. So only the text of our entries changes: the syntax tree says where they
              stand. The result is parsed and compared with what was wanted. Where the two differ, the
-             file is left alone: YAML in an unforeseen shape leads to a refusal, never to a lost entry.
+             file is left alone: YAML of an unforeseen form leads to a refusal, never to a lost entry.
 Invariants.  An entry that is ours already keeps what others added to it (a namespace, a proxy).
              An entry of the same name that is not ours is refused. Without a change the text is the same.
 Called by    ``merging``.
@@ -123,9 +123,9 @@ def _extensions(body: Plain) -> list[Plain]:
 
 def _wanted(found: Plain, ours: Ours, *, use: bool) -> Plain:
     wanted = {"apiVersion": "v1", "kind": "Config", **found} if not found else dict(found)
-    if (stranger := _stranger(found, ours)) is not None:
+    if (foreign := _foreign_entry(found, ours)) is not None:
         raise InvalidInput(
-            f"its {stranger} {ours.name!r} is not this data folder's; choose another name with --context"
+            f"its {foreign} {ours.name!r} is not this data folder's; choose another name with --context"
         )
     for part, body in ours.bodies().items():
         entries = list(found.get(part) or [])
@@ -151,7 +151,7 @@ def _joined(old: Plain, new: Plain) -> Plain:
     return joined
 
 
-def _stranger(found: Plain, ours: Ours) -> str | None:
+def _foreign_entry(found: Plain, ours: Ours) -> str | None:
     """The entry that has our name and is not ours. A cluster is ours by its mark or its authority."""
     taken = {
         part: place for part in BODIES if (place := _place(found.get(part) or [], ours.name)) is not None

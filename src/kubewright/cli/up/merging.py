@@ -39,7 +39,7 @@ def merge(asked: Merge, kubeconfig: Path, data_dir: Path, environment: Mapping[s
     Raises:
         InvalidInput: the file is no kubeconfig, has the name for something else, or cannot be written.
     """
-    path = persons_file(environment)
+    path = users_file(environment)
     if path.exists() and path.samefile(kubeconfig):
         return None
     whole = yaml.safe_load(kubeconfig.read_bytes())
@@ -59,7 +59,7 @@ def merge(asked: Merge, kubeconfig: Path, data_dir: Path, environment: Mapping[s
     return path
 
 
-def persons_file(environment: Mapping[str, str]) -> Path:
+def users_file(environment: Mapping[str, str]) -> Path:
     """The file that ``kubectl config`` writes to."""
     listed = [each for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
     return Path(listed[0] if listed else "~/.kube/config").expanduser()

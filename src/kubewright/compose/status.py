@@ -1,11 +1,11 @@
-"""A data folder seen from another process: which process serves it, where, and what is in it; and its end.
+"""A data folder seen from another process: which process serves it, where, what is in it; and its end.
 
 Theory.      The folder's lock says whether a process serves it, and which. Its objects are
              read from the database file, whether or not a server runs. Only the server knows whether it
-             is well, so ``standing`` sends it a request.
+             is ready, so ``folder_status`` sends it a request.
 Invariants.  Nothing in the folder is changed, and only the process that holds its lock is ever
              signalled: its id is read from the lock, and read again just before the signal.
-Called by    ``cli.standing``.
+Called by    ``cli.status``.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ from kubewright.kube import config
 from kubewright.kube.client import Client
 
 ANSWER_SECONDS = 5.0
-"""How long a server on this machine may take to say that it is well."""
+"""How long a server on this machine may take to answer ``/readyz``."""
 
 POLL_SECONDS = 0.05
 """Between two looks at the folder's lock, while waiting for a process to end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FolderStatus:
     """What is known of a folder. ``pid``: None while no process serves it, 0 for one that we cannot see.
 
-    ``trouble`` is why the server is not well; empty when it is, and when none runs.
+    ``trouble`` is why the server is not ready; empty when it is, and when none runs.
     """
 
     data_dir: Path
@@ -49,7 +49,7 @@ class Standing:
     trouble: str = ""
 
 
-async def standing(data_dir: Path, clock: Clock) -> Standing:
+async def folder_status(data_dir: Path, clock: Clock) -> FolderStatus:
     """Look at a folder.
 
     Raises:
@@ -66,7 +66,7 @@ async def standing(data_dir: Path, clock: Clock) -> Standing:
             else:
                 machines.append(MACHINE.decode(data))
     trouble = "" if pid is None else await _trouble(address, clock)
-    return Standing(data_dir, pid, address, machines, nodes, trouble)
+    return FolderStatus(data_dir, pid, address, machines, nodes, trouble)
 
 
 def serving(data_dir: Path) -> int | None:
@@ -84,7 +84,7 @@ def serving(data_dir: Path) -> int | None:
 
 
 async def end(data_dir: Path, pid: int, clock: Clock, seconds: float) -> bool:
-    """Ask the process that serves a folder to end; whether it let go of the folder within ``seconds``.
+    """Ask the process that serves a folder to end; whether it released the folder within ``seconds``.
 
     Raises:
         InvalidInput: the process belongs to another user.
@@ -134,7 +134,7 @@ def _handle(pid: int) -> int | None:
 
 
 async def _trouble(address: Address | None, clock: Clock) -> str:
-    """Why a running server is not well, from its answer or from our error; empty when it is well."""
+    """Why a running server is not ready, from its answer or from our error; empty when it is."""
     if address is None:
         return "it is still starting"
     try:

@@ -1,4 +1,4 @@
-"""``kubewright status`` and ``down``: which process serves a data folder, what is in it; and its end."""
+"""``kubewright status`` and ``down``: which process serves a data folder, what is in it, and its end."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.counts import counted, ready, state
-from kubewright.compose.standing import Standing, end, serving, standing
+from kubewright.compose.status import FolderStatus, end, folder_status, serving
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3
 """Exit statuses; 3 is what init scripts (LSB) answer for a program that does not run."""
@@ -21,18 +21,18 @@ def status(data_dir: Path) -> tuple[str, int]:
         InvalidInput: there is no such folder, or a file in it cannot be read.
     """
     clock = SystemClock()
-    found = asyncio.run(standing(data_dir, clock))
+    found = asyncio.run(folder_status(data_dir, clock))
     return page(found, clock.now()), exit_status(found)
 
 
-def exit_status(found: Standing) -> int:
-    """The exit status: whether a server runs, and is well."""
+def exit_status(found: FolderStatus) -> int:
+    """The exit status: whether a server runs, and is ready."""
     if found.pid is None:
         return STOPPED
     return UNWELL if found.trouble else RUNNING
 
 
-def page(found: Standing, now: datetime) -> str:
+def page(found: FolderStatus, now: datetime) -> str:
     """The text to print: one sentence, then one line per fact."""
     facts = {"data folder": str(found.data_dir.absolute())}
     if found.address is not None:
@@ -46,7 +46,7 @@ def page(found: Standing, now: datetime) -> str:
     return "\n".join([_sentence(found, now), *lines])
 
 
-def _sentence(found: Standing, now: datetime) -> str:
+def _sentence(found: FolderStatus, now: datetime) -> str:
     since = None if found.address is None else found.address.since
     when = "" if since is None else f" since {rfc3339(since)} ({human(now - since)} ago)"
     if found.pid is None:
