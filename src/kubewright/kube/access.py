@@ -106,7 +106,7 @@ def merged(first: Json, second: Json) -> Json:
     return both
 
 
-def rooted(kubeconfig: Json, folder: Path) -> Json:
+def with_absolute_paths(kubeconfig: Json, folder: Path) -> Json:
     """The kubeconfig with its relative paths made absolute."""
 
     def entry(each: Json, kind: str, names: tuple[str, ...]) -> Json:
@@ -222,11 +222,11 @@ def _plugin(plugin: Any, cluster: Json) -> Plugin:
         env=tuple((str(item["name"]), str(item["value"])) for item in plugin.get("env") or ()),
         api_version=api_version,
         hint=str(plugin.get("installHint") or ""),
-        cluster=_told(cluster) if plugin.get("provideClusterInfo") else None,
+        cluster=_cluster_info(cluster) if plugin.get("provideClusterInfo") else None,
     )
 
 
-def _told(cluster: Json) -> Json:
+def _cluster_info(cluster: Json) -> Json:
     """What a plugin that asks for it is told about the cluster."""
     names = (
         "server",

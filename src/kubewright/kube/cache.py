@@ -89,11 +89,11 @@ class Change(Generic[T]):
 class Cache(Generic[T]):
     """The objects of one kind in one scope, current as far as we were told."""
 
-    def __init__(self, kind: Kind[T], scope: Scope, told: Callable[[Change[T]], None]) -> None:
+    def __init__(self, kind: Kind[T], scope: Scope, listener: Callable[[Change[T]], None]) -> None:
         self.store = Store(kind)
         self.seen = 0
         self._scope = scope
-        self._told = told
+        self._listener = listener
         self._bars: OrderedDict[str, int] = OrderedDict()
         self._listed: set[Key] = set()
         self._list_version = 0
@@ -218,11 +218,11 @@ class Cache(Generic[T]):
                 self._remove(current)
                 current = None
         self.store.put(header)
-        self._tell(header.key, current, header)
+        self._notify(header.key, current, header)
 
     def _remove(self, header: Header) -> None:
         self.store.remove(header)
-        self._tell(header.key, header, None)
+        self._notify(header.key, header, None)
 
-    def _tell(self, key: Key, old: Header | None, new: Header | None) -> None:
-        self._told(Change(key, old, new, self.store.decode))
+    def _notify(self, key: Key, old: Header | None, new: Header | None) -> None:
+        self._listener(Change(key, old, new, self.store.decode))

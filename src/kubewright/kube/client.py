@@ -73,7 +73,7 @@ class Client:
         """A clock for ages of what this server dates: it begins with the server's time, and does not step."""
         return SteadyClock(self.clock, lambda: self.skew.anchor)
 
-    def behind(self, transport: Transport, *, user_agent: str) -> "Client":
+    def over(self, transport: Transport, *, user_agent: str) -> "Client":
         """A client of the same server by another way, which knows what this one learns of the time there."""
         other = Client(transport, self.clock, name=self.name, user_agent=user_agent)
         other.skew = self.skew
@@ -199,9 +199,9 @@ class Client:
             response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
         except NotFound:
             if uid:  # perhaps it was us, and the answer was lost: this object is gone in any case
-                self._tell(Written(kind.resource, key, uid=uid, deleted=True))
+                self._notify(Written(kind.resource, key, uid=uid, deleted=True))
             raise
-        self._tell_deleted(kind.resource, key, response.body, uid)
+        self._notify_deleted(kind.resource, key, response.body, uid)
 
     async def evict(self, key: Key, *, uid: str = "", grace: int | None = None) -> None:
         """Ask for a pod to be removed where its disruption budget allows it.
@@ -252,10 +252,10 @@ class Client:
                     raise
             await clock.sleep(wait)
 
-    def heard(self, response: Response, began: float) -> None:
+    def measure_skew(self, response: Response, began: float) -> None:
         """Learn what time it is on the other side from the answer to a question of the moment ``began``."""
         now, date = self.clock.monotonic(), response.headers.get("date", "")
-        if self.skew.heard(date, self.clock.now(), now, now - began):
+        if self.skew.measure(date, self.clock.now(), now, now - began):
             told = "our clock is not the server's: one of them needs NTP; ages are measured with the server's"
             log.warning(told, server=self.name, seconds_ahead=round(self.skew.ahead, 1))
 
@@ -282,25 +282,25 @@ class Client:
             self.health.failed(now, now - began)
             raise
         self.health.answered()
-        self.heard(response, began)
+        self.measure_skew(response, began)
         return response
 
     def _written(self, kind: Kind[T], body: bytes, subresource: str) -> T:
         """Tell the listeners, and decode. Only ``status`` answers with the object itself."""
         obj = kind.decode(body)
         if self._listeners and subresource in ("", "status"):
-            self._tell(Written(kind.resource, _key(obj), body))
+            self._notify(Written(kind.resource, _key(obj), body))
         return obj
 
-    def _tell_deleted(self, resource: Resource, key: Key, body: bytes, uid: str) -> None:
+    def _notify_deleted(self, resource: Resource, key: Key, body: bytes, uid: str) -> None:
         if self._listeners:
             status = read_status(body)
             if status is None:
-                self._tell(Written(resource, key, body, deleted=True))
+                self._notify(Written(resource, key, body, deleted=True))
             else:
-                self._tell(Written(resource, key, uid=status.uid or uid, deleted=True))
+                self._notify(Written(resource, key, uid=status.uid or uid, deleted=True))
 
-    def _tell(self, written: Written) -> None:
+    def _notify(self, written: Written) -> None:
         for listener in self._listeners:
             listener(written)
 

@@ -16,7 +16,7 @@ import yaml
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.kube import tls
-from kubewright.kube.access import Access, TokenFile, access, merged, rooted
+from kubewright.kube.access import Access, TokenFile, access, merged, with_absolute_paths
 from kubewright.kube.sockets import Sockets
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -108,7 +108,7 @@ def _merged(paths: list[Path]) -> Mapping[str, Any]:
             data = path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-        whole = merged(whole, rooted(_parsed(data, str(path)), path.absolute().parent))
+        whole = merged(whole, with_absolute_paths(_parsed(data, str(path)), path.absolute().parent))
     return whole
 
 

@@ -29,8 +29,8 @@ from kubewright.kube.reflector import (
     WATCH_SECONDS,
     Cut,
     Failed,
-    Happening,
     Listing,
+    Outcome,
     PageRead,
     State,
     Watching,
@@ -92,7 +92,7 @@ class Feed:
         self._resource = resource
         self._scope = scope
         self._cache = cache
-        self._said = ""
+        self._logged = ""
         self._alone = True
         self._name = f"{resource} {scope}"
         self._heard = 0.0
@@ -118,7 +118,7 @@ class Feed:
             if following.pause:
                 await clock.sleep(following.pause)
 
-    async def _ask(self, state: State) -> Happening:
+    async def _ask(self, state: State) -> Outcome:
         try:
             return await (self._page(state) if isinstance(state, Listing) else self._watch(state))
         except (ApiError, TransportError) as error:
@@ -127,7 +127,7 @@ class Feed:
             log.exception("a defect in a watch loop; listing anew", resource=str(self._resource))
             return Failed(BadAnswer("a defect of ours, see the log"))
 
-    async def _page(self, state: Listing) -> Happening:
+    async def _page(self, state: Listing) -> Outcome:
         if not state.token:
             self._cache.begin()
             self.counts.lists += 1
@@ -136,7 +136,7 @@ class Feed:
         request = self._client.request("GET", self._path, query=(*self._scope.query, *limit, *token))
         began = self._client.clock.monotonic()
         response = await self._client.transport.request(request, timeout=REQUEST_SECONDS)
-        self._client.heard(response, began)
+        self._client.measure_skew(response, began)
         if response.status >= 400:
             raise failure(response)
         page = read_page(response.body)
@@ -147,7 +147,7 @@ class Feed:
             self.synced.set()
         return PageRead(self._cache.seen, page.token)
 
-    async def _watch(self, state: Watching) -> Happening:
+    async def _watch(self, state: Watching) -> Outcome:
         clock = self._client.clock
         self.counts.watches += 1
         seconds = clock.random.uniform(*WATCH_SECONDS)
@@ -202,7 +202,7 @@ class Feed:
     def _path(self) -> str:
         return self._resource.path(self._scope.namespace)
 
-    def _note(self, happened: Happening, failures: int) -> None:
+    def _note(self, happened: Outcome, failures: int) -> None:
         """Keep count, and tell people when the kind of trouble changes."""
         if not failures or isinstance(happened, PageRead):
             self._recovered()
@@ -215,15 +215,15 @@ class Feed:
         else:
             self.counts.trouble = f"{type(happened.error).__name__}: {happened.error}"
         kind_of_trouble, _, _ = self.counts.trouble.partition(":")
-        if kind_of_trouble != self._said:
-            self._said = kind_of_trouble
+        if kind_of_trouble != self._logged:
+            self._logged = kind_of_trouble
             self._say(happened)
 
     def _recovered(self) -> None:
         self.counts.trouble, self.counts.failures = "", 0
-        if not self._said:
+        if not self._logged:
             return
-        self._said = ""
+        self._logged = ""
         cluster = self._client.name
         if not self._alone:
             if self._client.outage.ends(self._name):
@@ -231,11 +231,11 @@ class Feed:
             return
         log.info("watching again", cluster=cluster, resource=str(self._resource))
 
-    def _say(self, happened: Happening) -> None:
+    def _say(self, happened: Outcome) -> None:
         error, about = getattr(happened, "error", None), {"cluster": self._client.name}
         self._alone = not isinstance(error, (ConnectFailed, Disconnected, TimedOut))
         if not self._alone:
-            if self._client.outage.begins(self._name, self._said):
+            if self._client.outage.begins(self._name, self._logged):
                 log.warning("cannot watch; trying again", trouble=self.counts.trouble, **about)
             return
         if self._client.outage.ends(self._name):  # the server answers again, if only to refuse this

@@ -33,7 +33,7 @@ class FencedTransport:
         Raises:
             Deposed: it is a write, and we do not lead (any more).
         """
-        if request.method != "GET" and not _tells(request) and not self._entitled():
+        if request.method != "GET" and not _is_event(request) and not self._entitled():
             raise Deposed(f"{request.method} {request.path} is not sent: we do not lead any more")
         return await self._inner.request(request, timeout=timeout)
 
@@ -46,5 +46,5 @@ class FencedTransport:
         await self._inner.close()
 
 
-def _tells(request: Request) -> bool:
+def _is_event(request: Request) -> bool:
     return request.path.endswith("/events") or "/events/" in request.path

@@ -64,18 +64,18 @@ class Outage:
 
     def __init__(self) -> None:
         self._troubled: dict[str, str] = {}
-        self._said = ""
+        self._logged = ""
 
     def begins(self, who: str, trouble: str) -> bool:
         """The watch ``who`` cannot reach the server, for ``trouble``; whether to log that."""
         self._troubled[who] = trouble
-        is_new, self._said = trouble != self._said, trouble
+        is_new, self._logged = trouble != self._logged, trouble
         return is_new
 
     def ends(self, who: str) -> bool:
         """The watch ``who`` reaches the server again, or has ended; whether to log the end of the outage."""
         self._troubled.pop(who, None)
-        if self._troubled or not self._said:
+        if self._troubled or not self._logged:
             return False
-        self._said = ""
+        self._logged = ""
         return True

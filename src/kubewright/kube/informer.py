@@ -59,12 +59,12 @@ class Informer(Generic[T]):
     def __init__(self, client: Client, kind: Kind[T], scope: Scope) -> None:
         self.kind = kind
         self.scope = scope
-        self._cache = Cache(kind, scope, self._tell)
+        self._cache = Cache(kind, scope, self._notify)
         self._store = self._cache.store
         self._feed = Feed(client, kind.resource, scope, self._cache)
         self._listeners: list[Callable[[Change[T]], None]] = []
         self._listener_errors = 0
-        self._leave: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     @property
     def synced(self) -> bool:
@@ -134,7 +134,7 @@ class Informer(Generic[T]):
         """
         self._listeners.append(listener)
         for header in self._store:
-            self._tell_one(listener, Change(header.key, None, header, self._store.decode))
+            self._notify_one(listener, Change(header.key, None, header, self._store.decode))
 
         def unsubscribe() -> None:
             if listener in self._listeners:
@@ -142,16 +142,16 @@ class Informer(Generic[T]):
 
         return unsubscribe
 
-    def face(self) -> "Informer[T]":
-        """The same objects, for listeners who leave all at once: when ``leave`` is called."""
+    def view(self) -> "Informer[T]":
+        """The same objects, for listeners who leave all at once: when ``close_view`` is called."""
         other = copy(self)
         other._listeners = []
-        other._leave = self.subscribe(other._tell)
+        other._unsubscribe = self.subscribe(other._notify)
         return other
 
-    def leave(self) -> None:
+    def close_view(self) -> None:
         """Tell the listeners of this face nothing more."""
-        self._leave()
+        self._unsubscribe()
         self._listeners.clear()
 
     async def wait_synced(self, timeout: float) -> None:
@@ -167,7 +167,7 @@ class Informer(Generic[T]):
             why = self._feed.counts.trouble or "no answer yet"
             raise TimedOut(f"{self.kind.resource} not listed within {timeout:g} s: {why}") from None
 
-    def doubt(self) -> None:
+    def mark_unsynced(self) -> None:
         """No longer count as synced, until ``run`` has begun anew and has listed everything."""
         self._feed.synced.clear()
 
@@ -208,11 +208,11 @@ class Informer(Generic[T]):
         """
         return self._store.select(namespace, selector or EVERYTHING)
 
-    def _tell(self, change: Change[T]) -> None:
+    def _notify(self, change: Change[T]) -> None:
         for listener in tuple(self._listeners):
-            self._tell_one(listener, change)
+            self._notify_one(listener, change)
 
-    def _tell_one(self, listener: Callable[[Change[T]], None], change: Change[T]) -> None:
+    def _notify_one(self, listener: Callable[[Change[T]], None], change: Change[T]) -> None:
         try:
             listener(change)
         except Exception:

@@ -66,7 +66,7 @@ class Informers:
         shared.holders += 1
         return cast("Informer[T]", shared.informer)
 
-    def held(self, kind: Kind[T]) -> Informer[T]:
+    def existing(self, kind: Kind[T]) -> Informer[T]:
         """The informer of a kind that ``get`` has returned and that is still in use, in whichever scope.
 
         Raises:
@@ -135,8 +135,8 @@ class Informers:
         origin = self._lender.get(kind, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
         known = self._lender._shared[kind, scope]
         if known.holders > 1:
-            self._lender._anew(known)
-        return origin.face()
+            self._lender._relist(known)
+        return origin.view()
 
     def _drop(self, shared: _Shared) -> None:
         informer = shared.informer
@@ -146,11 +146,11 @@ class Informers:
         if shared.task is not None:
             shared.task.cancel()
         if self._lender is not None:
-            informer.leave()
+            informer.close_view()
             self._lender.release(self._lender._shared[place].informer)
 
-    def _anew(self, shared: _Shared) -> None:
-        shared.informer.doubt()
+    def _relist(self, shared: _Shared) -> None:
+        shared.informer.mark_unsynced()
         if shared.task is not None:
             shared.task.cancel()
         self._start(shared)

@@ -2,7 +2,7 @@
 
 States.      Listing   we need a page of a list; a list in pages is one moment of history
              Watching  we know the history up to ``version`` and want to hear the rest
-Happenings.  PageRead  a page came            Cut     an open stream ended, however it ended
+Outcomes.     PageRead  a page came            Cut     an open stream ended, however it ended
              Failed    a request was refused or got no answer
 Theory.      A cut is normal (servers end watches, and cut those who read slowly): resume at the last
              version, never list again for it. Only a server that says that this version is too
@@ -87,7 +87,7 @@ class Failed:
     cut: Cut | None = None
 
 
-Happening = PageRead | Cut | Failed
+Outcome = PageRead | Cut | Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Step:
     pause: float = 0.0
 
 
-def step(state: State, happened: Happening, draw: float) -> Step:
+def step(state: State, happened: Outcome, draw: float) -> Step:
     """What follows. ``draw`` is a random number from 0 to 1."""
     match happened:
         case PageRead(version, token):

@@ -16,13 +16,13 @@ from email.utils import parsedate_to_datetime
 
 from kubewright.base.clock import Anchor
 
-TOOK_MOST = 10.0
+SLOWEST_ANSWER = 10.0
 """An answer that took longer than so many seconds says too little."""
 
-AGAIN = 60.0
+MEASURE_SECONDS = 60.0
 """Seconds from one measurement to the next."""
 
-WORTH_SAYING = 5.0
+WARN_SECONDS = 5.0
 """Seconds by which a clock must be wrong for people to be told."""
 
 
@@ -36,9 +36,9 @@ class Skew:
         self.ahead = 0.0
         self.anchor: Anchor | None = None
         self._due = 0.0
-        self._said = False
+        self._warned = False
 
-    def heard(self, date: str, now: datetime, at: float, took: float) -> bool:
+    def measure(self, date: str, now: datetime, at: float, took: float) -> bool:
         """An answer came at ``now``, ``took`` seconds after its question. Whether people should be told.
 
         Args:
@@ -47,16 +47,16 @@ class Skew:
             at: our monotonic clock.
             took: seconds from the question to the answer.
         """
-        if at < self._due or took > TOOK_MOST or not date:
+        if at < self._due or took > SLOWEST_ANSWER or not date:
             return False
         try:
             ahead = now - parsedate_to_datetime(date)
         except (ValueError, TypeError):  # no date, or one without a zone
             return False
-        self._due = at + AGAIN
+        self._due = at + MEASURE_SECONDS
         explained = timedelta(0) <= ahead <= timedelta(seconds=1.0 + took)
         self.ahead = 0.0 if explained else ahead.total_seconds()
         self.anchor = (now - timedelta(seconds=self.ahead), at)
-        wrong = abs(self.ahead) >= WORTH_SAYING
-        say, self._said = wrong and not self._said, wrong
+        wrong = abs(self.ahead) >= WARN_SECONDS
+        say, self._warned = wrong and not self._warned, wrong
         return say

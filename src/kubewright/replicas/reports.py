@@ -17,7 +17,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.patches import exactly, merge_patch
 from kubewright.replicas.ownership import key_of
-from kubewright.runtime.events import Teller
+from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
@@ -30,7 +30,7 @@ STATUS_SECONDS = 0.5
 class Reports:
     """The reports on all objects of one kind; a new process has written none."""
 
-    def __init__(self, client: Client, kind: Kind[Any], teller: Teller) -> None:
+    def __init__(self, client: Client, kind: Kind[Any], teller: EventRecorder) -> None:
         self._client = client
         self._kind = kind
         self._teller = teller

@@ -214,7 +214,7 @@ class Controller:
             else:
                 log.warning("something the reconciliation waited for took too long")
         except Exception as error:  # noqa: BLE001  one broken key never stops a worker
-            return _told(error)
+            return _logged_retry(error)
         return Backoff()
 
     def _settle(self, key: Key, outcome: Result | Retry) -> None:
@@ -237,7 +237,7 @@ class Controller:
                 assert_never(outcome)
 
 
-def _told(error: Exception) -> Retry:
+def _logged_retry(error: Exception) -> Retry:
     """Log an error in its proper form and tell how it wants to be retried."""
     known = _known_errors(error)
     if not known:

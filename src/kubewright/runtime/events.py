@@ -64,7 +64,7 @@ class _Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class ComponentRecorder:
     """A recorder in the name of another component, with the same queue and the same bounds."""
 
     recorder: "Recorder"
@@ -96,9 +96,9 @@ class Recorder:
         self._wake = asyncio.Event()
         self._noted = self._written = self._dropped = 0
 
-    def of(self, component: str) -> Voice:
+    def of(self, component: str) -> ComponentRecorder:
         """The same recorder for what another component tells."""
-        return Voice(self, component)
+        return ComponentRecorder(self, component)
 
     def event(
         self,
@@ -241,7 +241,7 @@ class Recorder:
         )
 
 
-Teller = Recorder | Voice
+EventRecorder = Recorder | ComponentRecorder
 """What a controller tells its events to."""
 
 

@@ -71,7 +71,7 @@ class Elector:
         self._seen: Seen | None = None
         self._certain = False
         self._began = 0.0
-        self._trouble = self._said = ""
+        self._trouble = self._logged = ""
 
     @property
     def holder(self) -> str:
@@ -93,11 +93,11 @@ class Elector:
         Raises:
             LostLease: our term ended; ``lead`` was cancelled and has ended.
         """
-        told = ""
+        logged = ""
         while not await self._try():
-            if self.holder not in ("", self.identity, told):
-                told = self.holder
-                log.info("another holds the lease; standing by", lease=str(self.key), holder=told)
+            if self.holder not in ("", self.identity, logged):
+                logged = self.holder
+                log.info("another holds the lease; standing by", lease=str(self.key), holder=logged)
                 stands_by()
             await self._clock.sleep(self._pause())
         self.leading = True
@@ -163,9 +163,9 @@ class Elector:
             log.exception("unexpected error in an election", lease=str(self.key))
             self._trouble = f"{type(error).__name__}, see the log"
         else:
-            if self._said:
+            if self._logged:
                 log.info("the lease can be reached again", lease=str(self.key))
-            self._trouble = self._said = ""
+            self._trouble = self._logged = ""
             return ours
         return False
 
@@ -175,8 +175,8 @@ class Elector:
         A server that is away is one kind: connection refused, no answer, or a request not sent at all.
         """
         self._trouble = why
-        if kind != self._said:
-            self._said = kind
+        if kind != self._logged:
+            self._logged = kind
             log.warning("the lease cannot be reached", lease=str(self.key), why=why)
 
     async def _attempt(self) -> bool:

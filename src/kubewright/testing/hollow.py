@@ -66,7 +66,7 @@ async def hollow_nodes(client: Client, number: int = 2) -> AsyncIterator[list[st
     )
     async with running(manager.run):
         try:
-            await _may_be_used(client, informers.held(NODE), names)
+            await _may_be_used(client, informers.existing(NODE), names)
             yield names
         finally:
             for name in names:

@@ -9,7 +9,17 @@ import yaml
 
 from kubewright.base.errors import InvalidInput
 from kubewright.kube import config
-from kubewright.kube.access import Access, Anonymous, Basic, Plugin, Token, TokenFile, access, merged, rooted
+from kubewright.kube.access import (
+    Access,
+    Anonymous,
+    Basic,
+    Plugin,
+    Token,
+    TokenFile,
+    access,
+    merged,
+    with_absolute_paths,
+)
 from kubewright.kube.sockets import Sockets
 
 
@@ -138,10 +148,15 @@ def test_what_is_no_kubeconfig_is_said(data, said) -> None:
 
 
 def test_relative_paths_count_from_their_file(tmp_path) -> None:
-    found = rooted(kubeconfig({"tokenFile": "t", "exec": {**EXEC, "command": "./login"}}), tmp_path)
+    found = with_absolute_paths(
+        kubeconfig({"tokenFile": "t", "exec": {**EXEC, "command": "./login"}}), tmp_path
+    )
     assert found["users"][0]["user"]["tokenFile"] == str(tmp_path / "t")
     assert found["users"][0]["user"]["exec"]["command"] == str(tmp_path / "login")
-    assert rooted(kubeconfig({"exec": EXEC}), tmp_path)["users"][0]["user"]["exec"]["command"] == "aws"
+    assert (
+        with_absolute_paths(kubeconfig({"exec": EXEC}), tmp_path)["users"][0]["user"]["exec"]["command"]
+        == "aws"
+    )
 
 
 def test_the_first_kubeconfig_to_say_something_wins() -> None:

@@ -298,7 +298,7 @@ async def test_informers_are_shared_and_stop_with_their_last_holder(calm) -> Non
 
 async def test_who_borrowed_the_caches_leaves_with_its_listeners_and_no_other_user_notices(calm) -> None:
     await calm.informers.wait_synced(5)
-    borrowed = calm.informers.borrow(calm.client.behind(calm.client.transport, user_agent="term"))
+    borrowed = calm.informers.borrow(calm.client.over(calm.client.transport, user_agent="term"))
     mine = borrowed.get(THING)
     for heard, informer in ((told := []), mine), ((others := []), calm.things):
         informer.subscribe(lambda change, heard=heard: heard.append(change.key.name))
@@ -338,7 +338,7 @@ async def test_what_a_borrower_alone_had_is_asked_for_no_longer_when_it_leaves(c
 
 async def test_a_write_of_a_borrower_is_in_the_shared_cache_when_it_returns(calm) -> None:
     await calm.informers.wait_synced(5)
-    client = calm.client.behind(calm.client.transport, user_agent="term")
+    client = calm.client.over(calm.client.transport, user_agent="term")
     mine = calm.informers.borrow(client).get(THING)
     await client.create(THING, thing("a"))
     assert calm.names() == {"a"}

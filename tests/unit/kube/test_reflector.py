@@ -13,8 +13,8 @@ from kubewright.kube.reflector import (
     UNKNOWN_KIND,
     Cut,
     Failed,
-    Happening,
     Listing,
+    Outcome,
     PageRead,
     State,
     Watching,
@@ -27,7 +27,7 @@ from kubewright.wire.errors import Forbidden, Gone, NotFound, ServerError, Unava
 class Case:
     name: str
     state: State
-    happened: Happening
+    happened: Outcome
     then: State
     pause: float = 0.0
 

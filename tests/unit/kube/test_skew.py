@@ -7,7 +7,7 @@ from operator import attrgetter
 import pytest
 
 from kubewright.base.clock import SteadyClock
-from kubewright.kube.skew import AGAIN, Skew
+from kubewright.kube.skew import MEASURE_SECONDS, Skew
 from kubewright.testing.manual_clock import BEGIN, ManualClock
 
 DATE = "Tue, 01 Jan 2030 00:00:00 GMT"
@@ -22,15 +22,15 @@ class Case:
     """Our wall clock, in seconds from the server's date."""
     took: float
     ahead: float
-    told: bool = False
+    warns: bool = False
 
 
 CASES = [
     Case("the same moment", DATE, 0.0, 0.01, 0.0),
     Case("a date has whole seconds", DATE, 0.99, 0.01, 0.0),
     Case("an answer takes its time", DATE, 2.4, 1.5, 0.0),
-    Case("a clock that is ahead", DATE, 90.0, 0.01, 90.0, told=True),
-    Case("a clock that is behind", DATE, -90.0, 0.01, -90.0, told=True),
+    Case("a clock that is ahead", DATE, 90.0, 0.01, 90.0, warns=True),
+    Case("a clock that is behind", DATE, -90.0, 0.01, -90.0, warns=True),
     Case("two seconds are measured, and no user is told", DATE, 2.0, 0.01, 2.0),
     Case("an answer that took too long says too little", DATE, 90.0, 11.0, 0.0),
     Case("no date", "", 90.0, 0.01, 0.0),
@@ -42,16 +42,16 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_one_answer(case: Case) -> None:
     skew = Skew()
-    assert skew.heard(case.date, BEGIN + timedelta(seconds=case.wall), 5.0, case.took) is case.told
+    assert skew.measure(case.date, BEGIN + timedelta(seconds=case.wall), 5.0, case.took) is case.warns
     assert skew.ahead == case.ahead
 
 
 def test_it_is_measured_again_and_told_again_when_it_was_right_meanwhile() -> None:
     skew, told = Skew(), []
     for number, wall in enumerate((90, 91, 0, 90)):
-        told.append(skew.heard(DATE, BEGIN + timedelta(seconds=wall), number * AGAIN, 0.01))
+        told.append(skew.measure(DATE, BEGIN + timedelta(seconds=wall), number * MEASURE_SECONDS, 0.01))
     assert told == [True, False, False, True]
-    assert not skew.heard(DATE, BEGIN, 3 * AGAIN + 1, 0.01)
+    assert not skew.measure(DATE, BEGIN, 3 * MEASURE_SECONDS + 1, 0.01)
     assert skew.ahead == 90
 
 
@@ -59,6 +59,6 @@ def test_a_steady_clock_begins_with_what_is_known() -> None:
     hands, skew = ManualClock(), Skew()
     hands.passed, hands.ahead = 5.0, 3600.0
     steady = SteadyClock(hands, lambda: skew.anchor)
-    skew.heard("Tue, 01 Jan 2030 00:00:05 GMT", hands.now(), hands.monotonic(), 0.01)
+    skew.measure("Tue, 01 Jan 2030 00:00:05 GMT", hands.now(), hands.monotonic(), 0.01)
     hands.passed, hands.ahead = 8.0, 0.0
     assert steady.now() == BEGIN + timedelta(seconds=8)

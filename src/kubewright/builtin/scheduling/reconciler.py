@@ -23,7 +23,7 @@ from kubewright.builtin.scheduling.facts import FINISHED, SCHEDULER, Amounts, Ho
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.events import Recorder, Teller
+from kubewright.runtime.events import EventRecorder, Recorder
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
@@ -49,7 +49,7 @@ class Scheduler:
         self._client = client
         self._nodes = nodes
         self._pods = pods
-        self._recorder: Teller | None = recorder.of(SCHEDULER) if recorder else None
+        self._recorder: EventRecorder | None = recorder.of(SCHEDULER) if recorder else None
         self._hosts: dict[str, Host] = {}
         self._used: dict[str, dict[str, float]] = {}
         self._placed: dict[Key, tuple[str, str, Amounts]] = {}

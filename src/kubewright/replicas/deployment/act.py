@@ -38,7 +38,7 @@ from kubewright.replicas.effects import error_of, may_adopt, spread
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
-from kubewright.runtime.events import Teller
+from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 Write = (
@@ -57,7 +57,7 @@ class Actor(Generic[D, S, M]):
     """Performs plans of a world's deployments."""
 
     def __init__(
-        self, world: DeploymentWorld[D, S, M], client: Client, teller: Teller, doubts: Doubts
+        self, world: DeploymentWorld[D, S, M], client: Client, teller: EventRecorder, doubts: Doubts
     ) -> None:
         self._world = world
         self._deployments: Kind[Any] = world.kind

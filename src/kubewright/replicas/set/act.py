@@ -38,7 +38,7 @@ from kubewright.replicas.set.steps import (
     Step,
 )
 from kubewright.replicas.set.world import SetWorld
-from kubewright.runtime.events import Teller
+from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import Conflict, NotFound
 
 _STALE = (NotFound, Conflict)
@@ -53,7 +53,7 @@ class Actor(Generic[S, M, Obj]):
         world: SetWorld[S, M, Obj],
         client: Client,
         index: Members[Obj, M],
-        teller: Teller,
+        teller: EventRecorder,
     ) -> None:
         self._world = world
         self._client = client

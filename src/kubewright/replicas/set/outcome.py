@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kubewright.base.errors import KubewrightError
 from kubewright.replicas.objects import SetObject
 from kubewright.replicas.set.world import Failure, Words
-from kubewright.runtime.events import Teller
+from kubewright.runtime.events import EventRecorder
 
 SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"
 SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
@@ -34,7 +34,7 @@ class Outcome:
 class Reporter:
     """Sends the events about one set."""
 
-    teller: Teller
+    teller: EventRecorder
     words: Words
     about: SetObject
 

@@ -5,5 +5,5 @@
 ``registry``    all clusters: which are wanted, with which credentials; the listeners
 
 A lookup never waits: it answers with a session whose caches are full, or with the reason why there is none.
-A cluster that hangs costs one task and, while it connects, one of ``limits.CONNECTS`` places.
+A cluster that hangs costs one task and, while it connects, one of ``limits.CONNECTS`` slots.
 """

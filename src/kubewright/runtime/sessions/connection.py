@@ -1,6 +1,6 @@
 """One workload cluster: connect, fill the caches, probe while the session lasts, connect again.
 
-Theory.      A task per cluster repeats: wait for a place among those that connect, ask for ``/version``,
+Theory.      A task per cluster repeats: wait for a slot, ask for ``/version``,
              fill the caches, announce the session, probe. When enough probes in a row were not answered,
              or the credentials are no longer accepted (401), the session ends and the round begins anew,
              after a pause that doubles. What only other credentials can mend (``OnChange``) is not tried
@@ -77,7 +77,7 @@ class Listener:
 class Connection:
     """The connection to one cluster with one set of credentials.
 
-    ``reach`` makes a client for it; ``places`` bounds how many clusters connect at one time.
+    ``reach`` makes a client for it; ``slots`` bounds how many clusters connect at one time.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Connection:
         *,
         kinds: Mapping[Kind[Any], Indexes],
         listener: Listener,
-        places: asyncio.Semaphore,
+        slots: asyncio.Semaphore,
         settings: Settings,
     ) -> None:
         self._cluster = cluster
@@ -96,11 +96,11 @@ class Connection:
         self._clock = clock
         self._kinds = kinds
         self._listener = listener
-        self._places = places
+        self._slots = slots
         self._settings = settings
         self._session: Session | None = None
         self._gained_at = self._lasted = 0.0
-        self._said = ""
+        self._logged = ""
         self.health = Health(connected=False, answers=False, since=clock.monotonic())
 
     def session(self) -> Session:
@@ -147,7 +147,7 @@ class Connection:
     async def _hold_session(self) -> None:
         """Connect, fill the caches, announce the session, and probe until that fails."""
         async with AsyncExitStack() as opened, asyncio.TaskGroup() as group:
-            async with self._places:
+            async with self._slots:
                 client = self._reach()
                 opened.push_async_callback(self._close, client)
                 await self._probe(client)
@@ -196,7 +196,7 @@ class Connection:
             raise TimedOut(f"no answer within {seconds:g} s") from None
         if response.status >= 500 or response.status == Unauthorized.code:
             raise failure(response)
-        client.heard(response, began)
+        client.measure_skew(response, began)
         now, health = self._clock.monotonic(), self.health
         since = health.since if health.answers else now
         error = "" if health.connected else health.error
@@ -208,7 +208,7 @@ class Connection:
         self.health = replace(health, answers=False, since=since, error=str(error) or type(error).__name__)
 
     def _gain(self, session: Session) -> None:
-        self._session, self._gained_at, self._said = session, self._clock.monotonic(), ""
+        self._session, self._gained_at, self._logged = session, self._clock.monotonic(), ""
         self.health = replace(self.health, connected=True, error="")
         log.info("connected", cluster=str(self._cluster))
         self._listener.gained(session)
@@ -222,8 +222,8 @@ class Connection:
     def _say(self, error: KubewrightError) -> None:
         """Log each kind of error once, until the cluster is connected again."""
         kind = type(error).__name__
-        if kind != self._said:
-            self._said = kind
+        if kind != self._logged:
+            self._logged = kind
             log.warning("not connected", cluster=str(self._cluster), error=str(error))
 
     async def _close(self, client: Client) -> None:

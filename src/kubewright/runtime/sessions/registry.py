@@ -53,7 +53,7 @@ class Sessions(Generic[C]):
         self._clock = clock
         self._reach = reach
         self._settings = settings or Settings()
-        self._places = asyncio.Semaphore(CONNECTS)
+        self._slots = asyncio.Semaphore(CONNECTS)
         self._kinds: dict[Kind[Any], dict[str, Any]] = {}
         self._wanted: dict[Key, _Wanted[C]] = {}
         self._listeners: list[Listener] = []
@@ -83,7 +83,7 @@ class Sessions(Generic[C]):
             self._clock,
             kinds=self._kinds,
             listener=Listener(self._gained, self._lost),
-            places=self._places,
+            slots=self._slots,
             settings=self._settings,
         )
         self._wanted[cluster] = wanted = _Wanted(credentials, connection)
@@ -119,16 +119,16 @@ class Sessions(Generic[C]):
 
     def _gained(self, session: Session) -> None:
         for each in tuple(self._listeners):
-            self._tell(session, partial(each.gained, session))
+            self._notify(session, partial(each.gained, session))
 
     def _lost(self, session: Session, because: str) -> None:
         for each in tuple(self._listeners):
-            self._tell(session, partial(each.lost, session, because))
+            self._notify(session, partial(each.lost, session, because))
 
-    def _tell(self, session: Session, tell: Callable[[], None]) -> None:
+    def _notify(self, session: Session, call: Callable[[], None]) -> None:
         """Call a listener. Its error is logged, and stops neither the other listeners nor the session."""
         try:
-            tell()
+            call()
         except Exception:
             log.exception("a listener failed", cluster=str(session.cluster))
 

@@ -48,7 +48,7 @@ class Session:
         Raises:
             KeyError: nothing asked for this kind.
         """
-        return self.caches.held(kind)
+        return self.caches.existing(kind)
 
 
 @dataclass(frozen=True, slots=True)
