@@ -5,7 +5,7 @@ Theory.      A command turns its arguments into ``compose.options`` values, and 
              means a bug of Kubewright.
 Invariants.  Importing this package is cheap: a command imports what it needs when it is called.
 Files        ``app``         the commands
-             ``up/``, ``run/``, ``demo/``, ``status`` (`status`, `down`), ``completion``
+             ``up/``, ``run/``, ``demo/``, ``serving`` (`status`, `down`), ``completion``
              ``switches``, ``signals``   what several commands share
 """
 

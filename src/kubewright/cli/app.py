@@ -79,7 +79,7 @@ def down(
     timeout: Annotated[str, typer.Option(help="How long to wait for its end.", metavar="DURATION")] = "30s",
 ) -> None:
     """End the `up` that serves a data folder. Its data are kept."""
-    from kubewright.cli.status import down as command
+    from kubewright.cli.serving import down as command
 
     print(command(data_dir, switches.duration("--timeout", timeout)))
 
@@ -90,7 +90,7 @@ def status(data_dir: switches.DataDir = switches.DATA_DIR) -> None:
 
     Ends with 0 while all is well, 1 if something is not, 3 if nothing runs.
     """
-    from kubewright.cli.status import status as command
+    from kubewright.cli.serving import status as command
 
     _logging("error")
     page, code = command(data_dir)

@@ -8,7 +8,7 @@ Files        ``options``    what a user may choose, checked
              ``kit``        the controllers of all worlds, in a group for each Lease
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, its address, and whether it is still there
-             ``status``     a data folder seen from another process, and how its server is ended
+             ``serving``    a data folder seen from another process, and how its server is ended
              ``cluster``    ``run``: the controllers against real API servers
              ``preflight``  checks the clusters before the controllers start
              ``program``    the path or name by which the user called this program

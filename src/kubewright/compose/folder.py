@@ -3,7 +3,7 @@
 Theory.      A copied kubeconfig, and a client that keeps running, know one port. The first start
              picks it, and later starts use it again.
 Files        ``up.json``, mode 0600; the folders ``server`` and ``pki``.
-Called by    ``embedded`` and ``cluster``; ``status``, which shows the address.
+Called by    ``embedded`` and ``cluster``; ``serving``, which shows the address.
 """
 
 import os

@@ -5,7 +5,7 @@ Theory.      The folder's lock says whether a process serves it, and which. Its 
              is ready, so ``folder_status`` sends it a request.
 Invariants.  Nothing in the folder is changed, and only the process that holds its lock is ever
              signalled: its id is read from the lock, and read again just before the signal.
-Called by    ``cli.status``.
+Called by    ``cli.serving``.
 """
 
 import asyncio
