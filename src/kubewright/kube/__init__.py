@@ -1,10 +1,10 @@
 """The client side of Kubernetes: requests, watches, caches.
 
 Reading order
-    transport   the door: two methods. ``inprocess`` and ``sockets`` stand behind it
+    transport   the interface: two methods, implemented by ``inprocess`` and ``sockets``
     client      typed verbs on one API server; ``retries``, ``health`` and ``patches`` decide for it
     reflector   the watch loop as a state machine, pure; ``feed`` does what it says
-    cache       what may stand there and why; on ``store``, which holds objects as bytes
+    cache       which objects are kept and why; on ``store``, which holds them as bytes
     informer    one kind kept current in memory; ``informers`` shares and starts them
     config      kubeconfigs, service accounts and kubeconfig Secrets; ``access`` reads, ``login`` fetches
 

@@ -2,10 +2,10 @@
 
 Theory.      Two kinds of kubeconfig come to us. One that the user points at is the user's own: it may name
              files and programs. One that lies in a Secret was written by a user who may write that
-             Secret: running its programs or reading our files for it would hand our identity over.
+             Secret: running its programs or reading our files for it would give that user our identity.
              So ``inline_only`` refuses everything that is not data (docs/decisions/0018-one-transport.md).
 Invariants.  Whatever is wrong becomes one sentence (``InvalidInput``) without a secret in it.
-             Relative paths count from the file that holds them.
+             Relative paths are relative to the file that holds them.
 Called by    ``config``.
 """
 
@@ -98,7 +98,7 @@ def access(
 
 
 def merged(first: Json, second: Json) -> Json:
-    """Two kubeconfigs as one, as kubectl merges ``$KUBECONFIG``: the first to say something wins."""
+    """Two kubeconfigs as one, as kubectl merges ``$KUBECONFIG``: the first value set wins."""
     both = {**second, **{key: value for key, value in first.items() if value}}
     for name in ("clusters", "contexts", "users"):
         entries = [*(first.get(name) or ()), *(second.get(name) or ())]
@@ -128,7 +128,7 @@ def with_absolute_paths(kubeconfig: Json, folder: Path) -> Json:
 
 
 class _Wrong(Exception):
-    """What is wrong, without saying where; never leaves this module."""
+    """What is wrong, without the name of the source; never leaves this module."""
 
 
 class _Reader:
@@ -215,7 +215,7 @@ def _plugin(plugin: Any, cluster: Json) -> Plugin:
     if api_version not in ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"):
         raise _Wrong(f"exec has an unknown apiVersion {api_version!r}")
     if plugin.get("interactiveMode") == "Always":
-        raise _Wrong("exec wants to talk to a person, and there is none here")
+        raise _Wrong("exec needs an interactive terminal, and there is none here")
     return Plugin(
         command=str(plugin["command"]),
         args=tuple(str(arg) for arg in plugin.get("args") or ()),
@@ -227,7 +227,7 @@ def _plugin(plugin: Any, cluster: Json) -> Plugin:
 
 
 def _cluster_info(cluster: Json) -> Json:
-    """What a plugin that asks for it is told about the cluster."""
+    """The cluster as a plugin with ``provideClusterInfo`` gets it."""
     names = (
         "server",
         "tls-server-name",

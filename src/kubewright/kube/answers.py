@@ -1,4 +1,4 @@
-"""What stands in the answers of an API server: lists, deletions, refusals. Values only, no I/O.
+"""The answers of an API server as values: lists, deletions, refusals. No I/O.
 
 Theory.      Objects stay bytes here: ``msgspec.Raw`` finds where each one begins and ends, and
              an object is decoded only when a caller looks at it.
@@ -29,7 +29,7 @@ def refusal(code: int, body: bytes, retry_after: str = "") -> ApiError:
 
 
 def _seconds(text: str) -> float | None:
-    """``Retry-After`` in seconds; its form as a date is no API server's and counts as absent."""
+    """``Retry-After`` in seconds; API servers do not send its form as a date, which counts as absent."""
     return float(text) if text.isascii() and text.isdigit() else None
 
 
@@ -59,7 +59,7 @@ def read_page(body: bytes) -> Page:
     """Split a list answer.
 
     Raises:
-        BadAnswer: this is no list.
+        BadAnswer: it is not a list.
     """
     try:
         answer = _list.decode(body)
@@ -69,7 +69,7 @@ def read_page(body: bytes) -> Page:
 
 
 class StatusDetails(Struct, gc=False):
-    """Of a ``Status``: which object it is about."""
+    """The ``details`` of a ``Status``: which object it is about."""
 
     uid: str = ""
 
@@ -83,10 +83,10 @@ _status = msgspec.json.Decoder(_Status)
 
 
 def read_status(body: bytes) -> StatusDetails | None:
-    """Of the ``Status`` that says that a delete removed an object; None when it answered an object.
+    """The details of the ``Status`` that answers a delete; None when the answer is the object itself.
 
     Raises:
-        BadAnswer: neither of the two.
+        BadAnswer: it is neither of the two.
     """
     try:
         answer = _status.decode(body)

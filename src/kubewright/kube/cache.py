@@ -1,21 +1,21 @@
-"""Which object may stand in a cache: lists, watch events and our own writes brought into one order.
+"""Which objects a cache keeps: lists, watch events and our own writes brought into one order.
 
 Theory.      Three streams tell us about objects, each late in its own way: pages of lists, watch
              events, and the answers to this process' own writes, which come first of all and let a
              process read what it wrote. The server's history orders them: within one kind a
              resourceVersion grows with every change, and a uid is never used twice. So:
 
-             1. ``seen`` is how far the history was told completely: the version of the last list,
+             1. ``seen`` is how far the history is known completely: the version of the last list,
                 event or bookmark. Every change up to it has been applied.
-             2. An object enters if its version is above that of what stands at its key.
+             2. An object enters if its version is above that of the object at its key.
              3. An answer to a write enters by rule 2 only if its version is above ``seen``. At or
-                below it the watch has told us, and perhaps told us of the end since.
-             4. When a write of ours ended an object, its uid is barred for good: late events and
+                below it the watch has shown it, and perhaps its deletion since.
+             4. When a write of ours deleted an object, its uid is barred for good: late events and
                 pages cannot bring it back. When a write took it out of our selector, it is barred
                 up to that version. A bar is dropped when the watch or a list begun later has
                 passed it.
-             5. DELETED takes away what stands at the key, unless that is newer than the deletion.
-             6. A complete list at version L takes away what it does not name, unless that is above
+             5. DELETED removes the object at the key, unless that is newer than the deletion.
+             6. A complete list at version L removes what it does not contain, unless that is above
                 L: only a write of ours can be, and the watch from L will confirm it.
              7. A list below ``seen`` means that the history was rewritten (a restored backup). All
                 we hold counts as old then, and the list is the truth.
@@ -28,7 +28,7 @@ Why it holds.  *Nothing is lost*: an object is refused only in favour of a newer
              a list's L that did not name it (6). *Own writes show*: an acknowledged write is above
              ``seen`` and enters, or is at or below it and was applied; nothing older replaces it.
 Invariants.  Pure of I/O and time. Each step tells its listener every change, once, in order.
-Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` throws random histories at it.
+Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` tests it with random histories.
 """
 
 from collections import OrderedDict
@@ -58,10 +58,10 @@ BARS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """What listeners are told: ``old`` is None for an object that is new to us, ``new`` for one that is gone.
+    """What listeners get: ``old`` is None for an object that is new to us, ``new`` for one that is gone.
 
-    An object that was deleted and made again under its name is told as two changes. Between two
-    changes that we hear of, others may have happened: only ``new`` is the truth.
+    An object that was deleted and made again under its name is two changes. Between two changes
+    others may have happened that the server did not send: only ``new`` is current.
     """
 
     key: Key
@@ -87,7 +87,7 @@ class Change(Generic[T]):
 
 
 class Cache(Generic[T]):
-    """The objects of one kind in one scope, current as far as we were told."""
+    """The objects of one kind in one scope, as far as the server has sent them."""
 
     def __init__(self, kind: Kind[T], scope: Scope, listener: Callable[[Change[T]], None]) -> None:
         self.store = Store(kind)
@@ -109,7 +109,7 @@ class Cache(Generic[T]):
     def event(self, kind: str, header: Header) -> None:
         """An ADDED, MODIFIED or DELETED of the watch (rules 1, 2, 4, 5)."""
         if kind == DELETED:
-            self._passed(header)
+            self._drop_bar(header)
             current = self.store.header(header.key)
             if current is not None and current.version <= header.version:
                 self._remove(current)
@@ -195,8 +195,8 @@ class Cache(Generic[T]):
             self._bars.popitem(last=False)
         self._bars[uid] = version
 
-    def _passed(self, gone: Header) -> None:
-        """The watch told DELETED: is the bar of rule 4 behind us?
+    def _drop_bar(self, gone: Header) -> None:
+        """The watch sent DELETED: drop the bar of rule 4 if it is over.
 
         Under a selector DELETED may mean that the object left it, and it may come again before its
         end: then only a list lifts a bar that is there for good.

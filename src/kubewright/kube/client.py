@@ -1,10 +1,10 @@
 """The client of one API server: typed verbs over a transport.
 
 Theory.      A verb builds one request, sends it (repeating it where ``retries`` says that this is
-             safe), and decodes the answer with the kind's type. Every acknowledged write is told
-             to listeners before the caller goes on; that is how this process' informers show a
-             write the moment it happened (``cache``), not when the watch brings it back.
-Invariants.  An answer of 400 and above raises its ``wire.errors`` class, the lack of one a
+             safe), and decodes the answer with the kind's type. Listeners get every acknowledged
+             write before the caller goes on, so this process' informers show a write at once
+             (``cache``), not only when the watch delivers it.
+Invariants.  An answer of 400 and above raises its ``wire.errors`` class, no answer a
              ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
              that we did not create is only patched (design decision D3). Bodies are never logged.
 Called by    every package above ``kube``. Continues in ``transport`` and ``informers``.
@@ -70,11 +70,11 @@ class Client:
         self._listeners: list[Callable[[Written], None]] = []
 
     def steady(self) -> SteadyClock:
-        """A clock for ages of what this server dates: it begins with the server's time, and does not step."""
+        """A clock for ages of this server's objects: it begins with the server's time, and does not step."""
         return SteadyClock(self.clock, lambda: self.skew.anchor)
 
     def over(self, transport: Transport, *, user_agent: str) -> "Client":
-        """A client of the same server by another way, which knows what this one learns of the time there."""
+        """A client of the same server over another transport, which shares this one's ``skew``."""
         other = Client(transport, self.clock, name=self.name, user_agent=user_agent)
         other.skew = self.skew
         return other
@@ -106,7 +106,7 @@ class Client:
         query = Scope(labels=labels, fields=fields).query
         try:
             return await _list(self, kind, namespace, (*query, ("limit", str(LIST_PAGE))))
-        except Gone:  # the moment was forgotten before we had all pages: take one large page
+        except Gone:  # the version expired before we had all pages: take one large page
             return await _list(self, kind, namespace, query)
 
     async def create(self, kind: Kind[T], obj: T | Mapping[str, Any], *, namespace: str = "") -> T:
@@ -198,7 +198,7 @@ class Client:
         try:
             response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
         except NotFound:
-            if uid:  # perhaps it was us, and the answer was lost: this object is gone in any case
+            if uid:  # perhaps our own delete, whose answer was lost: this object is gone in any case
                 self._notify(Written(kind.resource, key, uid=uid, deleted=True))
             raise
         self._notify_deleted(kind.resource, key, response.body, uid)
@@ -226,7 +226,7 @@ class Client:
         )
 
     async def send(self, request: Request, *, safe: bool = False, wait_if_asked: bool = True) -> Response:
-        """One request with everything this module promises; for paths that have no verb here.
+        """One request with retries, deadline and errors as of all verbs; for paths that have no verb here.
 
         Args:
             request: what to send.
@@ -253,11 +253,11 @@ class Client:
             await clock.sleep(wait)
 
     def measure_skew(self, response: Response, began: float) -> None:
-        """Learn what time it is on the other side from the answer to a question of the moment ``began``."""
+        """Measure the server's clock by the answer to a request that was sent at the moment ``began``."""
         now, date = self.clock.monotonic(), response.headers.get("date", "")
         if self.skew.measure(date, self.clock.now(), now, now - began):
-            told = "our clock is not the server's: one of them needs NTP; ages are measured with the server's"
-            log.warning(told, server=self.name, seconds_ahead=round(self.skew.ahead, 1))
+            warning = "our clock is not the server's: one of them needs NTP; ages count by the server's"
+            log.warning(warning, server=self.name, seconds_ahead=round(self.skew.ahead, 1))
 
     def request(
         self, method: str, path: str, body: bytes = b"", *, query: Query = (), content_type: str = JSON

@@ -1,4 +1,4 @@
-"""When there is no answer, or only half of one: what can happen between us and an API server.
+"""The errors of requests without a usable answer: what can happen between us and an API server.
 
 Theory.  An answer of 400 and above is not here: that is ``wire.errors.ApiError``. Everything here
          is retried by the key's own backoff. Only ``ConnectFailed`` proves that nothing happened,
@@ -37,7 +37,7 @@ class Silent(ConnectFailed):
 
 
 class Deposed(ConnectFailed):
-    """We do not lead any more, so this write was not sent (``fence``)."""
+    """This process does not lead any more, so this write was not sent (``fence``)."""
 
 
 class TimedOut(TransportError):

@@ -1,9 +1,9 @@
-"""The asking half of an informer: requests pages and watches, and hands what comes to a cache.
+"""The requests of an informer: gets pages and watches, and passes what comes to a cache.
 
 Theory.      ``reflector`` says what to ask and when; ``cache`` says what an object's arrival means.
-             What remains here is I/O: one request or one stream at a time, deadlines, and telling
-             people once when something is wrong and once when it is right again; of a server that
-             cannot be reached by all that watch it, one tells (``outage``).
+             What remains here is I/O: one request or one stream at a time, deadlines, and one log line
+             when something is wrong and one when it is over; of all watches that cannot reach a
+             server, only one logs it (``Outage``).
 Invariants.  Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
              cut, since the connection may be dead at the other end; ``visibility`` then says that nothing
              was seen since the last event. The loop gets its turn at
@@ -49,10 +49,10 @@ log = structlog.get_logger("kubewright.kube")
 
 
 class Sink(Protocol):
-    """Where a feed brings what it hears: ``cache.Cache``, or what keeps less than objects."""
+    """Where a feed puts what it receives: ``cache.Cache``, or what keeps less than objects."""
 
     seen: int
-    """How far the server's history was told completely."""
+    """How far the server's history is known completely."""
 
     def begin(self) -> None:
         """A list is about to be asked for."""
@@ -93,7 +93,7 @@ class Feed:
         self._scope = scope
         self._cache = cache
         self._logged = ""
-        self._alone = True
+        self._only_this_kind = True
         self._name = f"{resource} {scope}"
         self._heard = 0.0
 
@@ -203,7 +203,7 @@ class Feed:
         return self._resource.path(self._scope.namespace)
 
     def _note(self, happened: Outcome, failures: int) -> None:
-        """Keep count, and tell people when the kind of trouble changes."""
+        """Count failures, and log when the kind of trouble changes."""
         if not failures or isinstance(happened, PageRead):
             self._recovered()
             return
@@ -225,7 +225,7 @@ class Feed:
             return
         self._logged = ""
         cluster = self._client.name
-        if not self._alone:
+        if not self._only_this_kind:
             if self._client.outage.ends(self._name):
                 log.info("watching again", cluster=cluster)
             return
@@ -233,8 +233,8 @@ class Feed:
 
     def _say(self, happened: Outcome) -> None:
         error, about = getattr(happened, "error", None), {"cluster": self._client.name}
-        self._alone = not isinstance(error, (ConnectFailed, Disconnected, TimedOut))
-        if not self._alone:
+        self._only_this_kind = not isinstance(error, (ConnectFailed, Disconnected, TimedOut))
+        if not self._only_this_kind:
             if self._client.outage.begins(self._name, self._logged):
                 log.warning("cannot watch; trying again", trouble=self.counts.trouble, **about)
             return

@@ -1,9 +1,10 @@
 """A transport that sends writes only while we are entitled to make them.
 
-Theory.      A leader that stood still (a paused virtual machine, a swapped-out process) wakes up with
-             requests on its lips, and for a moment does not know that another leads. Cancelling its
-             work comes too late for what is sent in that moment. So each write asks, right before it
-             is sent, whether the term can still be ours; the answer is a comparison of two numbers.
+Theory.      A leader that stood still (a paused virtual machine, a swapped-out process) goes on with the
+             requests that it was about to send, and for a moment does not know that another leads.
+             Cancelling its work comes too late for what is sent in that moment. So each write asks, right
+             before it is sent, whether the term can still be ours; the answer is a comparison of two
+             numbers.
 Invariants.  Reads and watches always pass: caches of candidates stay warm. So do Events, which decide
              nothing. What is refused here was not sent.
 Called by    ``compose.kit``, for processes that elect a leader (``runtime.leader.Elector.entitled``).
@@ -31,7 +32,7 @@ class FencedTransport:
         """As ``Transport.request``.
 
         Raises:
-            Deposed: it is a write, and we do not lead (any more).
+            Deposed: it is a write, and this process does not lead (any more).
         """
         if request.method != "GET" and not _is_event(request) and not self._entitled():
             raise Deposed(f"{request.method} {request.path} is not sent: we do not lead any more")

@@ -4,7 +4,7 @@ Theory.      Caches hold an object as the bytes that the server sent (design dec
              them what the runtime asks for all the time: who it is, which version, whose. Reading
              a header skips everything but the metadata.
 Cost.        About 3 µs to read; less than half a KiB beside the bytes. Labels would add as much
-             again and are rarely asked for, so they are read from the bytes each time (2 µs).
+             again and are rarely needed, so they are read from the bytes each time (2 µs).
              ``metadata.managedFields``, which no reader of a cache needs, is cut out of the bytes:
              on a real cluster it is a third of an object.
 Invariants.  A header never changes, nor do its bytes. ``gc=False`` is safe: a header cannot reach

@@ -1,9 +1,9 @@
 """Whether a server answers at all, and which watch logs it when it does not. Pure.
 
-Theory.      A request to a host that swallows packets costs its whole deadline. After ``SILENCES_ALLOWED``
-             such silences in a row we stop waiting: requests fail at once, but for one short probe every
-             few seconds. Any answer, a refusal included, ends that. What fails quickly, such as a
-             refused connection, does not count: it costs no time and says what is wrong.
+Theory.      A request to a host that drops packets costs its whole deadline. After ``SILENCES_ALLOWED``
+             such silences in a row the client stops waiting: requests fail at once, but for one short
+             probe every few seconds. Any answer, a refusal included, ends that. What fails quickly, such
+             as a refused connection, does not count: it costs no time and says what is wrong.
 Invariants.  A server that answers is never held back. At most one probe is under way, and the next
              one begins soon enough for a leader to renew its Lease in time.
 Called by    ``client``, one per cluster.
@@ -23,7 +23,8 @@ SHORTEST, LONGEST = 1.0, 4.0
 
 
 class Health:
-    """What the last requests to one server taught us. Every admitted request must be ended."""
+    """What is known of one server from its last requests. Each admitted request must be reported as answered
+    or failed."""
 
     def __init__(self) -> None:
         self.silences = 0

@@ -1,10 +1,10 @@
 """One kind of one cluster, kept current in memory.
 
-Theory.      ``feed`` asks the server, ``cache`` decides what may stand, and this is the face of the
+Theory.      ``feed`` asks the server, ``cache`` decides what is kept, and this is the API of the
              two: readers look without waiting, listeners hear of every change. A write of this
              process is in its informers when the call that made it returns.
 Invariants.  Before ``synced`` the informer may show less than there is; after it, never anything
-             that was not so on the server. A listener that raises is logged and hurts no other.
+             that was not so on the server. A listener that raises is logged, and the others are still called.
              What readers get is shared and frozen (Structs) or their own (plain dicts).
 Called by    ``informers``, which shares informers and runs them.
 """
@@ -128,9 +128,9 @@ class Informer(Generic[T]):
         return len(self._store.keys_by(index, value))
 
     def subscribe(self, listener: Callable[[Change[T]], None]) -> Callable[[], None]:
-        """Tell ``listener`` what is here (as new), and from now on each change, at once and in order.
+        """Call ``listener`` with what is here (as new), and then with each change, at once and in order.
 
-        Answers a function that ends it.
+        Returns a function that removes it.
         """
         self._listeners.append(listener)
         for header in self._store:
@@ -143,14 +143,14 @@ class Informer(Generic[T]):
         return unsubscribe
 
     def view(self) -> "Informer[T]":
-        """The same objects, for listeners who leave all at once: when ``close_view`` is called."""
+        """The same objects, for listeners that are removed all at once by ``close_view``."""
         other = copy(self)
         other._listeners = []
         other._unsubscribe = self.subscribe(other._notify)
         return other
 
     def close_view(self) -> None:
-        """Tell the listeners of this face nothing more."""
+        """Notify the listeners of this view no more."""
         self._unsubscribe()
         self._listeners.clear()
 
@@ -168,7 +168,7 @@ class Informer(Generic[T]):
             raise TimedOut(f"{self.kind.resource} not listed within {timeout:g} s: {why}") from None
 
     def mark_unsynced(self) -> None:
-        """No longer count as synced, until ``run`` has begun anew and has listed everything."""
+        """Count as not synced, until ``run`` was started again and has listed everything."""
         self._feed.synced.clear()
 
     async def run(self) -> None:
@@ -183,7 +183,7 @@ class Informer(Generic[T]):
             log.warning("answer to a write not understood", object=str(written.key), exc_info=True)
 
     def statistics(self) -> Statistics:
-        """How it stands now."""
+        """The numbers at this moment."""
         counts = self._feed.counts
         return Statistics(
             resource=str(self.kind.resource),

@@ -4,7 +4,7 @@ Theory.      All callers of ``get`` for the same kind and scope share one inform
              of them has released it. Kinds may be known only at run time (``api.kinds.dynamic``), and may
              not exist on the server yet: such an informer waits, and begins within seconds of the CRD.
              A user for a limited time, such as a leader in its term, ``borrow``s the informers: its
-             subscriptions end when it gives them back, and each informer is listed anew for it.
+             subscriptions end with ``give_back``, and each informer is listed anew for it.
 Invariants.  A cluster sees one list and one watch per kind and scope, however many controllers use it.
              ``run`` owns every task; when it ends, none is left.
 Called by    ``compose`` and ``runtime.manager``.
@@ -126,7 +126,7 @@ class Informers:
             raise TimedOut(f"{self.client.name}: {'; '.join(late)}")
 
     def statistics(self) -> list[Statistics]:
-        """How each informer stands now."""
+        """The numbers of each informer at this moment."""
         return [shared.informer.statistics() for shared in self._shared.values()]
 
     def _made(self, kind: Kind[T], scope: Scope) -> Informer[T]:

@@ -1,4 +1,4 @@
-"""Credentials for requests: fetched when needed, renewed in time, never left out.
+"""Credentials for requests: fetched when needed, renewed in time, never omitted.
 
 Theory.      A request without the credentials that the kubeconfig promises would be made as
              another user, so a failing plugin or an unreadable token file is an error of the
@@ -59,7 +59,7 @@ class Logins:
         """The credentials to use now.
 
         Raises:
-            LoginFailed: there are none to be had.
+            LoginFailed: the plugin or the token file failed.
         """
         if self._current is not None and not self._old():
             return self._current
@@ -101,16 +101,16 @@ class Logins:
                     raise LoginFailed(f"the token file {path} is empty")
                 return Credentials(f"Bearer {token}", given.certificate, given.key)
             case Plugin() as plugin:
-                return self._understood(plugin, await _run(plugin))
+                return self._parsed(plugin, await _run(plugin))
 
-    def _understood(self, plugin: Plugin, output: bytes) -> Credentials:
+    def _parsed(self, plugin: Plugin, output: bytes) -> Credentials:
         try:
-            said = _decoder.decode(output)
+            answer = _decoder.decode(output)
         except msgspec.DecodeError:
             raise LoginFailed(f"the credential plugin {plugin.command} printed no ExecCredential") from None
-        if said.api_version != plugin.api_version:
-            raise LoginFailed(f"the credential plugin {plugin.command} answered in {said.api_version!r}")
-        status = said.status
+        if answer.api_version != plugin.api_version:
+            raise LoginFailed(f"the credential plugin {plugin.command} answered in {answer.api_version!r}")
+        status = answer.status
         if status is None or not (
             status.token or (status.client_certificate_data and status.client_key_data)
         ):

@@ -1,4 +1,4 @@
-"""Merge patches from before and after: we write what we changed and nothing else.
+"""Merge patches from before and after: a write contains what was changed and nothing else.
 
 Theory.      Third parties own fields of the same objects, so we never send a whole object back
              (design decision D3). A reconciler changes a copy of what it read; the difference is

@@ -1,4 +1,4 @@
-"""The watch loop as a state machine: what to ask next, and when. Pure; ``informer`` does the asking.
+"""The watch loop as a state machine: what to request next, and when. Pure; ``feed`` sends the requests.
 
 States.      Listing   we need a page of a list; a list in pages is one moment of history
              Watching  we know the history up to ``version`` and want to hear the rest

@@ -6,7 +6,7 @@ Theory.      Three cases are safe to repeat without asking the caller:
              2. No connection was made: nothing was sent, so again every verb.
              3. The answer was lost, but the request cannot do harm twice: a read, or a write that
                 carries a resourceVersion or uid and meets ``Conflict`` or ``NotFound`` the second time.
-             All else goes to the caller, who has a backoff of his own and knows what he wanted.
+             All else goes to the caller, which has a backoff of its own.
 Invariants.  At most ``TRIES`` attempts; the client also stops at its deadline.
 Source       python-libs.md §6.1 rule 7.
 """

@@ -1,4 +1,4 @@
-"""What part of a kind an informer holds: everything, one namespace, or what selectors take.
+"""What part of a kind an informer holds: everything, one namespace, or what selectors match.
 
 The server applies the selectors to lists and watches. We apply them to the answers of our own
 writes, which come unfiltered.
@@ -20,7 +20,7 @@ class Scope:
     """``namespace`` empty means all; ``labels`` and ``fields`` are selectors as kubectl writes them.
 
     Raises:
-        BadRequest: a selector is none; on first use.
+        BadRequest: a selector is not valid; raised on first use.
     """
 
     namespace: str = ""

@@ -1,12 +1,12 @@
 """The transport over real sockets, on aiohttp: logins, deadlines, errors, streams.
 
-Theory.      aiohttp holds the connections and speaks TLS and HTTP; ``access`` and ``login`` know who we
-             are. Bodies go out as the bytes they are (docs/decisions/0018-one-transport.md).
+Theory.      aiohttp holds the connections and speaks TLS and HTTP; ``access`` and ``login`` have our
+             identity. Bodies go out as the bytes they are (docs/decisions/0018-one-transport.md).
 Invariants.  Every failure of aiohttp becomes one of ``kube.errors``. A 401 is repeated once, if new
              credentials can be had: the server did nothing. Proxies come from the kubeconfig, never from
              the environment. Closing waits a moment for requests under way, and leaves no socket open:
              a cancelled request loses its connection to asyncio, which never closes one that is cancelled
-             before its TLS handshake begins, and else waits for the server's goodbye.
+             before its TLS handshake begins, and else waits until the server closes it.
 Called by    ``config``.
 """
 
@@ -144,7 +144,7 @@ class Sockets:
         return await session.request(
             request.method,
             self._url(request),
-            data=BytesIO(request.body) if request.body else None,  # aiohttp minds large bytes
+            data=BytesIO(request.body) if request.body else None,  # aiohttp warns of large bytes
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             proxy=self.access.proxy or None,
@@ -215,7 +215,7 @@ async def _chunks(answer: aiohttp.ClientResponse, request: Request) -> AsyncIter
 
 
 def _translated(error: Exception, request: Request, timeout: float) -> TransportError:
-    """Ours for aiohttp's. Its own words may hold addresses, never credentials."""
+    """Our error for aiohttp's, whose messages may contain addresses, never credentials."""
     where = f"{request.method} {request.path}"
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -239,7 +239,7 @@ def _translated(error: Exception, request: Request, timeout: float) -> Transport
 
 
 def _in_short(error: aiohttp.ClientConnectorError) -> str:
-    """What the system said, without what is known: host, port, and how we would have spoken there."""
+    """The system's message, without what is known: host, port and TLS parameters."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             said = error.certificate_error

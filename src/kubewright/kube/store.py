@@ -3,7 +3,7 @@
 Theory.      Objects are decoded when a caller looks; the last two thousand looked at stay decoded,
              because a set's machines are read far more often than they change. Structs are frozen,
              so a reader cannot spoil them; plain dicts are not, and are decoded anew each time.
-             Declared indexes look into the object, so they remember its values; the built-in two,
+             Declared indexes need the decoded object, so they remember its values; the built-in two,
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
 Invariants.  Every index agrees with the objects after each call. An object that its type cannot
              read stands in no declared index; reading it raises ``Undecodable``. An index
@@ -139,7 +139,7 @@ class Store(Generic[T]):
 
 
 class _Declared:
-    """An index on what stands in the object; remembers the values, as decoding costs more."""
+    """An index on the content of objects; remembers the values, as decoding costs more."""
 
     def __init__(self, name: str, of: Callable[[Header], Iterable[str]]) -> None:
         self.index = _Index()
@@ -194,7 +194,7 @@ class _Index:
         self._keys: dict[str, dict[Key, None]] = {}
 
     def keys(self, value: str) -> Collection[Key]:
-        """Who has this value, in order of arrival."""
+        """The keys with this value, in order of arrival."""
         return self._keys.get(value, {}).keys()
 
     def move(self, key: Key, before: Collection[str], after: Collection[str]) -> None:

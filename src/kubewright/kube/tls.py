@@ -1,7 +1,7 @@
-"""Certificates from memory into TLS.
+"""A TLS context from certificates in memory.
 
 Theory.      Python reads client certificates only from files, so ours become files for milliseconds.
-Invariants.  They stand in a private folder (mode 0700) and are gone when the ``with`` ends.
+Invariants.  They are in a private folder (mode 0700), which is removed when the ``with`` ends.
 """
 
 import contextlib

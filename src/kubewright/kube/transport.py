@@ -1,8 +1,8 @@
-"""The door to an API server: two methods, whatever is behind them.
+"""The interface to an API server: two methods, and ``close``.
 
 Theory.      A transport moves one ``wire.http.Request`` to a server and brings the answer back;
              it knows connections, TLS and credentials, and nothing about kinds, retries or caches.
-             All of those stand above it and so behave the same in process and over a socket.
+             All of those are above it, and so are the same in process and over a socket.
 Invariants.  ``request`` answers whatever status the server gave; only the lack of an answer is an
              error (``kube.errors``). ``stream`` answers only when the server said 2xx. Cancelling
              either leaves no request behind on our side.
@@ -30,10 +30,10 @@ class Transport(Protocol):
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Send, and read the answer's body as it comes: chunks of any size, cut anywhere.
 
-        ``lines.Lines`` puts them together. The iterator ends when the server closes cleanly.
+        ``wire.watch.Lines`` puts them together. The iterator ends when the server closes cleanly.
 
         Raises:
-            ApiError: the server said no (400 and above).
+            ApiError: the server refused (400 and above).
             TransportError: there was no answer, or it broke off (also while iterating).
         """
 

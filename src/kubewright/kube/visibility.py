@@ -8,14 +8,14 @@ Theory.      An object that a cache does not show may be missing, or the watch m
              kept that no later one was as long as: a handful, however long the process lives.
 Invariants.  Moments are those of a monotonic clock and never go back. Until the first list is complete
              nothing is visible, and nothing is said of the time before it.
-Called by    ``feed`` (says when its watch is open), ``Informer.visibility`` (shows it to controllers).
+Called by    ``feed``, which reports when its watch is open; controllers, through ``Informer.visibility``.
 """
 
 from dataclasses import dataclass
 from math import inf
 
 KEPT = 32
-"""Gaps that are kept at most; then a new one counts as long as the one before it, to be on the safe side."""
+"""Gaps that are kept at most; then a new one counts as long as the one before it, to be safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class _Gap:
 
 
 class Visibility:
-    """Of one watch. ``lost`` and ``sees`` may be said again and again; only changes count."""
+    """Of one watch. ``lost`` and ``gained`` may be called repeatedly; only changes count."""
 
     def __init__(self) -> None:
         self._lost_since: float | None = None

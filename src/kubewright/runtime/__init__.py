@@ -1,4 +1,4 @@
-"""The runtime: what turns changes of objects into reconciliations, and keeps a process honest.
+"""The runtime: what turns changes of objects into reconciliations, and runs them in a process.
 
 Tour, in the order of use:
 
@@ -8,7 +8,7 @@ Tour, in the order of use:
 ``mapping``     from a change of one object to the keys that must look again
 ``sessions``    clients and caches of workload clusters that come and go, looked up by key
 ``manager``     starts informers, waits for them, runs the controllers, shuts down in time
-``leader``      election on a Lease, so that of several replicas one works; ``lease``: what is pure of it
+``leader``      election on a Lease, so that of several replicas one works; ``lease``: its pure part
 ``world``       the controllers of one API as a value: what the program's list of worlds consists of
 ``group``       controllers that begin and end together, under a Lease of their own
 ``events``      core/v1 Events: deduplicated, rate limited, never in the way of a reconciliation

@@ -4,10 +4,10 @@ Theory.      A wake-up carries only a key. The reconciler looks at the world and
              ``Result`` or raises; what happens next is decided in one place, ``_settle``: finished,
              look later, retry after a fixed time, retry with the key's own backoff, or wait for a
              change. Nothing else in the program retries a reconciliation.
-Invariants.  A key is never reconciled twice at once. A worker outlives whatever its reconciler does:
-             an error, a deadline, a stray cancellation. An error of ours (``KubewrightError``) is
-             one line in the log; only a surprise, which is a defect, is logged with its traceback.
-Called by    the composition root, which wires ``watches``, and ``manager``, which runs it.
+Invariants.  A key is never reconciled twice at once. Nothing that its reconciler does ends a
+             worker: an error, a deadline, a stray cancellation. An error of ours (``KubewrightError``) is
+             one line in the log; any other is a defect, and is logged with its traceback.
+Called by    the ``wire`` functions of worlds, which make it and add ``watches``; ``group``, which runs it.
 """
 
 import asyncio
@@ -163,7 +163,7 @@ class Controller:
         low_priority: bool,
         gather: Gather | None = None,
     ) -> None:
-        """Put the keys that a change concerns in line."""
+        """Add the keys that a change concerns to the queue."""
         resource = kind.resource.kind
         verb = "added" if change.old is None else "gone" if change.new is None else "changed"
         try:
@@ -238,7 +238,7 @@ class Controller:
 
 
 def _logged_retry(error: Exception) -> Retry:
-    """Log an error in its proper form and tell how it wants to be retried."""
+    """Log an error in the form for its class; returns how it is to be retried."""
     known = _known_errors(error)
     if not known:
         log.error("unexpected error in a reconciliation", error=str(error), exc_info=error)
@@ -250,7 +250,7 @@ def _logged_retry(error: Exception) -> Retry:
 
 
 def _known_errors(error: BaseException) -> list[KubewrightError]:
-    """The errors of ours that ``error`` is or consists of; empty when any part of it is a surprise."""
+    """The errors of ours that ``error`` is or consists of; empty when any part of it is another error."""
     if isinstance(error, KubewrightError):
         return [error]
     if not isinstance(error, BaseExceptionGroup):
@@ -260,7 +260,7 @@ def _known_errors(error: BaseException) -> list[KubewrightError]:
 
 
 def _means_look_again(retry: Retry) -> bool:
-    """Whether the failure is everyday business: another client wrote first."""
+    """Whether the failure is a usual one: another client wrote first."""
     return isinstance(retry, After) and retry.seconds < FIXED_RETRY_SECONDS
 
 

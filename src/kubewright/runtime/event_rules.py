@@ -1,8 +1,8 @@
 """Which events are worth writing: bookkeeping over values. Pure.
 
-Theory.      Three questions about a note, in this order. Has its object said too much lately (a token
-             bucket per object)? Has it said many different sentences for one reason (then they are
-             combined into one)? Have we written the very same before (then its count goes up)?
+Theory.      Three questions about a note, in this order. Were there too many for its object lately (a token
+             bucket per object)? Were there many different messages for one reason (then they are
+             combined into one)? Was the very same written before (then its count goes up)?
 Invariants.  Everything remembered is bounded; the least recently used goes first.
 Called by    ``events``.
 """
@@ -33,7 +33,7 @@ class Note:
     message: str
     type: str
     component: str = ""
-    """Who tells it; empty: the recorder's own component."""
+    """The reporting component; empty: the recorder's own."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Correlator(Generic[V]):
         self._written: Recent[Note, V] = Recent()
 
     def admit(self, note: Note, now: float) -> Note | None:
-        """The note to write instead (cut, perhaps combined), or None to be silent. ``now`` is monotonic."""
+        """The note to write instead (cut, perhaps combined), or None to drop it. ``now`` is monotonic."""
         if not self._has_token(note.about, now):
             return None
         note = replace(note, message=_cut(note.message))

@@ -1,10 +1,10 @@
 """Events: what happened to an object, for users who run ``kubectl describe``.
 
-Theory.      Telling is best effort and must cost its teller nothing: ``Recorder.event`` puts a note
+Theory.      Events are best effort and must cost the caller nothing: ``Recorder.event`` puts a note
              into a bounded map and returns; one background task writes. Notes that are the same
              (object, reason, message) become one Event whose count is patched, and while one waits
-             to be written its repetitions join it. An object that says ever new sentences for one
-             reason has them combined; an object that says too much is silenced for a while.
+             to be written its repetitions join it. Many different messages of an object for one
+             reason are combined; an object with too many events gets no more for a while.
 Invariants.  ``event`` never blocks and never raises. A warning is not dropped for something normal.
              Messages go out as given, but for their length and the prefix of combined ones, which is
              client-go's. What is dropped is counted.
@@ -65,7 +65,7 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class ComponentRecorder:
-    """A recorder in the name of another component, with the same queue and the same bounds."""
+    """A recorder for another component, with the same queue and the same bounds."""
 
     recorder: "Recorder"
     component: str
@@ -78,7 +78,7 @@ class ComponentRecorder:
 
 
 class Recorder:
-    """Tells what happened, in the name of ``component``.
+    """Records events in the name of ``component``.
 
     ``kinds`` names the types whose objects may come without ``apiVersion`` and ``kind``, as the
     items of a list do.
@@ -97,7 +97,7 @@ class Recorder:
         self._noted = self._written = self._dropped = 0
 
     def of(self, component: str) -> ComponentRecorder:
-        """The same recorder for what another component tells."""
+        """The same recorder for the events of another component."""
         return ComponentRecorder(self, component)
 
     def event(
@@ -116,12 +116,12 @@ class Recorder:
             reason: one CamelCase word that programs may look for.
             message: a sentence for people.
             warning: a user should look at it.
-            component: who tells it, where that is not the recorder's own component.
+            component: the reporting component, where that is not the recorder's own.
         """
         try:
             kind = WARNING if warning else NORMAL
             self._take(Note(self._reference(about), reason, message, kind, component))
-        except Exception:  # telling must never harm the teller
+        except Exception:  # an event must never harm the caller
             self._dropped += 1
             log.exception("event not noted", reason=reason)
 
@@ -242,7 +242,7 @@ class Recorder:
 
 
 EventRecorder = Recorder | ComponentRecorder
-"""What a controller tells its events to."""
+"""What a controller records its events with."""
 
 
 def _final(error: KubewrightError) -> bool:

@@ -1,4 +1,4 @@
-"""Whether we live, are ready, and how we are: a small HTTP server for probes and people.
+"""Liveness, readiness, metrics and status of this process: a small HTTP server for probes and people.
 
 Paths.       ``/healthz``  200 ``OK`` while the process works
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready

@@ -1,9 +1,9 @@
 """The log: one line an event, for people on a terminal.
 
 Theory.      structlog with everything decided here: level, time from the clock, context of the
-             reconciliation at hand (bound by ``controller``), and a last filter that blanks whatever
-             is called like a secret. Tracebacks appear only in the log, and only of defects.
-Invariants.  Values whose name speaks of a secret, and raw bytes, never leave the process.
+             reconciliation at hand (bound by ``controller``), and a last filter that blanks every
+             value whose name is that of a secret. Tracebacks appear only in the log, and only of defects.
+Invariants.  Values with the name of a secret, and raw bytes, never leave the process.
 Called by    the composition root, once.
 """
 
@@ -59,14 +59,14 @@ def configure(clock: Clock, *, level: str = "info", stream: TextIO | None = None
 
 
 def hide_secrets(_logger: Any, _method: str, line: Line) -> Line:
-    """Blank every value that is called like a secret or is raw bytes, at any depth."""
+    """Blank every value that has the name of a secret or is raw bytes, at any depth."""
     for name, value in line.items():
         line[name] = _harmless(name, value)
     return line
 
 
 def _harmless(name: str, value: Any) -> Any:
-    if isinstance(value, bytes | bytearray | memoryview) or (value and _speaks_of_secret(name)):
+    if isinstance(value, bytes | bytearray | memoryview) or (value and _names_a_secret(name)):
         return HIDDEN
     if isinstance(value, Mapping):
         return {key: _harmless(str(key), part) for key, part in value.items()}
@@ -75,7 +75,7 @@ def _harmless(name: str, value: Any) -> Any:
     return value
 
 
-def _speaks_of_secret(name: str) -> bool:
+def _names_a_secret(name: str) -> bool:
     lowered = name.lower()
     return any(part in lowered for part in _SECRET)
 

@@ -2,7 +2,7 @@
 
 Theory.      What happens is counted where it happens (a reconciliation, a request); what *is* (depth
              of a queue, size of a cache) is read from ``statistics()`` at the moment of a scrape, so
-             that the hot path pays for nothing that is not looked at.
+             that a reconciliation does no work for them.
 Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kubernetes' own programs.
 Called by    ``controller``, ``manager``; rendered by ``health``.
 """

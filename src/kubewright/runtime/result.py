@@ -1,8 +1,8 @@
 """What a reconciliation may answer.
 
 Theory.      There is no "requeue" flag: a reconciler that is not finished knows when another look
-             can help, and says so in seconds. Failure is said by raising, never by a result.
-Called by    every reconciler; obeyed in ``controller``.
+             can help, and says so in seconds. Failure is reported by raising, never by a result.
+Called by    every reconciler; carried out by ``controller``.
 """
 
 from dataclasses import dataclass

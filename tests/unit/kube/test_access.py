@@ -94,9 +94,9 @@ WRONG = [
         "unknown apiVersion",
     ),
     (
-        "a program that wants to talk",
+        "a program that needs a terminal",
         kubeconfig({"exec": {**EXEC, "interactiveMode": "Always"}}),
-        "talk to a person",
+        "needs an interactive terminal",
     ),
     ("a provider of the past", kubeconfig({"auth-provider": {"name": "gcp"}}), "use an exec plugin"),
 ]

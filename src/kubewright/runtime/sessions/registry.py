@@ -1,4 +1,4 @@
-"""The sessions with all workload clusters that are wanted: the lookup for clusters that come and go.
+"""The sessions with all wanted workload clusters: the lookup for clusters that come and go.
 
 Theory.      A context says which clusters there are, and by which credentials they are reached (``want``,
              ``drop``), as often as it likes: the same credentials again change nothing, others make a new
