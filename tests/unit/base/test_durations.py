@@ -68,7 +68,7 @@ def test_durations_are_read(text: str, value: timedelta) -> None:
         "1" + "0" * 400 + "h",
     ],
 )
-def test_what_go_refuses_we_refuse_and_quote(text: str) -> None:
+def test_what_go_refuses_is_refused_and_quoted(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration") as caught:
         parse_duration(text)
     assert repr(text) in str(caught.value)

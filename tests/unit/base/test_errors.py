@@ -7,7 +7,7 @@ def test_an_error_backs_off_unless_it_says_otherwise() -> None:
     assert KubewrightError("x").retry == Backoff()
 
 
-def test_wrong_input_waits_for_other_input() -> None:
+def test_invalid_input_is_retried_only_on_a_change() -> None:
     assert InvalidInput("x").retry == OnChange()
 
 

@@ -35,7 +35,7 @@ def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_one_holds_it_at_a_time_and_is_named(tmp_path: Path) -> None:
+def test_one_process_holds_it_at_a_time_and_is_named(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with another_process(path) as process:
         assert holder(path) == process.pid
@@ -56,7 +56,7 @@ def test_a_second_holder_in_the_same_process_is_refused_too(tmp_path: Path) -> N
     FileLock(tmp_path / "lock").close()
 
 
-def test_what_is_not_there_or_was_left_behind_is_held_by_none(tmp_path: Path) -> None:
+def test_a_missing_or_released_file_has_no_holder(tmp_path: Path) -> None:
     assert holder(tmp_path / "lock") is None
     (tmp_path / "lock").write_text("1\n")
     assert holder(tmp_path / "lock") is None
@@ -64,7 +64,7 @@ def test_what_is_not_there_or_was_left_behind_is_held_by_none(tmp_path: Path) ->
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell who has a file open")
 @pytest.mark.parametrize("written", ["1", "no number", "", "99999999999999999999"])
-def test_an_id_in_the_file_that_is_not_the_holders_is_not_believed(tmp_path: Path, written: str) -> None:
+def test_a_process_id_in_the_file_that_is_not_the_holders_is_ignored(tmp_path: Path, written: str) -> None:
     """As it looks from another container, where the holder's id means another process or none."""
     path = tmp_path / "lock"
     with another_process(path) as process:

@@ -48,11 +48,13 @@ AGGREGATE: dict[str, Any] = {"aggregationRule": {"clusterRoleSelectors": [{}]}}
         pytest.param((GET_PODS,), ANN, role(GET_PODS), None, "", id="what the user has"),
         pytest.param((GET_PODS,), ANN, TWO, None, SECRETS, id="more than the user has"),
         pytest.param((ESCALATES,), ANN, TWO, None, "", id="trusted to escalate"),
-        pytest.param((), MASTER, TWO, None, "", id="a master"),
+        pytest.param((), MASTER, TWO, None, "", id="a member of system:masters"),
         pytest.param((), ANN, TWO, TWO, "", id="nothing but its owners changes"),
-        pytest.param((), ANN, role(**AGGREGATE), None, GATHERS, id="a role that gathers"),
-        pytest.param((), ANN, role(), role(**AGGREGATE), GATHERS, id="a role that gathered"),
-        pytest.param(EVERYTHING, ANN, role(**AGGREGATE), None, "", id="who has everything may gather"),
+        pytest.param((), ANN, role(**AGGREGATE), None, GATHERS, id="a role with an aggregationRule"),
+        pytest.param((), ANN, role(), role(**AGGREGATE), GATHERS, id="a role that had an aggregationRule"),
+        pytest.param(
+            EVERYTHING, ANN, role(**AGGREGATE), None, "", id="a user with every right may aggregate"
+        ),
     ],
 )
 def test_who_may_write_a_role(held: Any, user: User, new: Any, old: Any, why: str) -> None:
@@ -69,7 +71,9 @@ def test_who_may_write_a_role(held: Any, user: User, new: Any, old: Any, why: st
         pytest.param(
             (GET_PODS,), ANN, binding("ClusterRole", "own"), "", id="a role that gives what the user has"
         ),
-        pytest.param((), MASTER, binding("Role", "none"), "", id="a master binds what is not there yet"),
+        pytest.param(
+            (), MASTER, binding("Role", "none"), "", id="a member of system:masters binds a missing role"
+        ),
     ],
 )
 def test_who_may_write_a_binding(held: Any, user: User, new: Any, why: str) -> None:

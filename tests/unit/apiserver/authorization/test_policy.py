@@ -79,7 +79,7 @@ BY = "RBAC: allowed by"
         ),
         pytest.param(
             bound("Role", "reader", Subject("User", "ann")), asks(MASTER, "m"), Decision(True),
-            id="masters need no binding",
+            id="system:masters needs no binding",
         ),
     ],
 )  # fmt: skip
@@ -111,6 +111,8 @@ def test_what_is_remembered_changes_no_answer(rules: list[Rule], questions: list
 
 
 @given(RULES, RULES, ASKED)
-def test_who_covers_a_rule_allows_what_it_allows(own: Rule, other: Rule, asked: Attributes) -> None:
+def test_a_rule_that_covers_another_allows_what_the_other_allows(
+    own: Rule, other: Rule, asked: Attributes
+) -> None:
     if own.covers(other) and other.allows(asked):
         assert own.allows(asked)

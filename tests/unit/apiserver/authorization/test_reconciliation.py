@@ -26,7 +26,7 @@ def annotated(obj: dict[str, Any], value: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "wanted", DEFAULTS.values(), ids=lambda each: f"{each['kind']} {each['metadata']['name']}"
 )
-def test_a_default_is_sound_and_needs_nothing_twice(wanted: dict[str, Any]) -> None:
+def test_a_default_is_valid_and_is_not_completed_again(wanted: dict[str, Any]) -> None:
     kind = builtin_catalog().find("rbac.authorization.k8s.io", "v1", f"{wanted['kind'].lower()}s")
     assert kind is not None
     assert kind.schema.validate(wanted) + kind.check(wanted, None) == []
@@ -53,7 +53,7 @@ def test_a_default_is_sound_and_needs_nothing_twice(wanted: dict[str, Any]) -> N
             None,
             id="what a user added stays as it is",
         ),
-        pytest.param(ADMIN, stored(ADMIN, rules=[MINE]), None, id="gathered rules are the controller's"),
+        pytest.param(ADMIN, stored(ADMIN, rules=[MINE]), None, id="aggregated rules are the controller's"),
         pytest.param(
             DEFAULTS["ClusterRoleBinding", "system:monitoring"],
             stored(DEFAULTS["ClusterRoleBinding", "system:monitoring"], subjects=[]),
@@ -68,7 +68,7 @@ def test_a_default_is_sound_and_needs_nothing_twice(wanted: dict[str, Any]) -> N
         ),
     ],
 )
-def test_what_becomes_of_a_default(wanted: Any, there: Any, after: Any) -> None:
+def test_a_stored_default_is_completed(wanted: Any, there: Any, after: Any) -> None:
     found = reconciled(wanted, there)
     if after is None:
         assert found is None
@@ -78,7 +78,7 @@ def test_what_becomes_of_a_default(wanted: Any, there: Any, after: Any) -> None:
         assert reconciled(wanted, found) is None
 
 
-def test_marks_that_are_missing_come_back_and_others_stay() -> None:
+def test_missing_labels_and_annotations_come_back_and_others_stay() -> None:
     there = stored(BASIC, metadata={"name": "system:basic-user", "labels": {"mine": "1"}})
     found = reconciled(BASIC, there)
     assert found is not None

@@ -16,7 +16,7 @@ OBJ = {"metadata": {"name": "a"}, "spec": {"replicas": 1}}
         ("batch", "jobs", "Jobs"),
     ],
 )
-def test_a_workload_that_nothing_runs_says_so_when_its_spec_is_new(
+def test_a_workload_without_a_controller_gets_a_warning_when_its_spec_is_new(
     group: str, plural: str, named: str
 ) -> None:
     kind = builtin_catalog().find(group, "v1", plural)
@@ -27,7 +27,7 @@ def test_a_workload_that_nothing_runs_says_so_when_its_spec_is_new(
     assert kind.warn({**OBJ, "status": {"replicas": 1}}, OBJ) == []
 
 
-def test_other_kinds_have_nothing_to_say() -> None:
+def test_other_kinds_get_no_warning() -> None:
     kind = builtin_catalog().find("", "v1", "configmaps")
     assert kind is not None
     assert kind.warn(OBJ, None) == []

@@ -37,28 +37,28 @@ GRACEFUL = {"deletionTimestamp": rfc3339(NOW + timedelta(seconds=20)), "deletion
 @pytest.mark.parametrize(
     ("of", "before", "deletion", "after"),
     [
-        pytest.param(THING, obj(), DeleteOptions(), None, id="nothing holds it"),
-        pytest.param(THING, obj(**HELD), DeleteOptions(), (0, ["x.y/z"]), id="a finalizer holds it"),
+        pytest.param(THING, obj(), DeleteOptions(), None, id="no finalizer"),
+        pytest.param(THING, obj(**HELD), DeleteOptions(), (0, ["x.y/z"]), id="a finalizer"),
         pytest.param(
             THING,
             obj(),
             DeleteOptions(propagation="Foreground"),
             (0, ["foregroundDeletion"]),
-            id="it waits for its dependents",
+            id="Foreground waits for the dependents",
         ),
         pytest.param(
             THING,
             obj(),
             DeleteOptions(propagation="Orphan"),
             (0, ["orphan"]),
-            id="it waits until they are orphans",
+            id="Orphan waits for the garbage collector",
         ),
         pytest.param(
             THING,
             obj(finalizers=["orphan"]),
             DeleteOptions(propagation="Background"),
             None,
-            id="background takes both waits away",
+            id="Background removes both finalizers",
         ),
         pytest.param(
             THING,
@@ -68,27 +68,27 @@ GRACEFUL = {"deletionTimestamp": rfc3339(NOW + timedelta(seconds=20)), "deletion
             id="the later policy counts",
         ),
         pytest.param(
-            THING, obj(finalizers=["orphan"]), DeleteOptions(), (0, ["orphan"]), id="no policy leaves them"
+            THING, obj(finalizers=["orphan"]), DeleteOptions(), (0, ["orphan"]), id="no policy keeps them"
         ),
         pytest.param(
             THING,
             obj(**HELD, **ENDING),
             DeleteOptions(propagation="Orphan"),
             (0, ["x.y/z"]),
-            id="too late for a policy",
+            id="a policy comes too late once it is marked",
         ),
-        pytest.param(THING, obj(**ENDING), DeleteOptions(), None, id="marked, and nothing holds it"),
-        pytest.param(POD, obj({}), DeleteOptions(grace=30), None, id="no kubelet has the pod"),
+        pytest.param(THING, obj(**ENDING), DeleteOptions(), None, id="marked, and without a finalizer"),
+        pytest.param(POD, obj({}), DeleteOptions(grace=30), None, id="a pod without a node"),
         pytest.param(POD, obj(BOUND), DeleteOptions(), (20, []), id="a pod has its own grace"),
-        pytest.param(POD, obj(BOUND), DeleteOptions(grace=5), (5, []), id="a deletion brings its grace"),
+        pytest.param(POD, obj(BOUND), DeleteOptions(grace=5), (5, []), id="the delete's own grace period"),
         pytest.param(POD, obj(BOUND), DeleteOptions(grace=-1), (1, []), id="negative grace is a second"),
-        pytest.param(POD, obj(BOUND), DeleteOptions(grace=0), None, id="no grace wanted"),
+        pytest.param(POD, obj(BOUND), DeleteOptions(grace=0), None, id="no grace period"),
         pytest.param(
             POD,
             obj(BOUND, **HELD),
             DeleteOptions(grace=0),
             (0, ["x.y/z"]),
-            id="a finalizer holds it past its grace",
+            id="a finalizer keeps it past its grace period",
         ),
         pytest.param(
             POD, obj(BOUND, **GRACEFUL), DeleteOptions(), (20, []), id="deleted again, nothing changes"
@@ -119,13 +119,13 @@ def test_a_deletion(
     assert metadata["deletionTimestamp"] == rfc3339(NOW + timedelta(seconds=after[0]))
 
 
-def test_a_mark_counts_as_a_change_of_what_is_wanted() -> None:
+def test_a_deletion_mark_increases_the_generation() -> None:
     outcome = lifecycle.delete(POD, obj(BOUND, generation=3), DeleteOptions(), NOW)
     assert isinstance(outcome, Mark)
     assert outcome.obj["metadata"]["generation"] == 4
 
 
-def test_a_namespace_says_that_it_is_ending() -> None:
+def test_a_namespace_that_is_deleted_has_the_phase_terminating() -> None:
     outcome = lifecycle.delete(NAMESPACE, obj({"finalizers": ["kubernetes"]}), DeleteOptions(), NOW)
     assert isinstance(outcome, Mark)
     assert outcome.obj["status"] == {"phase": "Terminating"}

@@ -30,7 +30,7 @@ def test_a_batch_is_kept_in_its_last_state(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path)
     with pytest.raises(InvalidInput, match=rf"is in use by another kubewright \(process {os.getpid()}\)$"):
         SqliteLog(tmp_path)
@@ -112,7 +112,7 @@ def test_an_open_file_may_be_read_by_others_and_shows_what_is_committed(tmp_path
     assert len(peek(tmp_path, ["things", "others"])) == 2
 
 
-def test_what_cannot_be_looked_into_is_said(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="there is no data file"):
         peek(tmp_path, ["things"])
     (tmp_path / "objects.db").write_bytes(b"no database " * 1_000)
@@ -120,7 +120,7 @@ def test_what_cannot_be_looked_into_is_said(tmp_path: Path) -> None:
         peek(tmp_path, ["things"])
 
 
-def test_a_file_that_was_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
+def test_an_existing_file_becomes_readable_by_its_owner_only(tmp_path: Path) -> None:
     SqliteLog(tmp_path).close()
     (tmp_path / "objects.db").chmod(0o644)
     SqliteLog(tmp_path).close()

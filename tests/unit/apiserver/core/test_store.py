@@ -156,7 +156,9 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), max
 
 
 @given(OPERATIONS, st.integers(0, 30), st.sampled_from(["", "b"]))
-def test_every_remembered_moment_can_be_listed(steps: list[tuple[str, int]], moment: int, after: str) -> None:
+def test_a_list_can_be_read_as_of_every_version_in_the_history(
+    steps: list[tuple[str, int]], moment: int, after: str
+) -> None:
     async def play() -> None:
         store, moments = Store(), {0: dict[str, str]()}
         for key, value in steps:
@@ -210,7 +212,7 @@ async def test_a_watcher_that_does_not_read_is_cut_off() -> None:
     assert watcher.take() == []
 
 
-async def test_a_version_that_never_was_is_no_place_to_watch_from() -> None:
+async def test_a_watch_from_a_version_that_never_was_is_refused() -> None:
     with pytest.raises(Compacted):
         Store().watch(THINGS, "", 1)
 
@@ -219,7 +221,7 @@ def change(version: int, resource: str = THINGS, size: int = 10) -> Change:
     return Change(Record(resource, f"k{version}", version, "", {}, False, b"x" * size))
 
 
-def test_history_forgets_the_chatty_and_keeps_the_quiet() -> None:
+def test_history_drops_changes_of_the_busiest_collection_first() -> None:
     history = History(0, most=3)
     history.append(change(1, "quiet"))
     for version in range(2, 6):
@@ -231,7 +233,7 @@ def test_history_forgets_the_chatty_and_keeps_the_quiet() -> None:
     assert [each.version for each in history.since("quiet", 0)] == [1]
 
 
-def test_history_forgets_by_size_but_keeps_the_newest() -> None:
+def test_history_is_bounded_in_bytes_but_keeps_the_newest_change() -> None:
     history = History(0, most_bytes=100)
     for version in range(1, 4):
         history.append(change(version, size=60))
@@ -248,7 +250,7 @@ def test_history_knows_the_bytes_that_it_holds() -> None:
     assert [each.version for each in history.since(THINGS, 1)] == [2, 3]
 
 
-def test_history_forgets_of_the_collection_that_takes_most_now() -> None:
+def test_history_drops_changes_of_the_collection_with_most_bytes() -> None:
     history = History(0, most_bytes=100)
     for version, (resource, size) in enumerate(
         [("a", 80), ("a", 10), ("b", 20), ("c", 20), ("b", 55)], start=1
@@ -296,7 +298,7 @@ async def test_a_failed_commit_refuses_its_writers_and_all_later_ones_and_shows_
     assert watcher.take() == []
 
 
-async def test_who_stops_waiting_does_not_undo_the_write() -> None:
+async def test_a_cancelled_caller_does_not_undo_its_write() -> None:
     store = Store()
     waiting = put(store, "a")
     waiting.cancel()

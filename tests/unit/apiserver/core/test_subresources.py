@@ -61,7 +61,7 @@ def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
             edit(OBJ)
 
 
-def test_a_scale_carries_its_version_along() -> None:
+def test_a_scale_passes_its_resource_version_on() -> None:
     assert DEPLOYMENT is not None
     wanted = {"metadata": {"resourceVersion": "4"}, "spec": {"replicas": 1}}
     assert scale.scaling(DEPLOYMENT, lambda _before: wanted)(OBJ)["metadata"]["resourceVersion"] == "4"
@@ -89,32 +89,32 @@ STRAINED = {"desiredHealthy": 2, "currentHealthy": 1}
 @pytest.mark.parametrize(
     ("of", "budgets", "outcome"),
     [
-        pytest.param(pod(), [], Delete, id="no budget speaks for it"),
-        pytest.param(pod(), [budget(1)], UpdateBudget, id="the budget has room"),
-        pytest.param(pod(), [budget(0)], TooManyRequests, id="the budget has none"),
-        pytest.param(pod("Pending"), [budget(0)], Delete, id="it does not run yet"),
-        pytest.param(pod("Failed"), [budget(0)], Delete, id="it is over"),
-        pytest.param(pod(deletionTimestamp="t"), [budget(0)], Delete, id="it is going anyway"),
+        pytest.param(pod(), [], Delete, id="no budget selects it"),
+        pytest.param(pod(), [budget(1)], UpdateBudget, id="the budget allows it"),
+        pytest.param(pod(), [budget(0)], TooManyRequests, id="the budget does not allow it"),
+        pytest.param(pod("Pending"), [budget(0)], Delete, id="pending"),
+        pytest.param(pod("Failed"), [budget(0)], Delete, id="finished"),
+        pytest.param(pod(deletionTimestamp="t"), [budget(0)], Delete, id="already being deleted"),
         pytest.param(pod(), [budget(5, generation=2)], TooManyRequests, id="the budget is not computed yet"),
-        pytest.param(pod(), [budget(-1)], Forbidden, id="the budget makes no sense"),
+        pytest.param(pod(), [budget(-1)], Forbidden, id="the budget's status is invalid"),
         pytest.param(pod(), [budget(), budget()], ApiError, id="two budgets"),
         pytest.param(
             pod(ready=False),
             [budget(0, **STRAINED)],
             TooManyRequests,
-            id="unready, but the others are strained",
+            id="unready, and too few are healthy",
         ),
         pytest.param(
             pod(ready=False),
             [budget(0, desiredHealthy=1, currentHealthy=1)],
             Delete,
-            id="unready, and the others are well",
+            id="unready, and enough are healthy",
         ),
         pytest.param(
             pod(ready=False),
             [budget(0, {"unhealthyPodEvictionPolicy": "AlwaysAllow"}, **STRAINED)],
             Delete,
-            id="unready ones may always go",
+            id="unready, with AlwaysAllow",
         ),
     ],
 )
@@ -134,7 +134,7 @@ def test_an_eviction_is_written_into_its_budget() -> None:
     assert status["conditions"][0]["type"] == "DisruptionAllowed"
 
 
-def test_only_budgets_that_select_a_pod_speak_for_it() -> None:
+def test_only_budgets_that_select_a_pod_count() -> None:
     other = budget(0, {"selector": {"matchLabels": {"a": "c"}}})
     nothing = budget(0, {"selector": None})
     assert eviction.budgets_for(pod(), [other, nothing, budget(3)]) == [budget(3)]

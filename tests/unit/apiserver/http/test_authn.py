@@ -46,7 +46,7 @@ async def clock() -> LoopClock:
         ),
     ],
 )
-async def test_a_header_tells_who_asks(
+async def test_a_header_gives_the_user(
     clock: LoopClock, authorization: str, name: str, groups: tuple[str, ...]
 ) -> None:
     known = Authenticator(clock, verify)
@@ -64,7 +64,7 @@ async def test_a_header_tells_who_asks(
         pytest.param("Bearer \udcff", id="bytes that are no text"),
     ],
 )
-async def test_a_wrong_proof_is_refused_and_not_repeated(clock: LoopClock, authorization: str) -> None:
+async def test_invalid_credentials_are_refused_and_not_repeated(clock: LoopClock, authorization: str) -> None:
     known = Authenticator(clock, verify)
     with pytest.raises(Unauthorized) as refusal:
         known.user(None, authorization)

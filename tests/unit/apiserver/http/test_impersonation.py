@@ -42,13 +42,13 @@ ALL_OF_IT = {
         ),
     ],
 )
-def test_who_one_is_taken_for(headers: dict[str, str], user: User) -> None:
+def test_the_impersonated_user(headers: dict[str, str], user: User) -> None:
     target = impersonation.requested(headers)
     assert target is not None
     assert impersonation.impersonated(target) == user
 
 
-def test_most_requests_ask_for_no_impersonation() -> None:
+def test_without_a_user_header_there_is_no_impersonation() -> None:
     assert impersonation.requested({"accept": "*/*"}) is None
     assert impersonation.requested({"impersonate-user": ""}) is None
 
@@ -59,7 +59,7 @@ def test_a_group_without_a_user_is_refused(header: str) -> None:
         impersonation.requested({header: "x"})
 
 
-def test_each_part_must_be_allowed() -> None:
+def test_user_groups_uid_and_extra_must_each_be_allowed() -> None:
     target = impersonation.requested(ALL_OF_IT)
     assert target is not None
     asked = [(each.verb, each.group, each.combined, each.name) for each in impersonation.needed(ROOT, target)]

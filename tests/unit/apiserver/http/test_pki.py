@@ -86,7 +86,7 @@ async def test_a_restart_finds_what_was_made(clock: LoopClock, tmp_path: Path) -
     assert (again.authority, again.server, again.admin) == (first.authority, first.server, first.admin)
 
 
-async def test_modes_are_put_right_again(clock: LoopClock, tmp_path: Path) -> None:
+async def test_file_modes_are_corrected(clock: LoopClock, tmp_path: Path) -> None:
     pki.in_folder(tmp_path / "pki", clock)
     (tmp_path / "pki" / "ca.pem").chmod(0o644)
     (tmp_path / "pki").chmod(0o755)
@@ -102,7 +102,7 @@ async def test_modes_are_put_right_again(clock: LoopClock, tmp_path: Path) -> No
         pytest.param(11, False, id="and so it is when all has ended"),
     ],
 )
-async def test_what_ends_soon_is_made_anew(tmp_path: Path, years: float, kept: bool) -> None:
+async def test_certificates_that_expire_soon_are_renewed(tmp_path: Path, years: float, kept: bool) -> None:
     first = pki.in_folder(tmp_path, LoopClock(START))
     later = pki.in_folder(tmp_path, LoopClock(START + years * YEARS))
     assert (later.authority == first.authority) is kept
@@ -157,5 +157,5 @@ async def test_the_server_speaks_no_old_tls_and_asks_for_certificates(clock: Loo
     assert context.verify_mode is ssl.CERT_OPTIONAL
 
 
-async def test_keys_do_not_show(clock: LoopClock) -> None:
+async def test_keys_are_not_shown_by_repr(clock: LoopClock) -> None:
     assert "KEY" not in repr(keys.in_memory(clock).admin)

@@ -96,7 +96,7 @@ def test_a_definition_that_contains_itself_is_tied_into_a_loop() -> None:
     assert inner.fields is schema.fields
 
 
-def test_null_is_nothing_where_go_decodes_it() -> None:
+def test_nulls_mean_what_they_mean_to_gos_decoder() -> None:
     pod = BuiltinSchema("core.v1.Pod")
     body = {
         "metadata": {"name": "p", "creationTimestamp": None},

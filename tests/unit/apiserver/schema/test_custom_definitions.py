@@ -115,7 +115,7 @@ CLASHES = [
 
 
 @pytest.mark.parametrize(("names", "reason"), [c[1:] for c in CLASHES], ids=[c[0] for c in CLASHES])
-def test_a_definition_whose_names_are_taken_waits(names: dict[str, Any], reason: str) -> None:
+def test_a_definition_whose_names_are_taken_is_not_established(names: dict[str, Any], reason: str) -> None:
     first = status.established(complete(crd()), [], NOW)
     second = complete(crd("gadgets", **{"kind": "Gadget", **names}))
     waiting = status.established(second, [first, second], NOW)
@@ -149,7 +149,7 @@ def test_identity_cannot_change() -> None:
     assert fields == ["spec.scope", "spec.names.kind"]
 
 
-def test_rules_that_are_not_enforced_are_told_once() -> None:
+def test_rules_that_are_not_enforced_get_one_warning() -> None:
     rule = {"x-kubernetes-validations": [{"rule": "self.a > 1"}, {"rule": "self.b > 1"}]}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", **rule}}}}
     (said,) = custom.warnings(crd(versions=[version(schema=schema)]), None)

@@ -124,7 +124,7 @@ def test_the_index_names_every_group_version_with_its_hash(catalog: Catalog) -> 
     assert paths["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
 
 
-def test_documents_may_be_kept_by_their_hash(catalog: Catalog) -> None:
+def test_documents_may_be_cached_by_their_hash(catalog: Catalog) -> None:
     path = "/openapi/v3/apis/apps/v1"
     digest = get(catalog, "/openapi/v3")["paths"]["apis/apps/v1"]["serverRelativeURL"].partition("=")[2]
     plain = openapi.respond(catalog, path, "application/json")
