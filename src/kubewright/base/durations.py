@@ -26,7 +26,7 @@ def parse_duration(text: str) -> timedelta:
         seconds += float(term[1]) * _UNIT[term[2]]
         at = term.end()
     if at == 0 or at != len(body) or seconds >= _LONGEST:
-        raise ValueError(f"{text!r} is no duration; write it like 90s, 20m or 1h30m")
+        raise ValueError(f"{text!r} is not a duration; write it like 90s, 20m or 1h30m")
     return sign * timedelta(seconds=seconds)
 
 

@@ -72,7 +72,7 @@ def duration(switch: str, text: str) -> timedelta:
     """The value of a switch as a duration, in Go's syntax.
 
     Raises:
-        InvalidInput: it is no duration.
+        InvalidInput: it is not a duration.
     """
     try:
         return parse_duration(text)

@@ -30,7 +30,7 @@ def parse(quantity: str | int) -> Decimal:
     text = str(quantity)
     found = _SHAPE.fullmatch(text) if len(text) <= _LONGEST and text.isascii() else None
     if found is None:
-        raise ValueError(f"{text[:_LONGEST]!r} is no quantity; write it like 2, 500m, 8Gi or 1e3")
+        raise ValueError(f"{text[:_LONGEST]!r} is not a quantity; write it like 2, 500m, 8Gi or 1e3")
     number, suffix = Decimal(found[1]), found[2] or ""
     with localcontext(_EXACT):
         if suffix in _TWOS:

@@ -56,7 +56,7 @@ def decode(line: bytes) -> Event:
     try:
         envelope = _envelopes.decode(line)
     except msgspec.DecodeError as error:
-        raise Malformed(f"no watch event: {error}") from None
+        raise Malformed(f"not a watch event: {error}") from None
     return Event(envelope.type, bytes(envelope.object))
 
 

@@ -1,4 +1,4 @@
-"""Time and chance, as values and on a virtual loop."""
+"""Clocks and wire times, on a virtual loop."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone

@@ -69,7 +69,7 @@ def test_durations_are_read(text: str, value: timedelta) -> None:
     ],
 )
 def test_what_go_refuses_is_refused_and_quoted(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration") as caught:
+    with pytest.raises(ValueError, match="is not a duration") as caught:
         parse_duration(text)
     assert repr(text) in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Who holds a file: one at a time, known by its process, and asked for without being in the way."""
+"""Lock files: one holder at a time, found by its process id without disturbing it."""
 
 import os
 import subprocess

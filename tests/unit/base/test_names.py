@@ -1,4 +1,4 @@
-"""Suffixes and hashes: stable for ever, because objects out there carry them."""
+"""Suffixes and hashes: they never change, because existing objects have them."""
 
 import pytest
 from hypothesis import given

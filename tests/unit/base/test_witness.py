@@ -1,4 +1,4 @@
-"""Since when something is so, for one who looks now and then: no step of a wall clock makes it older."""
+"""Since when an object is in its state, as a process sees it: steps of a wall clock make it no older."""
 
 import pytest
 

@@ -26,7 +26,7 @@ def typed(*words: str) -> int:
     ("words", "status", "sentence"),
     [
         pytest.param(["completion", "tcsh"], 2, "'tcsh' is not one of", id="an unknown shell"),
-        pytest.param(["down", "--timeout", "soon"], 1, "'soon' is no duration", id="a time that is none"),
+        pytest.param(["down", "--timeout", "soon"], 1, "'soon' is not a duration", id="a time that is none"),
         pytest.param(["status", "--data-dir", ""], 1, "--data-dir is empty", id="a folder of no name"),
         pytest.param(["frobnicate"], 2, "No such command", id="an unknown command"),
         pytest.param(["up", "--port", "70000"], 2, "--port", id="a port that is none"),
@@ -88,7 +88,7 @@ def typed(*words: str) -> int:
         pytest.param(
             ["run", "--machine-safety-orphan-vms-period", "1d"],
             1,
-            "'1d' is no duration",
+            "'1d' is not a duration",
             id="a day of no hours",
         ),
         pytest.param(

@@ -1,4 +1,4 @@
-"""Names, label keys and values: what passes, and which rule speaks."""
+"""Names, label keys and values: which are valid, and the message for others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Selectors: what they match, how they print, and what is said of malformed ones."""
+"""Selectors: what they match, how they print, and the errors of malformed ones."""
 
 import pytest
 from hypothesis import given

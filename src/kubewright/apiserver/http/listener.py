@@ -61,7 +61,7 @@ class Listener:
 
     def __init__(self, handler: Handler, authenticator: Authenticator, pki: Pki, *, port: int = 0) -> None:
         if not 0 <= port <= 65535:
-            raise InvalidInput(f"{port} is no port; ports go from 0 (any free one) to 65535")
+            raise InvalidInput(f"{port} is not a port; ports go from 0 (any free one) to 65535")
         self.port = port
         self._pki = pki
         self._exchange = Exchange(handler, authenticator)

@@ -80,7 +80,7 @@ def read_words(words: list[str], schema: OpenApi) -> OpenApi:
     for word in words:
         match = _WORD.fullmatch(word)
         if match is None:
-            raise ValueError(f"{word!r} is no word of the notation")
+            raise ValueError(f"{word!r} is not a keyword of the notation")
         _WORDS[match[1]](schema, match[2] or match[3])
     return schema
 

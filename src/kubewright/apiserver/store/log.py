@@ -180,7 +180,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         _prepare(db, path)
     except sqlite3.DatabaseError as error:
         db.close()
-        raise InvalidInput(f"{path} is no kubewright data file, or is damaged: {error}") from None
+        raise InvalidInput(f"{path} is not a kubewright data file, or is damaged: {error}") from None
     except BaseException:
         db.close()
         raise

@@ -132,6 +132,6 @@ def duration(typed: RunSwitches, name: str) -> timedelta:
     """The value of a switch as a duration, in Go's syntax.
 
     Raises:
-        InvalidInput: it is no duration.
+        InvalidInput: it is not a duration.
     """
     return typed_duration(f"--{name.replace('_', '-')}", getattr(typed, name))

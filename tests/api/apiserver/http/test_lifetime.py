@@ -105,6 +105,6 @@ async def test_a_taken_port_is_one_sentence(serving: Serving) -> None:
 
 @pytest.mark.parametrize("port", [-1, 70000])
 async def test_numbers_that_are_no_port_will_not_do(serving: Serving, port: int) -> None:
-    with pytest.raises(InvalidInput, match="is no port"):
+    with pytest.raises(InvalidInput, match="is not a port"):
         async with serving(port=port):
             pass

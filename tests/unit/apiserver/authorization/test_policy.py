@@ -1,4 +1,4 @@
-"""Roles and bindings to decisions: pure, and the same however often it is asked."""
+"""Decisions from roles and bindings, with and without the caches."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The warnings about an object that is accepted all the same."""
+"""The warnings about objects that are valid."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How objects end: removed, marked, hurried, held."""
+"""Deletion: removal, marks, grace periods and finalizers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

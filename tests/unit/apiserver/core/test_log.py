@@ -56,7 +56,7 @@ def test_an_unknown_format_is_refused_and_the_folder_freed(tmp_path: Path) -> No
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "objects.db").write_bytes(b"no database " * 1_000)
-    with pytest.raises(InvalidInput, match="is no kubewright data file, or is damaged"):
+    with pytest.raises(InvalidInput, match="is not a kubewright data file, or is damaged"):
         SqliteLog(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Requests taken apart: paths, bodies, parameters, Accept headers; and answers' forms."""
+"""Parsing of requests: paths, bodies, parameters and Accept headers."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Who asks: by certificate, by token, or not at all."""
+"""The user of a request: by certificate, by token, or anonymous."""
 
 from datetime import UTC, datetime, timedelta
 

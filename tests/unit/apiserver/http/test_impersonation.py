@@ -1,4 +1,4 @@
-"""Being taken for another: what must be allowed for it, and who one is then."""
+"""Impersonation: the rights that it needs, and the user that results."""
 
 import pytest
 

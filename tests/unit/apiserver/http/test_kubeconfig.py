@@ -1,4 +1,4 @@
-"""The kubeconfig: what is in it, and whose file it may replace."""
+"""The kubeconfig: its content, and which files it may replace."""
 
 import base64
 import os

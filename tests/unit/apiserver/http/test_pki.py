@@ -1,4 +1,4 @@
-"""The private authority: what it makes, what it keeps, when it makes anew."""
+"""The private CA: what it issues, what it keeps, and when it renews."""
 
 import ssl
 import stat

@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI: what clients find, in both ways of asking, and what they may keep."""
+"""Discovery and OpenAPI: plain and aggregated discovery, OpenAPI documents, and caching."""
 
 from typing import Any
 

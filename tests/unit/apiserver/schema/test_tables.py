@@ -70,7 +70,7 @@ def test_json_paths(path: str, found: list[Any]) -> None:
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(", "a..b[", ".a[?(@.x==y)]"])
 def test_unreadable_json_paths_are_quoted(path: str) -> None:
-    with pytest.raises(InvalidInput, match="is no JSON path"):
+    with pytest.raises(InvalidInput, match="is not a JSON path"):
         parse(path)
 
 

@@ -146,7 +146,7 @@ def parse(text: str) -> Path:
                 at = match.end()
                 break
         else:
-            raise InvalidInput(f"{text!r} is no JSON path: cannot read {text[at:]!r}")
+            raise InvalidInput(f"{text!r} is not a JSON path: cannot read {text[at:]!r}")
     return tuple(steps)
 
 
@@ -154,7 +154,7 @@ def _made(make: Callable[[re.Match[str]], Step], match: re.Match[str], text: str
     try:
         return make(match)
     except ValueError:
-        raise InvalidInput(f"{text!r} is no JSON path: cannot read {match[0]!r}") from None
+        raise InvalidInput(f"{text!r} is not a JSON path: cannot read {match[0]!r}") from None
 
 
 def follow(path: Path, value: Any) -> Iterator[Any]:

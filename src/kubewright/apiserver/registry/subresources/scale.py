@@ -50,7 +50,7 @@ def scaling(kind: ServedKind, change: Callable[[Object], Any]) -> Callable[[Obje
 def _precondition(wanted: Any, before: Object) -> dict[str, str]:
     """The resourceVersion and uid that the client sent, if any."""
     if not isinstance(wanted, dict) or not isinstance(wanted.get("metadata") or {}, dict):
-        raise BadRequest("the object provided is unrecognized (must be of type Scale): it is no object")
+        raise BadRequest("the object provided is unrecognized (must be of type Scale): it is not an object")
     given = wanted.get("metadata") or {}
     if given.get("name") not in (None, "", before["metadata"]["name"]):
         there = before["metadata"]["name"]
