@@ -266,7 +266,7 @@ def _deployment_counts_one_more(patch: Patch) -> None:
 
 def _one_rollout_for_ever(patch: Patch) -> None:
     """A report about one rollout is taken for one about the next."""
-    patch.setattr(deployment_progress, "begins", lambda _seen: False)
+    patch.setattr(deployment_progress, "is_unreported", lambda _seen: False)
 
 
 def _time_is_never_over(patch: Patch) -> None:

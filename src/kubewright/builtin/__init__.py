@@ -24,7 +24,7 @@ from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
 from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -128,7 +128,7 @@ def scheduler(
 
 def _apps(informers: Informers, recorder: Recorder, metrics: Metrics | None) -> list[Controller]:
     """ReplicaSets and Deployments, which share what is known of Pods."""
-    index = Members(informers.get(POD), read, informers.client.steady())
+    index = MemberIndex(informers.get(POD), read, informers.client.steady())
     sets = Sets(REPLICA_SETS, informers, recorder, index=index)
     deployments = Deployments(DEPLOYMENTS, informers, recorder, index=index)
     return [sets.controller(metrics), deployments.controller(metrics)]

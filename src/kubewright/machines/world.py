@@ -30,7 +30,7 @@ from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
@@ -97,7 +97,7 @@ def world(
 
 def _sets(environment: Environment) -> tuple[Controller, Controller]:
     caches, recorder, metrics = environment.control.caches, environment.recorder, environment.metrics
-    index = Members(caches.get(MACHINE), read, environment.control.client.steady())
+    index = MemberIndex(caches.get(MACHINE), read, environment.control.client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
     sets = Sets(MACHINE_SETS, caches, recorder, index=index)
     return deployments.controller(metrics), sets.controller(metrics)

@@ -4,13 +4,13 @@ Theory.      What a set and a deployment do is the same in machine.sapcloud.io, 
              wants as many members as its spec says and creates and deletes them; a deployment wants a
              template rolled out and sizes sets. What differs is passed in as one value per level: kinds,
              what a member is and when it is ready, how one is created, which are deleted first, what is
-             written where and in which words. There is no look at which API it is.
+             written where and in which words. No code here asks which API it is.
 Map          member.py    what is known of one member
-             members.py   the index of members: the facts about each, and whose it is
+             members.py   the index of members: the facts about each, by owner
              objects.py   the fields that sets have in every API
              ownership.py selectors and owner references: adopt and disown
              naming.py    the names of new members, from their number
-             effects.py   many effects at once, within bounds, and their errors
+             effects.py   many requests at once, within bounds, and their errors
              reports.py   statuses, not too often, and events about problems
              set/         the controller of sets
              doubts.py    writes without an answer, and what became of them

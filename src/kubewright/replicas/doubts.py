@@ -1,7 +1,7 @@
-"""What a set or a deployment cannot know yet, and how it finds out before it decides anything.
+"""Writes whose effect is not known yet (*doubts*), and how it is found out before anything else is decided.
 
 Theory.      Every write is in doubt from before it is sent, so that a deadline or our own cancellation leaves
-             the doubt too; one whose answer came is in the cache, and settles at no cost.
+             the doubt too; a write that was answered is in the cache, and settles at no cost.
              A creation without an answer may still happen. A member that was asked for keeps its name, and is
              asked for again by that name before any other; it counts for its deployment as if it existed
              (``Creations``). A set that was asked for is asked for once more, by the same name and with no
@@ -48,7 +48,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The creation of a set: it exists, or may come to exist until ``until`` (monotonic seconds)."""
+    """The creation of a set: it was created, or may still be until ``until`` (monotonic seconds)."""
 
     new: SetObject
     until: float
@@ -73,11 +73,11 @@ class Creations:
         self._asked.get(owner, {}).pop(name, None)
 
     def open(self, owner: str) -> tuple[str, ...]:
-        """The names that are in doubt, the first one first."""
+        """The names that are in doubt, in the order in which they came to be so."""
         return tuple(self._asked.get(owner, ()))
 
     def expire(self, owner: str, now: float) -> None:
-        """What was asked for long ago will not happen any more."""
+        """Drop the doubts so old that no request for them can still be on its way."""
         since = now - DOUBT_SECONDS
         for name in [name for name, asked in self._asked.get(owner, {}).items() if asked <= since]:
             self.settled(owner, name)
@@ -105,19 +105,19 @@ class Doubts:
         self._open[deployment] = Asked(new, self._client.clock.monotonic() + DOUBT_SECONDS)
 
     def failed(self, deployment: Key, error: KubewrightError) -> None:
-        """What was sent last ended so."""
+        """The last write failed with this error."""
         if not unanswered(error):
             self.settled(deployment)
 
     def settled(self, deployment: Key) -> None:
-        """What was sent last did nothing, and will not."""
+        """The effect of the last write is known: the caches show it, or it had none."""
         self._open.pop(deployment, None)
 
     async def settle(self, deployment: Key) -> None:
         """Return when the caches show what came of everything that this deployment has written.
 
         Raises:
-            Stale: they do not yet.
+            Stale: the caches do not show it yet.
             KubewrightError: the server could not be asked.
         """
         match self._open.get(deployment):
@@ -140,8 +140,8 @@ class Doubts:
             raise Stale(f"the cache does not show yet what {doubt.key} is now")
 
     async def _ask_again(self, doubt: Asked) -> None:
-        key, late = key_of(doubt.new), self._client.clock.monotonic() >= doubt.until
-        if late or self._sets.header(key) is not None:
+        key, expired = key_of(doubt.new), self._client.clock.monotonic() >= doubt.until
+        if expired or self._sets.header(key) is not None:
             return
         try:
             await self._client.create(self._sets.kind, with_replicas(doubt.new, 0))

@@ -1,6 +1,6 @@
-"""Effects of a pass: many of one kind at once, within bounds, and the errors that they end with.
+"""The requests of a pass: many of one kind at once, within bounds, and the errors that they end with.
 
-Theory.      An effect answers None, or the error that it ended with. ``slow_start`` doubles its
+Theory.      An effect returns None, or the error that it ended with. ``slow_start`` doubles its
              batches from one while all is well and ends with the first batch that had an error:
              five hundred machines that a quota forbids cost one refused request, not five hundred.
 Invariants.  No effect outlives the call. A cancelled call cancels its effects.
@@ -18,8 +18,8 @@ from kubewright.replicas.ownership import key_of
 from kubewright.wire.errors import NotFound
 
 T = TypeVar("T")
-AT_ONCE = 32
-"""Requests of one pass in flight."""
+MAX_IN_FLIGHT = 32
+"""Most requests of one pass in flight."""
 
 Effect = Callable[[T], Awaitable[KubewrightError | None]]
 
@@ -43,17 +43,17 @@ async def error_of(call: Awaitable[Any]) -> KubewrightError | None:
 
 
 async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
-    """Batches of 1, 2, 4, 8 … with at most ``AT_ONCE`` in flight; the errors of the last batch."""
+    """Batches of 1, 2, 4, 8 … with at most ``MAX_IN_FLIGHT`` in flight; the errors of the last batch."""
     done, size = 0, 1
     while done < len(items):
-        if errors := await spread(items[done : done + size], effect):
+        if errors := await run_parallel(items[done : done + size], effect):
             return errors
         done, size = done + size, size * 2
     return []
 
 
-async def spread(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
-    """All of them, at most ``AT_ONCE`` in flight; the errors in the order of the items."""
+async def run_parallel(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
+    """All items, at most ``MAX_IN_FLIGHT`` in flight; the errors in the order of the items."""
     if len(items) == 1:
         error = await effect(items[0])
         return [error] if error is not None else []
@@ -65,6 +65,6 @@ async def spread(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]
             found[number] = await effect(item)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(AT_ONCE, len(items))):
+        for _ in range(min(MAX_IN_FLIGHT, len(items))):
             group.create_task(work())
     return [error for error in found if error is not None]

@@ -1,4 +1,4 @@
-"""The index of members: what sets and deployments know about each child of theirs, and whose it is.
+"""The index of members: what sets and deployments know about each child of theirs, by owner.
 
 Theory.      Most of what happens to a member (an address, a heartbeat, a description) means nothing to its
              set. So each version of it is read once into a ``Member``: the facts that all worlds have, and
@@ -29,12 +29,12 @@ from kubewright.replicas.ownership import WITHOUT_OWNER, namespace_of_orphans
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
 
-LOOK_SECONDS = 30e-6
-"""For each member of a set, so much longer are changes of its members gathered before a pass: a pass reads
-all of them, about 5 µs each, and without the wait the passes of a large set would take all the time."""
+SECONDS_PER_MEMBER = 30e-6
+"""How much longer changes of members are gathered before a pass, for each member of their set: a pass reads
+all of them, about 5 µs each, and without the wait the passes of a large set would use all of the CPU."""
 
-FEW = 250
-"""A set of no more members than this is looked at after the least wait."""
+FEW_MEMBERS = 250
+"""Up to this many members the size of a set does not lengthen the wait."""
 
 Reader = Callable[[Header, Obj | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""
@@ -52,7 +52,7 @@ def owners_of(*members: Member | None) -> list[str]:
     return [member.owner_uid for member in members if member is not None and member.owner_uid]
 
 
-class Members(Generic[Obj, M]):
+class MemberIndex(Generic[Obj, M]):
     """The facts about all objects in a cache, each read once per version."""
 
     def __init__(self, objects: Informer[Obj], read: Reader[Obj, M], clock: SteadyClock) -> None:
@@ -98,7 +98,7 @@ class Members(Generic[Obj, M]):
     def gather_seconds(self, least: float, *owners: str) -> float:
         """How long to gather more changes before all members of these owners are read, in seconds."""
         most = max((len(self._owned.get(uid, ())) for uid in owners), default=0)
-        return max(least, LOOK_SECONDS * most) if most > FEW else least
+        return max(least, SECONDS_PER_MEMBER * most) if most > FEW_MEMBERS else least
 
     def doubted(self, uid: str) -> tuple[str, ...]:
         """The names of members of a set that may exist, and that the cache has not shown yet.

@@ -41,7 +41,7 @@ def new_names(of: ObjectMeta, last: int, taken: Collection[str], size: int) -> t
 
 def letters(set_uid: str, number: int) -> str:
     """The five letters at the end of the name of the member with this number."""
-    factor, shift = _key(set_uid)
+    factor, shift = _factor_and_shift(set_uid)
     left, found = (number * factor + shift) % SPACE, ""
     for _ in range(LETTERS):
         left, index = divmod(left, len(ALPHABET))
@@ -50,18 +50,18 @@ def letters(set_uid: str, number: int) -> str:
 
 
 def number_of(set_uid: str, name: str) -> int:
-    """The number that the last five letters of a name stand for; 0 when the set gives out no such name."""
+    """The number that the last five letters of a name stand for; 0 if no name of the set ends like this."""
     value = 0
     for letter in reversed(name[-LETTERS:]):
         if letter not in ALPHABET:
             return 0
         value = value * len(ALPHABET) + ALPHABET.index(letter)
-    factor, shift = _key(set_uid)
+    factor, shift = _factor_and_shift(set_uid)
     return (value - shift) * int(pow(factor, -1, SPACE)) % SPACE
 
 
-def proven(set_uid: str, name: str, number: int) -> int:
-    """``number``, which the member's annotation says, if the member's name agrees with it; else 0.
+def verified_number(set_uid: str, name: str, number: int) -> int:
+    """``number`` from the member's annotation, if the member's name ends as that number demands; else 0.
 
     A member that a user or another controller created may have a name of the same shape, and annotations
     may be copied.
@@ -69,8 +69,8 @@ def proven(set_uid: str, name: str, number: int) -> int:
     return number if number > 0 and letters(set_uid, number) == name[-LETTERS:] else 0
 
 
-def _key(set_uid: str) -> tuple[int, int]:
-    """Factor and shift; 3 does not divide the factor, so that no two numbers below ``SPACE`` share a name."""
+def _factor_and_shift(set_uid: str) -> tuple[int, int]:
+    """Factor and shift. The factor is no multiple of 3, so no two numbers below ``SPACE`` share a name."""
     digest = hashlib.sha256(set_uid.encode()).digest()
     factor, shift = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
     return factor - factor % 3 + 1, shift

@@ -2,7 +2,7 @@
 
 Theory.      A set in machine.sapcloud.io, Cluster API and apps/v1 has the same fields for the same things:
              ``spec.replicas``, ``spec.selector``, ``spec.template.metadata``, ``spec.minReadySeconds``. They
-             are read as they are; only what differs a world says (``set.world``).
+             are read as they are; a world only says what differs (``set.world``).
 Called by    ``set`` and ``deployment``, as bounds of their type variables.
 """
 
@@ -18,7 +18,7 @@ INVALID = "InvalidSpec"
 
 
 class Template(Protocol):
-    """What new members look like, as far as every world says it alike."""
+    """What new members look like, as far as all worlds have the same fields."""
 
     @property
     def metadata(self) -> ObjectMeta: ...

@@ -1,4 +1,4 @@
-"""Whose an object is: selectors, and the owner references by which controllers adopt and disown. Pure.
+"""Who owns an object: selectors, and the owner references by which controllers adopt and disown. Pure.
 
 Theory.      An owner's children are those that it controls and that its selector matches. It adopts what
              matches and has no controller, and disowns what it controls and no longer matches. The list of

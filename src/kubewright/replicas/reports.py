@@ -2,9 +2,9 @@
 
 Theory.      A burst of changes becomes a few writes of a status: the first goes out at once, the next ones no
              sooner than an interval apart, and the reconciler comes back for one that is too early, so the
-             last state is always written. A problem is one event, until it is another problem.
+             last state is always written. A problem is reported by one event, until it changes.
 Invariants.  A status is written onto exactly the version that it was computed from, and only if it says
-             something new. The change that is such a write wakes no pass; what others write is corrected.
+             something new. The event of our own status write wakes no pass; what others write is corrected.
 Called by    the reconcilers of ``set`` and ``deployment``.
 """
 
@@ -64,7 +64,7 @@ class Reports:
         return True, Result.done()
 
     def report_problem(self, about: Object, reason: str, problem: str) -> None:
-        """Send one event about an object with a problem, and another only when the problem is another."""
+        """Send one event about an object with a problem, and another only when the problem has changed."""
         problem_of = (about.metadata.uid, problem)
         if problem and self._problems.get(key_of(about)) != problem_of:
             self._teller.event(about, reason, problem, warning=True)

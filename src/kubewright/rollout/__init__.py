@@ -1,16 +1,16 @@
-"""The replica engine: how a fleet of machines moves from what it is to what it should be.
+"""The planner of rollouts: which sizes a deployment's sets get next.
 
-Theory.      A *fleet* has *groups* (MachineSets); a group has *members* (machines) of one template.
-             A planner looks at the fleet and answers with a *plan*: sizes for groups, each with a
-             reason. It holds no client, no clock and no API object, and it serves MCM and Cluster
-             API alike: what differs between the two worlds is a value that is passed in.
+Theory.      A *fleet* (deployment) has *groups* (sets); a group has *members* (machines) of one template.
+             A planner looks at the fleet and returns ``Sizes`` for its groups, each with a
+             reason. It holds no client, no clock and no API object, and it serves MCM, Cluster API
+             and apps/v1: what differs between these worlds is a value that is passed in.
 Map          model.py         Fleet, Group, Sizes and its intents
              bounds.py        maxSurge and maxUnavailable, resolved for a number of replicas
-             planner.py       one entry: scale first where the world wants that, then the strategy
+             planner.py       the entry point: scale first where the world wants that, then the strategy
              rolling.py       RollingUpdate
              strategies.py    Recreate, OnDelete, InPlaceUpdate
              proportional.py  scaling a fleet that has several active groups
-             revisions.py     which group is current, numbers, history, rollback, what to forget
+             revisions.py     which group is current, numbers, history, rollback, which to prune
              progress.py      complete, progressing or timed out
 Invariants.  Everything here is a pure function over frozen values; only ``kubewright.base`` may be
              imported. Times are seconds since the epoch, as floats.

@@ -1,8 +1,7 @@
 """maxSurge and maxUnavailable for a given number of replicas.
 
-Percentages of surge round up, of unavailability down, so that neither promise is broken by
-rounding. When both come to nothing no step would ever be possible: then one member may be
-unavailable (mcm.md §1.5, capi.md §7.9).
+A percentage of surge is rounded up, one of unavailability down. If both result in 0 no step would ever be
+possible: then one member may be unavailable (mcm.md §1.5, capi.md §7.9).
 """
 
 import re
@@ -16,7 +15,7 @@ IntOrPercent = int | str
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a fleet may be above and below its replicas while it changes."""
+    """By how many members a fleet may exceed or fall short of its replicas during a rollout."""
 
     replicas: int
     surge: int = 0

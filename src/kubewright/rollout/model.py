@@ -1,11 +1,11 @@
 """Fleet, group and sizes: the values that all planners share.
 
 Theory.      A group is more than three counters. Which member is deleted next is known (each world has a
-             ranking), so a group carries its *line*: its living members in the order of deletion, each marked
-             available or not. From the line follows exactly how much availability any smaller
-             size would cost, whatever priorities users have given their machines. Counting
-             "size minus available" instead, as both originals do, breaks the floor as soon as an
-             available machine stands in front of a broken one.
+             ranking), so a group lists the *availability* of its living members in the order of deletion.
+             From it follows exactly how many available members any smaller size would cost, whatever
+             priorities users have given their machines. Counting "size
+             minus available" instead, as both originals do, breaks the floor as soon as an available
+             machine is to be deleted before a broken one.
 Invariants.  ``available`` counts the members that *stay* when the group reaches its size; those
              that an earlier resize will delete do not count, whether or not they are gone.
              ``existing`` counts everything that may still be a VM, terminating members included.
@@ -21,22 +21,23 @@ Rank = tuple[float | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One MachineSet as the planners see it.
+    """One set as the planners see it.
 
-    ``size`` is its ``spec.replicas``. ``line`` holds its members that are not being deleted, in the order in
-    which they would be; True stands for available. ``young`` of them only need time to be so. ``terminating``
-    members are being deleted. ``desired`` and ``ceiling`` are the fleet's replicas and replicas plus
-    surge when the group was last scaled (the annotations ``desired-replicas`` and
-    ``max-replicas``). ``observed`` says that the group's controller has seen its last change;
-    ``frozen``, that it may not create members. A group that is being deleted has size 0.
+    ``size`` is its ``spec.replicas``. ``availability`` says for each member that is not being
+    deleted, in the order in which they would be, whether it is available; ``ready_not_available`` is the
+    number of those that wait only for ``minReadySeconds``. ``terminating`` members are being deleted.
+    ``desired`` and ``ceiling`` are the fleet's replicas and replicas plus surge when the group was last
+    scaled (the annotations ``desired-replicas`` and ``max-replicas``). ``observed`` says that the group's
+    controller has seen its last change; ``frozen``, that it may not create members. A group that is being
+    deleted has size 0.
     """
 
     name: str
     created: float = 0.0
     size: int = 0
-    line: tuple[bool, ...] = ()
+    availability: tuple[bool, ...] = ()
     terminating: int = 0
-    young: int = 0
+    ready_not_available: int = 0
     desired: int | None = None
     ceiling: int | None = None
     revision: int = 0
@@ -45,11 +46,11 @@ class Group:
 
     @property
     def alive(self) -> int:
-        return len(self.line)
+        return len(self.availability)
 
     @property
     def existing(self) -> int:
-        return len(self.line) + self.terminating
+        return len(self.availability) + self.terminating
 
     @property
     def expected(self) -> int:
@@ -62,7 +63,7 @@ class Group:
 
     def available_at(self, size: int) -> int:
         """How many available members stay when the group has shrunk to ``size``."""
-        return sum(self.line[max(0, len(self.line) - size) :])
+        return sum(self.availability[max(0, len(self.availability) - size) :])
 
     def affordable(self, most: int, cost: int) -> int:
         """The largest shrink of at most ``most`` members that takes at most ``cost`` available ones."""
@@ -75,13 +76,13 @@ class Group:
 
     def _next_deleted(self) -> Iterator[bool]:
         """The members within the size, in the order of deletion; those not yet created come first."""
-        yield from (False for _ in range(self.size - len(self.line)))
-        yield from self.line[max(0, len(self.line) - self.size) :]
+        yield from (False for _ in range(self.size - len(self.availability)))
+        yield from self.availability[max(0, len(self.availability) - self.size) :]
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What a MachineDeployment wants and what there is. ``old`` is sorted, oldest first."""
+    """What a deployment wants and what there is. ``old`` is sorted, oldest first."""
 
     name: str
     replicas: int
@@ -144,27 +145,27 @@ Intent = Create | Resize | Freeze
 class Sizes:
     """The sizes that groups get next: what to do, in order, and why.
 
-    ``stamps`` names the groups on which ``desired`` and ``ceiling`` are to be written, beside those
+    ``to_annotate`` names the groups on which ``desired`` and ``ceiling`` are to be written, beside those
     that an intent touches anyway. ``notes`` say why nothing, or no more, is done.
     """
 
     intents: tuple[Intent, ...] = ()
-    stamps: tuple[str, ...] = ()
+    to_annotate: tuple[str, ...] = ()
     desired: int = 0
     ceiling: int = 0
     notes: tuple[str, ...] = ()
 
     @property
     def idle(self) -> bool:
-        return not self.intents and not self.stamps
+        return not self.intents and not self.to_annotate
 
     @property
     def because(self) -> str:
-        """All that is done, and all reasons, in one sentence, for logs."""
-        return "; ".join([*map(sentence, self.intents), *self.notes])
+        """All intents with their reasons, and the notes, for logs."""
+        return "; ".join([*map(describe, self.intents), *self.notes])
 
 
-def sentence(intent: Intent) -> str:
+def describe(intent: Intent) -> str:
     """An intent and its reason, for people."""
     match intent:
         case Create(size, because):

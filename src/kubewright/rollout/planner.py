@@ -1,4 +1,4 @@
-"""One entry for every strategy: scale first where the world says so, then take the strategy's step.
+"""The entry point for all strategies: scale first where the world wants that, then take the strategy's step.
 
 A paused fleet is scaled and nothing else. A strategy is a value; adding one means a class here
 and its step in ``strategies`` or, if it is longer, in a file of its own.

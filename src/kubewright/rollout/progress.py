@@ -1,8 +1,8 @@
-"""Is a rollout complete, does it progress, or has it run out of time?
+"""Whether a rollout is complete, progresses, or has timed out. Pure.
 
 Nothing is remembered here: the last report (its reason and the time it was last refreshed) comes
 from the object's own condition, the counts from its status before and after (mcm.md §7.11). "Before" may
-also be the best that was ever reported of the same rollout: then what is lost and made again is no progress.
+also be the best that was ever reported of the same rollout: then replacing lost members is no progress.
 """
 
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The last report: ``since`` is when it was last refreshed; ``complete``, that it said so."""
+    """The last report: ``since`` is when it was last refreshed; ``complete``: whether it said so."""
 
     since: float
     complete: bool = False
 
 
 def is_complete(now: Counts, wanted: int) -> bool:
-    """Everything new, everything there, nothing old."""
+    """All wanted replicas are updated and available, and there are no others."""
     return now.updated == now.replicas == now.available == wanted
 
 

@@ -1,13 +1,13 @@
-"""Scaling a fleet: one active group gets all members, several share them.
+"""Scaling a fleet: a single active group gets all members, several share them.
 
-Theory.      Scaling is told from rolling by the marks that the last scaling left on every group:
-             an active group whose ``desired`` is not the fleet's replicas has not heard of the new
-             number yet. Several active groups exist only while a rollout is under way; each of
+Theory.      Scaling is told from rolling by the annotations that the last scaling wrote on every
+             group: an active group whose ``desired`` is not the fleet's replicas was not sized for the
+             new number yet. Several active groups exist only while a rollout is under way; each of
              them keeps its share of the fleet, so that the rollout goes on where it was.
 Invariants.  Growth respects the ceiling, and members that are terminating count in it, with one
              exception: a group that is alone does not wait for its own terminating members, or a
              drain of two hours would keep a pool from coming back. A fleet whose active groups
-             all carry the marks is left alone. Between two templates only the strategy decides.
+             all have the right annotations is left alone. Between two templates only the strategy decides.
 Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go's.
 """
 
@@ -19,7 +19,7 @@ from kubewright.rollout.rolling import room
 
 
 class Growth(Enum):
-    """Who gets the members that are added while several groups are active."""
+    """Which groups get the members that are added while several groups are active."""
 
     CURRENT = "all of them go to the current group (MCM)"
     SHARED = "each group gets its share (Cluster API)"
@@ -55,11 +55,12 @@ def _scale_one(fleet: Fleet, limits: Bounds) -> Sizes:
         return Sizes(notes=(f"{others} machines of other groups still exist",))
     size = min(fleet.replicas, max(group.size, limits.ceiling - others))
     intents = resize(group, size, f"scaled to {fleet.replicas} replicas")
-    return Sizes(intents, _unmarked((group,), fleet, limits), fleet.replicas, limits.ceiling)
+    return Sizes(intents, _to_annotate((group,), fleet, limits), fleet.replicas, limits.ceiling)
 
 
 def _saturated(fleet: Fleet) -> bool:
-    """Only when the current group was scaled to this very number is its availability no accident."""
+    """Whether the current group was scaled to this number of replicas and has them all available. One
+    that was scaled to another number may have as many available by accident."""
     current = fleet.current
     if current is None or current.desired != fleet.replicas:
         return False
@@ -74,18 +75,18 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     intents: tuple[Intent, ...] = ()
     for group in fleet.active:
         intents += resize(group, sizes[group.name], because)
-    stamps = _unmarked(fleet.active, fleet, limits)
+    to_annotate = _to_annotate(fleet.active, fleet, limits)
     if fleet.paused and step < delta:
         growing = _growing(fleet).name
         note = f"{delta - step} more when terminating machines are gone"
         return Sizes(
             intents,
-            tuple(name for name in stamps if name != growing),
+            tuple(name for name in to_annotate if name != growing),
             fleet.replicas,
             limits.ceiling,
             (note,),
         )
-    return Sizes(intents, stamps, fleet.replicas, limits.ceiling)
+    return Sizes(intents, to_annotate, fleet.replicas, limits.ceiling)
 
 
 def _grown(fleet: Fleet, step: int) -> dict[str, int]:
@@ -126,6 +127,6 @@ def half_away(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
 
 
-def _unmarked(groups: tuple[Group, ...], fleet: Fleet, limits: Bounds) -> tuple[str, ...]:
+def _to_annotate(groups: tuple[Group, ...], fleet: Fleet, limits: Bounds) -> tuple[str, ...]:
     wanted = (fleet.replicas, limits.ceiling)
     return tuple(group.name for group in groups if (group.desired, group.ceiling) != wanted)

@@ -1,4 +1,4 @@
-"""Which group is current, which number it carries, what rollback means, which groups may be deleted.
+"""Which group is current, its revision number, the target of a rollback, which old groups are pruned.
 
 Theory.      Templates are compared by an identity that the caller derives from them: equal
              identities mean equal templates as far as a rollout is concerned, whatever the world
@@ -50,12 +50,12 @@ class Revision:
 
 
 def read_history(text: str) -> tuple[int, ...]:
-    """The comma list of an annotation; what is no number is dropped."""
+    """The numbers in an annotation, separated by commas; anything else is dropped."""
     return tuple(int(part) for part in text.split(",") if part.strip().isdigit())
 
 
 def write_history(history: Sequence[int]) -> str:
-    """The comma list for an annotation."""
+    """The numbers for an annotation, separated by commas."""
     return ",".join(map(str, history))
 
 
@@ -70,7 +70,7 @@ def rollback_target(groups: Sequence[Group], revision: int) -> Group | None:
 def prunable(old: Sequence[Group], limit: int | None) -> list[Group]:
     """Old groups beyond the history limit, oldest first, that have no member and whose size is 0.
 
-    As many are looked at as there are too many; of those, the ones that are not empty stay.
+    Only the oldest ones beyond the limit are considered; of those, the ones that are not empty stay.
     None keeps everything (mcm.md §7.10).
     """
     if limit is None:

@@ -1,17 +1,17 @@
-"""RollingUpdate: grow the current group into the room, shrink the old ones out of the surplus.
+"""RollingUpdate: grow the current group up to the ceiling, shrink the old ones down to the floor.
 
-Theory.      Two numbers rule. *Room* is what the ceiling leaves above every member that exists or
-             was asked for, terminating ones included: only into room may the current group grow.
+Theory.      Two numbers decide. *Room* is what the ceiling leaves above every member that exists or
+             was asked for, terminating ones included: the current group may grow by that much.
              *Spare* is what old groups may lose in all: their sizes plus the current group's
-             available members, minus the floor. Out of it go first the old members that cost no
-             availability, then as many available ones as stand above the floor, oldest group
+             available members, minus the floor. First the old members are deleted that are not
+             available, then as many available ones as there are above the floor, oldest group
              first. Growing never changes what may be shrunk, so one plan does both.
 Invariants.  A plan never lets more members exist than the ceiling, unless they did already. It
              never takes an available member when that would leave fewer than the floor, with one
              exception: a user has given an available machine a priority by which it is deleted before a
              broken one, and the rollout cannot go on in any other way. Then the priority counts more.
 Source       mcm.md §7.6-7.7 and capi.md §7.9, which agree; where MCM counts only what exists and
-             so grows twice into the same room, this takes Cluster API's larger of size and count.
+             so uses the same room twice, this takes Cluster API's larger of size and count.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def grow_current(fleet: Fleet, limits: Bounds) -> tuple[tuple[Intent, ...], tupl
 
 
 def shrink_old(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
-    """What the old groups may lose now: first what costs nothing, then what the surplus allows."""
+    """What the old groups lose now: first unavailable members, then available ones above the floor."""
     spare = _spare(fleet, limits)
     if spare <= 0:
         return ()
@@ -69,11 +69,14 @@ def shrink_old(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
 
 
 def _obey_priorities(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
-    """The exception: all of the current group is available and yet broken old members are stuck."""
+    """The exception: all of the current group is available, and the available old members are to be deleted
+    before the broken ones, which therefore stay."""
     current = fleet.current
     if current is None or current.available < current.size or current.size >= fleet.replicas:
         return ()
-    if any(group.terminating or group.young or group.alive > group.size for group in fleet.groups):
+    if any(
+        group.terminating or group.ready_not_available or group.alive > group.size for group in fleet.groups
+    ):
         return ()
     for group in fleet.old:
         if (broken := min(_spare(fleet, limits), group.size - group.available)) > 0:

@@ -88,5 +88,5 @@ def in_place(fleet: Fleet) -> Sizes:
 
 
 def is_refused(fleet: Fleet) -> bool:
-    """Whether old groups have members, or replicas asked for, that would have to be updated."""
+    """Whether old groups have, or will have, members that would need an update in place."""
     return any(group.expected for group in fleet.old)

@@ -38,7 +38,7 @@ from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
@@ -227,7 +227,7 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     client = Client(transport, clock)
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
-    index = Members(informers.get(MACHINE), read, client.steady())
+    index = MemberIndex(informers.get(MACHINE), read, client.steady())
     sets = Sets(MACHINE_SETS, informers, recorder, index=index)
     deployments = Deployments(MACHINE_DEPLOYMENTS, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]

@@ -217,7 +217,7 @@ CASES = [
          World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
     Case("sets that match no more are disowned",
          World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3),
-               {"strays": (made("old", 1),)}), ["disown ms-old"]),
+               {"unselected": (made("old", 1),)}), ["disown ms-old"]),
     # history
     Case("empty old sets beyond the limit are forgotten, oldest first",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "4"}}, revision_history_limit=1),
@@ -280,7 +280,7 @@ def test_decision(case: Case) -> None:
     there = [
         *seen.sets,
         *(case.world.more or {}).get("orphans", ()),
-        *(case.world.more or {}).get("strays", ()),
+        *(case.world.more or {}).get("unselected", ()),
     ]
     carried = [found for step in steps for found in getattr(step, "sets", ())]
     assert all(any(found is each for each in there) for found in carried)

@@ -321,7 +321,7 @@ def test_triggered_deletions(
     annotations = {names.TRIGGER_DELETION_ANNOTATION: text, names.LAST_SCALER_CHANGE_ANNOTATION: changed}
     found = triggered(annotations, members, T0)
     key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
-    assert {mark.member.name: mark.annotations[key] for mark in found.marks} == marks
+    assert {mark.member.name: mark.annotations[key] for mark in found.changes} == marks
     assert found.text == left
 
 

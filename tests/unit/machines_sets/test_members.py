@@ -16,7 +16,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
-from kubewright.replicas.members import FEW, LOOK_SECONDS, Members
+from kubewright.replicas.members import FEW_MEMBERS, SECONDS_PER_MEMBER, MemberIndex
 from kubewright.testing.manual_clock import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
 
@@ -82,8 +82,8 @@ def hands() -> ManualClock:
 
 
 @pytest.fixture
-def index(machines: Machines, hands: ManualClock) -> Members[Machine, MachineMember]:
-    return Members(cast("Informer[Machine]", machines), read, SteadyClock(hands))
+def index(machines: Machines, hands: ManualClock) -> MemberIndex[Machine, MachineMember]:
+    return MemberIndex(cast("Informer[Machine]", machines), read, SteadyClock(hands))
 
 
 def names_of(members: Any) -> list[str]:
@@ -128,11 +128,11 @@ def test_doubts_end_when_the_machine_is_seen(machines, index) -> None:
 
 
 def test_the_more_machines_the_longer_news_wait_for_more(machines, index) -> None:
-    for number in range(2 * FEW):
+    for number in range(2 * FEW_MEMBERS):
         machines.put(machine(f"m{number}", "set"))
     assert index.gather_seconds(0.03, "set", "none") == 0.03
-    assert index.gather_seconds(0.0, "none", "set") == pytest.approx(2 * FEW * LOOK_SECONDS)
-    for number in range(FEW):
+    assert index.gather_seconds(0.0, "none", "set") == pytest.approx(2 * FEW_MEMBERS * SECONDS_PER_MEMBER)
+    for number in range(FEW_MEMBERS):
         machines.remove(f"m{number}")
     assert index.gather_seconds(0.0, "set") == 0.0
 

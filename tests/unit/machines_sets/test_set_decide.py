@@ -26,7 +26,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.member import MachineMember, digest
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.machines.machineset.world import MACHINE_SETS
-from kubewright.replicas.naming import letters, number_of, proven
+from kubewright.replicas.naming import letters, number_of, verified_number
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
 from kubewright.replicas.set.observe import Memory, outdated
@@ -63,7 +63,7 @@ def machine_set(replicas: int = 3, **meta: Any) -> MachineSet:
 
 
 def member(name: str, phase: Phase = Phase.RUNNING, **facts: Any) -> MachineMember:
-    facts.setdefault("configured", digest(SPEC, own_timeout=facts.get("own_timeout", False)))
+    facts.setdefault("propagated_digest", digest(SPEC, own_timeout=facts.get("own_timeout", False)))
     facts.setdefault("deleting", False)
     return MachineMember(Key("ns", name), f"{name}-uid", "ms-uid", {"app": "a"}, phase=phase, **facts)
 
@@ -131,7 +131,7 @@ CASES = [
     Case("terminating machines are no replicas",
          seen(2, found=(*members("a"), member("b", deleting=True), member("c", TERMINATING))), ["create 1"]),
     Case("machines that are being deleted are not deleted again", seen(0, found=(*members("a"), member("b", deleting=True))), ["delete a"]),
-    Case("a machine that its type cannot read still counts", seen(1, found=(member("a", configured=b""),)), []),
+    Case("a machine that its type cannot read still counts", seen(1, found=(member("a", propagated_digest=b""),)), []),
     # who goes
     Case("lower priority goes first", seen(1, found=(member("a"), member("b", priority=2))), ["delete b"]),
     Case("then the worse phase", seen(1, found=(member("a"), member("b", Phase.PENDING))), ["delete b"]),
@@ -159,15 +159,15 @@ CASES = [
          seen(3, found=(member("a", FAILED, created=1.0), member("b", FAILED, created=2.0), *members("c")),
               keeps=1), ["keep b", "delete a"]),
     Case("what it keeps already counts",
-         seen(2, found=(member("a", FAILED, preserving=True, auto_preserved=True, asked=True),
+         seen(2, found=(member("a", FAILED, preserving=True, auto_preserved=True, preserve_annotated=True),
                         member("b", FAILED)), keeps=1), ["delete b"]),
     Case("about whom a person has spoken the set says nothing",
-         seen(1, found=(member("a", FAILED, asked=True),), keeps=1), ["delete a"]),
+         seen(1, found=(member("a", FAILED, preserve_annotated=True),), keeps=1), ["delete a"]),
     Case("whose time is over is not kept anew",
          seen(1, found=(member("a", FAILED, preserved_until=NOW - 1),), keeps=1), ["delete a"]),
     Case("when it may preserve fewer, the oldest are preserved no longer",
          seen(2, found=tuple(member(name, FAILED, created=age, preserved_until=NOW + 60, auto_preserved=True,
-                                    asked=True) for name, age in (("a", 2.0), ("b", 1.0))), keeps=1),
+                                    preserve_annotated=True) for name, age in (("a", 2.0), ("b", 1.0))), keeps=1),
          ["unkeep b"], timedelta(seconds=60)),
     Case("one that scaling down takes is not kept",
          seen(0, found=(member("a", FAILED),), keeps=1), ["delete a"]),
@@ -218,15 +218,15 @@ CASES = [
     Case("orphans that match are adopted, then everything is counted anew",
          seen(3, orphans=members("o")), ["adopt o"], AT_ONCE),
     Case("machines that match no more are disowned, and replaced",
-         seen(1, strays=members("s")), ["disown s", "create 1"]),
+         seen(1, unselected=members("s")), ["disown s", "create 1"]),
     # settings flow down
-    Case("living machines get a new configuration", seen(1, found=(member("a", configured=b"old"),)), ["propagate a"]),
-    Case("failed machines do not", seen(1, found=(member("a", FAILED, configured=b"old", preserving=True),)), []),
+    Case("living machines get a new configuration", seen(1, found=(member("a", propagated_digest=b"old"),)), ["propagate a"]),
+    Case("failed machines do not", seen(1, found=(member("a", FAILED, propagated_digest=b"old", preserving=True),)), []),
     Case("a creation timeout of its own is left alone",
          seen(1, found=(member("a", own_timeout=True),)), []),
     # the end
     Case("a deleted set takes all its machines with it, in one pass",
-         seen(9, found=members(*"abcdef"), strays=members("s"), meta={"deletion_timestamp": T0}),
+         seen(9, found=members(*"abcdef"), unselected=members("s"), meta={"deletion_timestamp": T0}),
          ["delete a b c d e f s"]),
     Case("and waits for those that are terminating",
          seen(1, found=(member("a", deleting=True),), meta={"deletion_timestamp": T0}), []),
@@ -247,7 +247,7 @@ def test_decision(case: Case) -> None:
     """A member in a step is the very one that was seen, with its uid and version: both bind the write."""
     plan = decide(case.seen)
     assert [told(step) for step in plan.steps] == case.expect
-    there = (*case.seen.members, *case.seen.orphans, *case.seen.strays)
+    there = (*case.seen.members, *case.seen.orphans, *case.seen.unselected)
     carried = [found for step in plan.steps for found in getattr(step, "members", ())]
     assert all(any(found is each for each in there) for found in carried)
     assert plan.wake == case.wake
@@ -333,7 +333,7 @@ def test_numbers_and_names_are_one_to_one() -> None:
     ],
 )
 def test_a_machine_shows_the_number(name: str, number: int, expect: int) -> None:
-    assert proven("ms-uid", name, number) == expect
+    assert verified_number("ms-uid", name, number) == expect
 
 
 def test_names_are_all_different_and_never_taken() -> None:

@@ -89,7 +89,7 @@ def test_an_effective_creation_timeout_goes_into_annotation_and_spec() -> None:
     assert made.metadata.annotations[names.EFFECTIVE_CREATION_TIMEOUT_ANNOTATION] == "1h30m0s"
     assert made.spec.creation_timeout == "1h30m0s"
     assert configuration_patch(owner, made) == {}
-    assert member_of(made).configured == digest(owner.spec.template.spec, own_timeout=True)
+    assert member_of(made).propagated_digest == digest(owner.spec.template.spec, own_timeout=True)
 
 
 def test_only_what_may_change_on_a_living_machine_is_pushed_down() -> None:
@@ -115,7 +115,7 @@ def test_only_what_may_change_on_a_living_machine_is_pushed_down() -> None:
 
 def test_a_fresh_machine_needs_no_configuration() -> None:
     owner = machine_set()
-    assert member_of(new_machine(owner, "m")).configured == digest(
+    assert member_of(new_machine(owner, "m")).propagated_digest == digest(
         owner.spec.template.spec, own_timeout=False
     )
 

@@ -76,7 +76,7 @@ def test_one_rollout_is_told_from_its_beginning_to_its_end_in_the_words_of_the_w
     first = at(0, written, Status(), members=YOUNG)
     assert said(first) == ("True", "Created", 'Created new set of things "d-new"')
     late = at(61, written, first, members=YOUNG)
-    assert said(late) == ("False", "Late", 'ThingSet "d-new" has timed out progressing.')
+    assert said(late) == ("False", "Timed_Out", 'ThingSet "d-new" has timed out progressing.')
     moving = at(70, written, late, members=members("new", 1))
     assert said(moving) == ("True", "Updated", 'ThingSet "d-new" is progressing.')
     done = at(80, written, moving, members=ALL)
@@ -113,8 +113,8 @@ def known(status: str, reason: str, message: str = "") -> Status:
 
 CASES = [
     Case("paused", deployment(paused=True), Status(), ("Unknown", "Paused", "Deployment is paused")),
-    Case("paused when it was late: that stays", deployment(paused=True), known("False", "Late", "x"),
-         ("False", "Late", "x")),
+    Case("paused after it has timed out: that stays", deployment(paused=True), known("False", "Timed_Out", "x"),
+         ("False", "Timed_Out", "x")),
     Case("resumed", deployment(), known("Unknown", "Paused"), ("Unknown", "Resumed", "Deployment is resumed")),
     Case("invalid", deployment(replicas=-1), Status(), ("False", "Invalid", "spec.replicas: negative")),
     Case("about another set: a new rollout begins", deployment(), known("True", "Complete", 'ThingSet "d-x" has'),

@@ -12,7 +12,7 @@ from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Time, Val
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
+from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Reasons, Words
 from kubewright.replicas.member import Member
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
@@ -98,7 +98,7 @@ WORLD: DeploymentWorld[ThingDeployment, ThingSet, Member] = DeploymentWorld(
     kind=DEPLOYMENTS,
     set_kind=SETS,
     member_kind=THINGS,
-    marks=Marks(
+    metadata_keys=MetadataKeys(
         template_hash="hash",
         revision="revision",
         history="history",

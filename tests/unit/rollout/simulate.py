@@ -15,7 +15,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
-from kubewright.rollout.model import Create, Fleet, Freeze, Group, Rank, Resize, Sizes, sentence
+from kubewright.rollout.model import Create, Fleet, Freeze, Group, Rank, Resize, Sizes, describe
 from kubewright.rollout.revisions import next_revision
 
 RUNNING, PENDING, FAILED = 6, 4, 1
@@ -68,7 +68,7 @@ class Cast:
         """The group as a planner sees it at this moment."""
         alive = sorted((m.facts for m in self.machines if not m.terminating), key=attrgetter("rank"))
         line = tuple(facts.stage == RUNNING for facts in alive)
-        return replace(self.group, line=line, terminating=len(self.machines) - len(line))
+        return replace(self.group, availability=line, terminating=len(self.machines) - len(line))
 
 
 Rule = Callable[[Fleet], str]
@@ -127,7 +127,7 @@ class World:
                     self._mark(self._cast(name), plan, size)
                 case Freeze(name, _):
                     self._cast(name).group = replace(self._cast(name).group, frozen=True)
-        for name in plan.stamps:
+        for name in plan.to_annotate:
             self._mark(self._cast(name), plan, self._cast(name).group.size)
         return bool(freed) or not plan.idle
 
@@ -215,5 +215,5 @@ def _line(number: int, world: World, plan: Sizes | None = None) -> str:
         + (f" (+{group.terminating} terminating)" if group.terminating else "")
         for group in groups
     )
-    told = [sentence(intent) for intent in (plan.intents if plan else ())]
+    told = [describe(intent) for intent in (plan.intents if plan else ())]
     return f"{number:3}  {sizes}" + "".join(f"\n       {text}" for text in told)

@@ -79,7 +79,7 @@ CASES = [
     Case("obeying a priority passes over a set in which nothing is broken", 4, 1, 0, group(NEW, 1),
          (group(OLDER, 1), member_line(OLD, 3, "+-+")), {OLD: 2}),
     Case("what only needs time moves by itself", 3, 1, 0, group(NEW, 1),
-         (replace(member_line(OLD, 3, "+-+"), young=1),), {}),
+         (replace(member_line(OLD, 3, "+-+"), ready_not_available=1),), {}),
 ]  # fmt: skip
 
 

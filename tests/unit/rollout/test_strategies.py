@@ -167,7 +167,7 @@ def test_plan(case: Case) -> None:
                 got.append(f"{name}={size}")
             case Freeze(name, _):
                 got.append(f"freeze {name}")
-    assert got + [f"mark {name}" for name in step.stamps] == case.expect
+    assert got + [f"mark {name}" for name in step.to_annotate] == case.expect
     assert all(intent.because for intent in step.intents)
 
 

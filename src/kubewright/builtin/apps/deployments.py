@@ -33,12 +33,12 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_hash
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
+from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Reasons, Words
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
 from kubewright.rollout.proportional import Growth
 
-MARKS = Marks(
+METADATA_KEYS = MetadataKeys(
     template_hash=HASH_LABEL,
     revision=REVISION,
     history=REVISION_HISTORY,
@@ -52,7 +52,7 @@ REASONS = Reasons(
     found="FoundNewReplicaSet",
     updated="ReplicaSetUpdated",
     complete="NewReplicaSetAvailable",
-    late="ProgressDeadlineExceeded",
+    timed_out="ProgressDeadlineExceeded",
     paused="DeploymentPaused",
     resumed="",  # kube-controller-manager says it for a moment, before it says what follows
     create_error="ReplicaSetCreateError",
@@ -117,7 +117,7 @@ DEPLOYMENTS: DeploymentWorld[Deployment, ReplicaSet, PodMember] = DeploymentWorl
     kind=DEPLOYMENT,
     set_kind=REPLICA_SET,
     member_kind=POD,
-    marks=MARKS,
+    metadata_keys=METADATA_KEYS,
     reasons=REASONS,
     words=WORDS,
     with_defaults=lambda deployment: deployment,  # the server has filled them in

@@ -3,7 +3,7 @@
 Theory.      A Pod that has ended, well or badly, stays as it is and is no replica: it is read as one
              without an owner. One that is being deleted is no replica either, and is still known: with
              ``Recreate`` the next ones wait for it.
-Called by    ``replicas.members.Members``, which reads each version of a Pod once.
+Called by    ``replicas.members.MemberIndex``, which reads each version of a Pod once.
 Source       kube-controller-manager: active Pods, and the order of their deletion.
 """
 

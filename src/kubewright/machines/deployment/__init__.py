@@ -1,10 +1,10 @@
 """MachineDeployment: the policy of machine.sapcloud.io for the generic controller of deployments.
 
-Theory.        ``replicas.deployment`` does the work; here stands what only MachineDeployments do and say.
-Map            world.py       the value that is passed in, and the controller
+Theory.        ``replicas.deployment`` does the work; here is what is particular to MachineDeployments.
+Map            world.py       all of it as one value, which is passed in
                template.py    when two templates are the same, and the hash of one
                triggered.py   the machines that cluster-autoscaler chose for deletion
-               rollback.py    going back to an earlier template
+               rollback.py    ``spec.rollbackTo``: back to an earlier template
                status.py      what only a MachineDeployment's status says
 Source         mcm.md §1.5, §7. Not yet: in-place updates (users who ask for one are refused it, and nothing
                else), PreferNoSchedule taints and the autoscaler's annotations on the nodes of old sets.

@@ -33,15 +33,15 @@ def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[
         return _refused(after, EventReason.ROLLBACK_REVISION_NOT_FOUND, f"Unable to find {asked}")
     source = seen.named(target.name)
     if identity(source.spec.template) == identity(written.spec.template):
-        told = f"the template of revision {target.revision} is the one that the deployment has"
-        return _refused(after, EventReason.ROLLBACK_TEMPLATE_UNCHANGED, told)
-    shared = seen.world.marks.shared(source.metadata.annotations)
+        message = f"the template of revision {target.revision} is the one that the deployment has"
+        return _refused(after, EventReason.ROLLBACK_TEMPLATE_UNCHANGED, message)
+    shared = seen.world.metadata_keys.shared(source.metadata.annotations)
     template = with_hash(source.spec.template, names.TEMPLATE_HASH_LABEL, "")
     after = structs.replace(after, spec=structs.replace(spec, template=template))
     after = with_annotations(after, {**written.metadata.annotations, **shared})
-    told = f'Rolled back deployment "{written.name}" to revision {target.revision}'
-    return Plan((ChangeDeployment(after), RecordEvent(EventReason.ROLLBACK, told)), AT_ONCE, told)
+    message = f'Rolled back deployment "{written.name}" to revision {target.revision}'
+    return Plan((ChangeDeployment(after), RecordEvent(EventReason.ROLLBACK, message)), AT_ONCE, message)
 
 
-def _refused(after: MachineDeployment, reason: str, told: str) -> Plan[Step]:
-    return Plan((RecordEvent(reason, told, warning=True), ChangeDeployment(after)), AT_ONCE)
+def _refused(after: MachineDeployment, reason: str, message: str) -> Plan[Step]:
+    return Plan((RecordEvent(reason, message, warning=True), ChangeDeployment(after)), AT_ONCE)

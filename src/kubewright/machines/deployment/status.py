@@ -32,7 +32,7 @@ def deployment_status(
     members = seen.all_members
     preserved = sum(member.preserved_failed for member in members)
     copies: Copies[MachineSet] = {ConditionType.REPLICA_FAILURE: _failure, ConditionType.FROZEN: _frozen}
-    troubles = [member.trouble for member in members if member.trouble is not None]
+    troubles = [member.failure_summary for member in members if member.failure_summary is not None]
     return structs.replace(
         seen.written.status,
         **counted(seen, outcome),
@@ -51,6 +51,6 @@ def _frozen(machine_set: MachineSet) -> Statement | None:
     """The condition of a frozen set, with the reason that the set's own condition has."""
     if not names.frozen(machine_set.metadata.labels):
         return None
-    said = condition_of(machine_set.status.machine_set_condition, ConditionType.FROZEN)
-    told = f'MachineSet "{machine_set.metadata.name}" is frozen. {FROZEN}'
-    return Statement(TRUE, said.reason if said else ConditionReason.FREEZE_LABEL, told)
+    condition = condition_of(machine_set.status.machine_set_condition, ConditionType.FROZEN)
+    message = f'MachineSet "{machine_set.metadata.name}" is frozen. {FROZEN}'
+    return Statement(TRUE, condition.reason if condition else ConditionReason.FREEZE_LABEL, message)

@@ -41,7 +41,7 @@ def name_and_hash(deployment: MachineDeployment) -> tuple[str, str]:
     return child_name(deployment.name, safe_encode(hashed)[:_NAME_LETTERS]), hashed
 
 
-def pushed_down(template: MachineTemplateSpec, wanted: MachineTemplateSpec) -> MachineTemplateSpec:
+def propagated_template(template: MachineTemplateSpec, wanted: MachineTemplateSpec) -> MachineTemplateSpec:
     """``template`` with everything that takes no part in ``identity`` as ``wanted`` has it."""
     mine = template.spec.machine_class
     spec = structs.replace(

@@ -1,7 +1,7 @@
 """The machines that cluster-autoscaler chose for deletion: a phase of a deployment's pass. Pure.
 
 Theory.      The autoscaler lowers a deployment's replicas and names the machines in an annotation,
-             ``name~time,...``. Each of them gets priority 1 and the time; the ranking then takes
+             ``name~time,...``. Each of them gets priority 1 and the time; the ranking then puts
              them first, and the set deletes them even when a later scale-up has made the numbers
              equal again. The controller drops an entry once its machine is gone, Failed or being deleted.
 Source       mcm.md §7.4.
@@ -26,21 +26,26 @@ CHOSEN_PRIORITY = 1
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """The machines to mark, and the annotation's text as it should be (empty: none)."""
+    """The annotations to write on machines, and the list as it should be (empty: no annotation)."""
 
-    marks: tuple[MemberAnnotations, ...]
+    changes: tuple[MemberAnnotations, ...]
     text: str
 
 
 def trigger_deletions(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
-    """Mark the machines that the autoscaler lists for deletion; take those off its list that are gone."""
+    """Mark the machines that the autoscaler lists for deletion; take those off its list that do not exist,
+    are being deleted or are Failed."""
     key, annotations = names.TRIGGER_DELETION_ANNOTATION, seen.written.metadata.annotations
     found = triggered(annotations, seen.all_members, seen.wall)
-    steps: list[Step] = [AnnotateMembers(found.marks)] if found.marks else []
-    reasons = [f"the autoscaler chose {', '.join(m.member.name for m in found.marks)}"] if found.marks else []
+    steps: list[Step] = [AnnotateMembers(found.changes)] if found.changes else []
+    reasons = (
+        [f"the autoscaler chose {', '.join(m.member.name for m in found.changes)}"] if found.changes else []
+    )
     if found.text != annotations.get(key, ""):
         steps.append(ChangeDeployment(annotated(seen.written, key, found.text)))
-        reasons.append("the autoscaler's list names machines that are gone or going")
+        reasons.append(
+            "the autoscaler's list names machines that do not exist, are being deleted or are Failed"
+        )
     return Plan(tuple(steps), AT_ONCE if steps else None, "; ".join(reasons))
 
 
@@ -53,12 +58,12 @@ def triggered(annotations: Mapping[str, str], members: Iterable[MachineMember], 
     default = _time(annotations.get(names.LAST_SCALER_CHANGE_ANNOTATION, "")) or rfc3339(wall)
     kept = {name: _time(text) if text else default for name, text in wanted.items() if name in living}
     times = {name: time for name, time in kept.items() if time}
-    marks = tuple(_mark(living[name], time) for name, time in times.items() if not _is_marked(living[name]))
-    return Triggered(marks, names.format_triggered_deletions(times))
+    changes = tuple(_mark(living[name], time) for name, time in times.items() if not _is_marked(living[name]))
+    return Triggered(changes, names.format_triggered_deletions(times))
 
 
 def _mark(member: MachineMember, time: str) -> MemberAnnotations:
-    """The machine is to be deleted first, and since this time."""
+    """The annotations by which a machine is deleted first: its priority, and when it was chosen."""
     key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
     return MemberAnnotations(member, {names.PRIORITY_ANNOTATION: str(CHOSEN_PRIORITY), key: time})
 

@@ -19,14 +19,14 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.machine.validate import summary, validate_deployment
 from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
-from kubewright.machines.deployment.template import identity, name_and_hash, pushed_down
+from kubewright.machines.deployment.template import identity, name_and_hash, propagated_template
 from kubewright.machines.deployment.triggered import trigger_deletions
 from kubewright.machines.machineset.member import MachineMember, ranking
-from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Reasons, Words
+from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Reasons, Words
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 
-MARKS = Marks(
+METADATA_KEYS = MetadataKeys(
     template_hash=names.TEMPLATE_HASH_LABEL,
     revision=names.REVISION_ANNOTATION,
     history=names.REVISION_HISTORY_ANNOTATION,
@@ -48,7 +48,7 @@ REASONS = Reasons(
     found=ConditionReason.FOUND_NEW_MACHINE_SET,
     updated=ConditionReason.MACHINE_SET_UPDATED,
     complete=ConditionReason.NEW_MACHINE_SET_AVAILABLE,
-    late=ConditionReason.PROGRESS_DEADLINE_EXCEEDED,
+    timed_out=ConditionReason.PROGRESS_DEADLINE_EXCEEDED,
     paused=ConditionReason.DEPLOYMENT_PAUSED,
     resumed=ConditionReason.DEPLOYMENT_RESUMED,
     create_error=ConditionReason.MACHINE_SET_CREATE_ERROR,
@@ -86,13 +86,13 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     return RollingUpdate(surge if surge is not None else 1, unavailable if unavailable is not None else 0)
 
 
-def handed_down(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
+def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
     """The set with all of the deployment that needs no rollout."""
     mine, theirs = machine_set.spec, deployment.spec
     spec = structs.replace(
         mine,
         auto_preserve_failed_machine_max=theirs.auto_preserve_failed_machine_max,
-        template=pushed_down(mine.template, theirs.template),
+        template=propagated_template(mine.template, theirs.template),
     )
     return structs.replace(machine_set, spec=spec)
 
@@ -104,7 +104,7 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
     set_kind=MACHINE_SET,
     member_kind=MACHINE,
     finalizer=names.FINALIZER,
-    marks=MARKS,
+    metadata_keys=METADATA_KEYS,
     reasons=REASONS,
     words=WORDS,
     with_defaults=with_defaults,
@@ -113,7 +113,7 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
     keeps_history=lambda deployment: deployment.spec.rollback_to is not None,
     identity=identity,
     name_and_hash=name_and_hash,
-    handed_down=handed_down,
+    propagated=propagated,
     ranking=ranking,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
     phases=(trigger_deletions, roll_back),

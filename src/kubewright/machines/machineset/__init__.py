@@ -1,8 +1,8 @@
 """MachineSet: keep as many machines as it says, of the template that it has; the policy of ``replicas.set``.
 
-Life of a set  finalizer -> adopt and disown -> push down settings -> create or delete machines -> status;
+Life of a set  finalizer -> adopt and disown -> propagate settings -> create or delete machines -> status;
                once deleted: delete all machines -> remove the finalizer.
-Map            world.py         the policy as one value, and its wiring
+Map            world.py         the policy as one value
                member.py        a machine as its set sees it
                template.py      a machine as the set's template makes it
                preservation.py  which machines are deleted besides the surplus, and which Failed ones are kept

@@ -2,7 +2,7 @@
 
 Theory.      Some fifteen facts decide about replicas; everything else that happens to a machine changes none
              of them, and wakes neither set nor deployment.
-Called by    ``replicas.members.Members``, which reads each version of a machine once.
+Called by    ``replicas.members.MemberIndex``, which reads each version of a machine once.
 Source       mcm.md §1.4, §6.4-6.7.
 """
 
@@ -21,7 +21,7 @@ from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, Mach
 from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
-from kubewright.replicas.naming import proven
+from kubewright.replicas.naming import verified_number
 from kubewright.rollout.model import Rank
 from kubewright.wire.gvk import Key
 
@@ -49,9 +49,10 @@ class MachineMember(Member):
     """One machine, as far as replicas are concerned.
 
     ``marked_at`` is when the autoscaler chose it for deletion. ``preserving`` says that an annotation asks to
-    preserve it, ``auto_preserved`` that the set wrote that annotation, ``asked`` that there is or was any.
-    ``configured`` is a digest of what sets push down to living machines; ``own_timeout`` says that
-    an annotation gives the machine a creation timeout of its own. ``trouble`` is its entry in
+    preserve it, ``auto_preserved`` that the set wrote that annotation, ``preserve_annotated`` that
+    the machine has, or had, any preserve annotation.
+    ``propagated_digest`` is a digest of what sets push down to living machines; ``own_timeout`` says that
+    an annotation gives the machine a creation timeout of its own. ``failure_summary`` is its entry in
     ``status.failedMachines``.
     """
 
@@ -61,11 +62,11 @@ class MachineMember(Member):
     preserved_until: float | None = None
     auto_preserved: bool = False
     preserving: bool = False
-    asked: bool = False
+    preserve_annotated: bool = False
     failed_at: float | None = None
-    configured: bytes = b""
+    propagated_digest: bytes = b""
     own_timeout: bool = False
-    trouble: MachineSummary | None = None
+    failure_summary: MachineSummary | None = None
 
     @property
     def stage(self) -> int:
@@ -91,8 +92,8 @@ class MachineMember(Member):
         return self.phase is Phase.FAILED and self.preserved_until is not None
 
     def kept_at(self, now: float) -> bool:
-        """A Failed machine that a user wants to look at (mcm.md §6.6). The machine controller gives it an
-        expiry at once; without one the annotation alone does not keep it for ever."""
+        """A Failed machine that is kept for a user to look at (mcm.md §6.6). The machine controller gives it
+        an expiry at once; without one the annotation alone does not keep it for ever."""
         if self.preserved_until is not None:
             return self.preserved_until > now
         return self.preserving and (self.failed_at is None or self.failed_at + EXPIRY_SECONDS > now)
@@ -135,16 +136,16 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         phase=_phase(current.phase),
         since=_ready_since(machine),
         priority=names.priority(notes),
-        marked_at=moment(notes, names.MARKED_FOR_DELETION_TIME_ANNOTATION),
+        marked_at=annotation_time(notes, names.MARKED_FOR_DELETION_TIME_ANNOTATION),
         preserved_until=stamp(current.preserve_expiry_time),
         auto_preserved=value is Preserve.AUTO,
         preserving=value not in (None, Preserve.FALSE),
-        asked=value is not None or bool(notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)),
+        preserve_annotated=value is not None or bool(notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)),
         failed_at=stamp(current.last_update_time) if current.phase == Phase.FAILED else None,
-        configured=digest(machine.spec, own_timeout=own_timeout),
+        propagated_digest=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,
-        trouble=_trouble(machine),
-        number=proven(controller.uid if controller else "", meta.name, names.number(notes)),
+        failure_summary=_failure_summary(machine),
+        number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
     )
 
@@ -165,7 +166,7 @@ def digest(spec: MachineSpec, *, own_timeout: bool) -> bytes:
     return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
 
 
-def moment(annotations: Mapping[str, str], key: str) -> float | None:
+def annotation_time(annotations: Mapping[str, str], key: str) -> float | None:
     """An RFC 3339 annotation in seconds since the epoch; None when absent or unreadable."""
     try:
         return parse_rfc3339(annotations[key]).timestamp()
@@ -194,7 +195,7 @@ def _ready_since(machine: Machine) -> float | None:
     return stamp(changed or machine.metadata.creation_timestamp)
 
 
-def _trouble(machine: Machine) -> MachineSummary | None:
+def _failure_summary(machine: Machine) -> MachineSummary | None:
     """The entry in ``failedMachines``; machines that are preserved as Failed are left out (mcm.md §1.4)."""
     current = machine.status.current_status
     operation = machine.status.last_operation

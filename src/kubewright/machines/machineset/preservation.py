@@ -19,7 +19,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase, Preserve
 from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import Plan
-from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, moment
+from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import Annotate, Step
 from kubewright.replicas.set.world import Deletions
@@ -44,17 +44,19 @@ def keep(seen: MachineSetSeen) -> Plan[Step]:
         *((Annotate(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),
         *((Annotate(fewer, names.PRESERVE_ANNOTATION, None),) if fewer else ()),
     )
-    counts = ((len(more), "to be kept although they failed"), (len(fewer), "to be kept no longer"))
+    counts = ((len(more), "to be preserved although Failed"), (len(fewer), "to be preserved no longer"))
     return Plan(steps, because=", ".join(f"{count} {what}" for count, what in counts if count))
 
 
 def preserved(seen: MachineSetSeen) -> Machines:
-    """Machines to preserve from this pass on, newest first: those failed for the reason that users ask about
-    now. None of those that the pass deletes for other reasons."""
-    going = {member.uid for member in (*seen.surplus, *_chosen(seen))}
-    failed = (member for member in _failed(seen) if member.uid not in going)
-    unasked = [member for member in failed if not member.asked and member.preserved_until is None]
-    newest = sorted(unasked, key=lambda member: (-member.created, member.name))
+    """Machines to preserve from this pass on, newest first, since users ask about recent failures. None of
+    those that the pass deletes for other reasons."""
+    deleted = {member.uid for member in (*seen.surplus, *_chosen(seen))}
+    failed = (member for member in _failed(seen) if member.uid not in deleted)
+    candidates = [
+        member for member in failed if not member.preserve_annotated and member.preserved_until is None
+    ]
+    newest = sorted(candidates, key=lambda member: (-member.created, member.name))
     return tuple(newest[: min(max(0, _room(seen)), seen.burst)])
 
 
@@ -78,7 +80,7 @@ def _failed(seen: MachineSetSeen) -> list[MachineMember]:
 
 def _chosen(seen: MachineSetSeen) -> Machines:
     """The machines that the autoscaler marked no later than it last changed the number of replicas."""
-    changed = moment(seen.set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
+    changed = annotation_time(seen.set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
     if changed is None:
         return ()
     marked = (member for member in seen.alive if member.priority == 1 and member.marked_at is not None)

@@ -36,7 +36,9 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
         machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.wall),
         failed_machines=tuple(
-            member.trouble for member in sorted(members, key=lambda m: m.name) if member.trouble is not None
+            member.failure_summary
+            for member in sorted(members, key=lambda m: m.name)
+            if member.failure_summary is not None
         ),
     )
 

@@ -23,7 +23,7 @@ from kubewright.machines.machineset.preservation import MachineSetSeen, keep, to
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
 from kubewright.replicas.set.seen import Wait
-from kubewright.replicas.set.world import Announcement, Propagation, SetWorld, Words
+from kubewright.replicas.set.world import Propagation, SetEvent, SetWorld, Words
 
 
 async def _create(client: Client, machine_set: MachineSet, name: str) -> None:
@@ -49,21 +49,21 @@ def _stale(seen: MachineSetSeen) -> list[MachineMember]:
     return [
         member
         for member in seen.alive
-        if member.configured
-        and member.configured != wanted[member.own_timeout]
+        if member.propagated_digest
+        and member.propagated_digest != wanted[member.own_timeout]
         and member.phase is not Phase.FAILED
     ]
 
 
-def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[Announcement]:
+def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[SetEvent]:
     """An event when the set becomes frozen, and one when it no longer is, as the status says it."""
     component = names.DEPLOYMENT_COMPONENT
     if is_frozen(status) and not is_frozen(before.status):
-        told = f"Froze MachineSet {before.name}: {FROZEN}"
-        yield Announcement(EventReason.FROZE_MACHINE_SET, told, component)
+        message = f"Froze MachineSet {before.name}: {FROZEN}"
+        yield SetEvent(EventReason.FROZE_MACHINE_SET, message, component)
     elif is_frozen(before.status) and not is_frozen(status):
-        told = f"Unfroze MachineSet {before.name}"
-        yield Announcement(EventReason.UNFROZE_MACHINE_SET, told, component)
+        message = f"Unfroze MachineSet {before.name}"
+        yield SetEvent(EventReason.UNFROZE_MACHINE_SET, message, component)
 
 
 MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
@@ -77,7 +77,7 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
     ranking=ranking,
     create=_create,
     to_delete=to_delete,
-    announced=_freeze_events,
+    status_events=_freeze_events,
     finalizer=names.FINALIZER,
     number_annotation=names.LAST_NUMBER_ANNOTATION,
     blocked=_blocked,

@@ -1,19 +1,19 @@
 """Deployments: bring all members to the wanted template, and to the wanted number, in whatever API.
 
-Life           finalizer -> adopt and disown sets -> what only the world does -> find or create the current
+Life           finalizer -> adopt and disown sets -> the world's own phases -> find or create the current
                set -> sizes (``rollout``) -> prune old sets -> status; once deleted: delete the sets ->
                remove the finalizer.
 Theory.        A deployment decides sizes and nothing else; members are created and deleted by the
-               sets. It counts members itself, from the cache, instead of trusting what the sets'
-               status said some writes ago: a rollout goes as fast as members do, and never
+               sets. It counts members itself, from the cache, instead of trusting the sets' status,
+               which is some writes old: a rollout goes as fast as members do, and never
                beyond its bounds.
 Map            world.py       DeploymentWorld: all that differs between the worlds
                observe.py     Seen: the deployment, its sets, their members
                decide.py      the phases of a pass
-               sets.py        new sets, hashes, revisions, what flows down to the current set
+               sets.py        new sets, hashes, revisions, what is propagated to the current set
                status.py      counts and conditions
                progress.py    the condition Progressing: which rollout it is about, and how that goes
                steps.py       the closed set of effects
                act.py         performs them
-               reconciler.py  one pass; what enqueues a deployment; what an operator may set
+               reconciler.py  one pass; what enqueues a deployment
 """

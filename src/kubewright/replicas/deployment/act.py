@@ -1,8 +1,9 @@
-"""Perform a deployment's plan: the only door through which a deployment's pass writes.
+"""Perform a deployment's plan: every write of a pass, but for the status, is sent from here.
 
 Theory.      Every decision here rests on sizes that were read, so every patch of a set or of the
              deployment names the version: a leader that has lost its lease without knowing cannot
-             write sizes that are out of date. ``Stale`` then ends the pass; the next look decides anew.
+             write sizes that are out of date. A refused one raises ``Stale``, which ends the pass; the next
+             pass decides anew.
 Invariants.  Never a PUT. A name that is taken by a set of this deployment that is being deleted or has
              another template, or by another owner's set, raises ``collisionCount`` and so changes the
              next hash; nothing is created meanwhile.
@@ -34,7 +35,7 @@ from kubewright.replicas.deployment.steps import (
 )
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts, Stale
-from kubewright.replicas.effects import error_of, may_adopt, spread
+from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
@@ -98,9 +99,9 @@ class Actor(Generic[D, S, M]):
                 for each in sets:
                     await self._patch(seen, self._sets, each, disowned(each, seen.written))
             case AnnotateMembers(members):
-                _raise_first(await spread(members, self._annotate))
+                _raise_first(await run_parallel(members, self._annotate))
             case DeleteSets(sets):
-                _raise_first(await spread(sets, self._delete))
+                _raise_first(await run_parallel(sets, self._delete))
             case AddFinalizer():
                 finalizers = with_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
                 await self._change_finalizers(seen, finalizers)
@@ -144,19 +145,19 @@ class Actor(Generic[D, S, M]):
         return error
 
     async def _delete(self, each: Object) -> KubewrightError | None:
-        """Exactly what was read: a set that was disowned since, to be kept, must not be deleted."""
+        """Delete exactly what was read: a set that was disowned since, to be kept, must not be deleted."""
         meta, version = each.metadata, each.metadata.resource_version
         delete = self._client.delete(self._sets, key_of(each), uid=meta.uid, resource_version=version)
         match await error_of(delete):
             case NotFound():
                 return None
-            case Conflict():  # it is another one by now: nothing else would wake us
+            case Conflict():  # it has changed: nothing else would wake us
                 return Stale(f"set {meta.name} could not be deleted as it was seen")
             case error:
                 return error
 
     async def _create(self, seen: Seen[D, S, M], new: SetObject) -> Outcome:
-        """Create the current set. A refusal is the outcome; a set that was created, the caches show."""
+        """Create the current set. A refusal is returned in the outcome."""
         self._doubts.asking(seen.key, new)
         try:
             await self._client.create(self._sets, new)
@@ -167,9 +168,9 @@ class Actor(Generic[D, S, M]):
             self._doubts.failed(seen.key, error)
             if not isinstance(error, ApiError):
                 raise
-            told = f'Failed to create new {self._world.words.set} "{new.name}": {error}'
-            self._teller.event(seen.written, self._world.reasons.create_error, told, warning=True)
-            return Outcome(create_error=told, failed=True)
+            message = f'Failed to create new {self._world.words.set} "{new.name}": {error}'
+            self._teller.event(seen.written, self._world.reasons.create_error, message, warning=True)
+            return Outcome(create_error=message, failed=True)
         return Outcome()
 
     async def _collide(self, seen: Seen[D, S, M], wanted: SetObject) -> None:

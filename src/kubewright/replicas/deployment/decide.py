@@ -49,7 +49,7 @@ def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
 
 def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
     """Adopt sets that match the selector and have no controller; disown those that no longer match."""
-    steps: tuple[Step, ...] = (Disown(seen.strays),) if seen.strays else ()
+    steps: tuple[Step, ...] = (Disown(seen.unselected),) if seen.unselected else ()
     if seen.orphans:
         return Plan((*steps, Adopt(seen.orphans)), AT_ONCE, "sets match and have no controller")
     return Plan(steps)
@@ -73,11 +73,11 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
             case _:
                 assert_never(intent)
     changes = [ChangeSet(s, wanted[s.name]) for s in seen.sets if wanted[s.name] != s]
-    handed = "its sets get what changed" if changes and not sizes.intents else ""
+    propagated = "its sets get the fields that need no rollout" if changes and not sizes.intents else ""
     steps = [*changes, *steps]
     if seen.current is not None:
         steps += _numbered(seen, revision_of(world, wanted[seen.current.name]).number)
-    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, handed))))
+    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, propagated))))
 
 
 def prune(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -116,7 +116,7 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     if (kept := _kept(seen)) is not None:
         number = revision_of(world, kept).number
         wanted[kept.name] = refreshed(world, kept, seen.deployment, number)
-    for name in sizes.stamps:
+    for name in sizes.to_annotate:
         wanted[name] = sized(world, wanted[name], sizes)
     for intent in sizes.intents:
         match intent:
@@ -135,7 +135,7 @@ def _kept(seen: Seen[D, S, M]) -> S | None:
 
 def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:
     """Write the current set's revision onto the deployment, if the deployment has another."""
-    key, written = seen.world.marks.revision, seen.written
+    key, written = seen.world.metadata_keys.revision, seen.written
     if written.metadata.annotations.get(key) == str(revision):
         return []
     return [ChangeDeployment(annotated(written, key, str(revision)))]
@@ -145,5 +145,5 @@ def _scaled(seen: Seen[D, S, M], name: str, before: int, after: int) -> list[Ste
     if before == after:
         return []
     direction = "up" if after > before else "down"
-    told = seen.world.words.scaled.format(direction=direction, name=name, before=before, after=after)
-    return [RecordEvent(seen.world.reasons.scaled, told)]
+    message = seen.world.words.scaled.format(direction=direction, name=name, before=before, after=after)
+    return [RecordEvent(seen.world.reasons.scaled, message)]

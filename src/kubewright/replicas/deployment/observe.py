@@ -12,7 +12,7 @@ from kubewright.kube.informer import Informer
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import WITHOUT_OWNER, read_selector
 from kubewright.rollout.progress import Counts
@@ -22,22 +22,22 @@ def observe(
     world: DeploymentWorld[D, S, M],
     written: D,
     sets: Informer[S],
-    index: Members[Any, M],
+    index: MemberIndex[Any, M],
     *,
     wall: datetime,
     reported: float | None = None,
     best: Counts | None = None,
 ) -> Seen[D, S, M]:
-    """The picture of one deployment; ``reported`` and ``best`` are what the process remembers."""
+    """The picture of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
     meta = written.metadata
     selector, problem = read_selector(written.spec.selector)
     if not problem and not selector.matches(written.spec.template.metadata.labels):
         problem = "spec.selector: does not match the labels of spec.template"
     owned = sets.by("owner", meta.uid)
     ours: list[S] = []
-    strays: list[S] = []
+    unselected: list[S] = []
     for each in owned:
-        (ours if meta.deleting or selector.matches(each.metadata.labels) else strays).append(each)
+        (ours if meta.deleting or selector.matches(each.metadata.labels) else unselected).append(each)
     orphans = sets.by(WITHOUT_OWNER, meta.namespace)
     return Seen(
         world,
@@ -45,7 +45,7 @@ def observe(
         wall,
         index.time(),
         sets=tuple(ours),
-        strays=tuple(strays),
+        unselected=tuple(unselected),
         orphans=tuple(
             each for each in orphans if not each.metadata.deleting and selector.matches(each.metadata.labels)
         ),

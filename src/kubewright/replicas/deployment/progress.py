@@ -1,10 +1,10 @@
-"""Compute a deployment's condition ``Progressing``: how its rollout goes. Pure.
+"""Compute a deployment's condition ``Progressing``, the report on its rollout. Pure.
 
 Theory.      Each rollout is reported from its beginning, and its completion once. Which rollout the written
              condition is about follows from its message, which names a set: if that is not the current
-             set, it is about an earlier rollout, and the present one begins with this report. Whether
-             the set was created for this rollout or found, its creationTimestamp and revisions tell. So
-             the next report makes up for one that came too early, was refused, or was lost with its
+             set, it is about an earlier rollout, and the present one begins with this report. Its
+             creationTimestamp and revisions say whether the set was created for this rollout or found. So
+             a later report replaces one that came too early, was refused, or was lost with its
              process, and no order of edits hides a rollout. "Complete" stays until the next
              rollout: neither a new size nor an unhealthy member begins one (cluster-autoscaler removes
              machines only while the condition has that reason).
@@ -50,18 +50,22 @@ def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None
     if outcome.create_error:
         return _not_created(seen, outcome.create_error)
     if paused:
-        told = Statement(UNKNOWN, reasons.paused, "Deployment is paused")
-        return None if _says(known, reasons.late, reasons.paused) else told
+        statement = Statement(UNKNOWN, reasons.paused, "Deployment is paused")
+        return None if _has_reason(known, reasons.timed_out, reasons.paused) else statement
     if seen.refused:
         return Statement(FALSE, reasons.refused, seen.refused)
     if rolled_out(seen):
         return Statement(TRUE, reasons.complete, f"{_subject(seen)} has successfully progressed.")
-    if reasons.resumed and _says(known, reasons.paused):
+    if reasons.resumed and _has_reason(known, reasons.paused):
         return Statement(UNKNOWN, reasons.resumed, "Deployment is resumed")
-    return _first_statement(known, seen) if known is None or begins(seen) else _verdict(known, seen)
+    return (
+        _first_statement(known, seen)
+        if known is None or is_unreported(seen)
+        else _later_statement(known, seen)
+    )
 
 
-def begins(seen: Seen[D, S, M]) -> bool:
+def is_unreported(seen: Seen[D, S, M]) -> bool:
     """Whether no report of the present rollout has been written yet."""
     known, reasons = progressing(seen.written), seen.world.reasons
     if known is None:
@@ -104,7 +108,7 @@ def reported_counts(status: Any) -> Counts:
     return Counts(status.replicas, status.updated_replicas, status.ready_replicas, status.available_replicas)
 
 
-def _says(known: Condition | None, *reasons: str) -> bool:
+def _has_reason(known: Condition | None, *reasons: str) -> bool:
     return known is not None and known.reason in reasons
 
 
@@ -136,35 +140,35 @@ def _first_statement(known: Condition | None, seen: Seen[D, S, M]) -> Statement 
     if seen.current is None and known is None and not seen.sets:
         return None
     if seen.current is None or (known is not None and _is_about(known, seen)):
-        return _moving(seen)
+        return _progressing_statement(seen)
     meta = seen.current.metadata
     older = (stamp(meta.creation_timestamp) or 0.0) < (stamp(seen.written.metadata.creation_timestamp) or 0.0)
     created, found = _first_reports(seen)
-    return found if older or meta.annotations.get(seen.world.marks.history) else created
+    return found if older or meta.annotations.get(seen.world.metadata_keys.history) else created
 
 
-def _verdict(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
-    before, late = seen.best or reported_counts(seen.written.status), seen.world.reasons.late
+def _later_statement(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
+    before, timed_out = seen.best or reported_counts(seen.written.status), seen.world.reasons.timed_out
     match progress(before, seen.counts, seen.written.spec.replicas, _last_report(seen), _timing(seen)):
         case Progress.PROGRESSING:
-            return _moving(seen)
-        case Progress.TIMED_OUT if known.reason != late:
-            return Statement(FALSE, late, f"{_subject(seen)} has timed out progressing.")
+            return _progressing_statement(seen)
+        case Progress.TIMED_OUT if known.reason != timed_out:
+            return Statement(FALSE, timed_out, f"{_subject(seen)} has timed out progressing.")
         case _:  # an earlier report says so already
             return None
 
 
-def _moving(seen: Seen[D, S, M]) -> Statement:
+def _progressing_statement(seen: Seen[D, S, M]) -> Statement:
     return Statement(TRUE, seen.world.reasons.updated, f"{_subject(seen)} is progressing.")
 
 
 def _not_created(seen: Seen[D, S, M], error: str) -> Statement:
     """Report a set that cannot be created at once; past the deadline, that the rollout has timed out."""
     known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _timing(seen)
-    late, create_error = seen.world.reasons.late, seen.world.reasons.create_error
+    timed_out, create_error = seen.world.reasons.timed_out, seen.world.reasons.create_error
     over = report is not None and deadline is not None and report.since + deadline < now
-    if _says(known, late) or (_says(known, create_error) and over):
-        return Statement(FALSE, late, f"{_subject(seen)} has timed out progressing. {error}")
+    if _has_reason(known, timed_out) or (_has_reason(known, create_error) and over):
+        return Statement(FALSE, timed_out, f"{_subject(seen)} has timed out progressing. {error}")
     return Statement(FALSE, create_error, error)
 
 

@@ -3,7 +3,7 @@
 Theory.      A deployment is enqueued when it changes, when one of its sets changes, and when facts about
              their members do (``replicas.members``). The last are gathered for a moment, because each
              pass may resize sets. After acting the pass looks again, and reports what it sees then.
-Called by    ``runtime.controller``; each world wires its own (``machines.deployment``).
+Called by    ``runtime.controller``; each world wires its own (``machines.world``).
 """
 
 from typing import Any, Generic
@@ -18,14 +18,14 @@ from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.observe import observe
-from kubewright.replicas.deployment.progress import begins, progress_reported, reported_counts
+from kubewright.replicas.deployment.progress import is_unreported, progress_reported, reported_counts
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import next_look
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts
 from kubewright.replicas.member import M
-from kubewright.replicas.members import Members, owners_of
+from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import (
     BY_UID,
@@ -66,7 +66,7 @@ class Deployments(Generic[D, S, M]):
         informers: Informers,
         recorder: Recorder,
         *,
-        index: Members[Any, M],
+        index: MemberIndex[Any, M],
     ) -> None:
         client, teller = informers.client, recorder.of(world.component)
         self.world = world
@@ -104,7 +104,7 @@ class Deployments(Generic[D, S, M]):
         try:
             outcome = await self._actor.perform(seen, plan)
         except KubewrightError as error:
-            if not isinstance(error.retry, After):  # After: only our caches are late
+            if not isinstance(error.retry, After):  # After: our caches are behind, and nothing has failed
                 await self._report(key, Outcome(failed=True))
             raise
         if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
@@ -144,7 +144,7 @@ class Deployments(Generic[D, S, M]):
     def _remember(self, seen: Seen[D, S, M], counts: Counts) -> None:
         """Remember the best counts reported of this rollout, so that reaching them again is no progress."""
         meta = seen.written.metadata
-        best = counts if seen.best is None or begins(seen) else best_of(seen.best, counts)
+        best = counts if seen.best is None or is_unreported(seen) else best_of(seen.best, counts)
         self._best[seen.key] = (meta.uid, meta.generation, best)
 
     def _report_problem(self, seen: Seen[D, S, M]) -> None:

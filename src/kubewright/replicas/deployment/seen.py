@@ -2,7 +2,7 @@
 computed from. Pure.
 
 Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
-             from the sets, numbers of members from the members themselves.
+             from the sets, counts of members from the members themselves.
 Invariants.  A set that is being deleted has size 0, is never current, and its members still count.
 Called by    ``observe``, which makes it; ``decide``, ``progress``, ``status``, and the phases of a ``world``.
 """
@@ -40,14 +40,14 @@ class Seen(Generic[D, S, M]):
     """Seconds since the epoch on the index's clock, which does not step: ages are measured with it."""
 
     sets: tuple[S, ...] = ()
-    strays: tuple[S, ...] = ()
+    unselected: tuple[S, ...] = ()
     """Sets that it controls and its selector no longer matches."""
 
     orphans: tuple[S, ...] = ()
     """Sets that its selector matches and that have no controller."""
 
     members: Mapping[str, tuple[M, ...]] = field(default_factory=dict)
-    """By uid of a set."""
+    """The members of each set, by the set's uid."""
 
     doubted: Mapping[str, int] = field(default_factory=dict)
     """By uid of a set, how many members it may have created that the cache does not show yet."""
@@ -56,7 +56,7 @@ class Seen(Generic[D, S, M]):
     """When progress was last reported, on the clock of ``now``; None when it never was."""
 
     best: Counts | None = None
-    """The best that this process has reported of the present rollout; None when it has not yet."""
+    """The best counts that this process has reported of the present rollout; None before the first report."""
 
     selector_problem: str = ""
 
@@ -88,7 +88,7 @@ class Seen(Generic[D, S, M]):
 
     @cached_property
     def fleet(self) -> Fleet:
-        """All of it as the planner sees it."""
+        """The deployment and its sets as the planner sees them."""
         current = self.current.metadata.name if self.current else None
         old = sorted(
             (group for name, group in self.groups.items() if name != current),
@@ -110,7 +110,7 @@ class Seen(Generic[D, S, M]):
             replicas=self._replicas(self.all_members),
             updated=self._replicas(self.members_of(self.current)) if self.current else 0,
             ready=sum(member.alive and member.ready for member in self.all_members),
-            available=sum(sum(group.line) for group in self.groups.values()),
+            available=sum(sum(group.availability) for group in self.groups.values()),
         )
 
     def _replicas(self, members: tuple[M, ...]) -> int:
@@ -135,7 +135,7 @@ class Seen(Generic[D, S, M]):
 
     @property
     def selects_all(self) -> bool:
-        """The selector is there but empty: it would take every member."""
+        """The selector is there but empty: it would match everything."""
         selector = self.written.spec.selector
         return selector is not None and not (selector.match_labels or selector.match_expressions)
 
@@ -151,25 +151,25 @@ class Seen(Generic[D, S, M]):
 def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     """A set and its members as the planner sees them. Members that may exist although the cache does not show
     them count against the surge, and are not available."""
-    meta, marks, members = each.metadata, seen.world.marks, seen.members_of(each)
-    line = [member for member in members if member.alive]
+    meta, keys, members = each.metadata, seen.world.metadata_keys, seen.members_of(each)
+    alive = [member for member in members if member.alive]
     min_ready = each.spec.min_ready_seconds
-    deleting = len(members) - len(line) if seen.world.waits_for_deleting(seen.deployment) else 0
-    up = [member.available_at(seen.now, min_ready) for member in line]
-    if any(up) and not all(up):  # else all orders look the same, and this one is spared the sorting
+    deleting = len(members) - len(alive) if seen.world.waits_for_deleting(seen.deployment) else 0
+    up = [member.available_at(seen.now, min_ready) for member in alive]
+    if any(up) and not all(up):  # otherwise the order makes no difference
         ranking = seen.world.ranking(each, seen.wall.timestamp())
-        up = [member.available_at(seen.now, min_ready) for member in sorted(line, key=ranking)]
+        up = [member.available_at(seen.now, min_ready) for member in sorted(alive, key=ranking)]
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else each.spec.replicas,
-        line=tuple(up),
+        availability=tuple(up),
         terminating=deleting + seen.doubted.get(meta.uid, 0),
-        young=sum(member.up for member in line) - sum(up),
-        desired=_natural(meta.annotations, marks.desired),
-        ceiling=_natural(meta.annotations, marks.ceiling),
+        ready_not_available=sum(member.up for member in alive) - sum(up),
+        desired=_natural(meta.annotations, keys.desired),
+        ceiling=_natural(meta.annotations, keys.ceiling),
         revision=revision_of(seen.world, each).number,
-        frozen=marks.no_creation in meta.annotations,
+        frozen=keys.no_creation in meta.annotations,
         observed=each.status.observed_generation >= meta.generation and not meta.deleting,
     )
 

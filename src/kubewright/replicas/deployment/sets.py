@@ -1,8 +1,8 @@
-"""A deployment's sets: how a new one looks, and what flows from the deployment into the current one. Pure.
+"""A deployment's sets: how a new one looks, and what is propagated to one without a rollout. Pure.
 
-Theory.      The label with the template's hash tells the members of two sets apart; it takes no part in what
-             a template is, and is taken off before templates are compared or handed back. Annotations flow
-             down, but for those that belong to one object alone.
+Theory.      The label with the template's hash tells the members of two sets apart; it is no part of the
+             template itself, and is removed before templates are compared or rolled back to. Annotations are
+             propagated, but for those that belong to one object alone.
 Source       mcm.md §7.3, §7.5; capi.md §7.9.
 """
 
@@ -44,12 +44,12 @@ def with_hash(template: Any, label: str, hashed: str) -> Any:
 
 
 def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes: Sizes, size: int) -> S:
-    """The set for the deployment's template, complete: finalizer, owner, hash, marks and revision."""
-    meta, marks = deployment.metadata, world.marks
+    """The set for the deployment's template, complete: finalizer, owner, hash, sizes and revision."""
+    meta, keys = deployment.metadata, world.metadata_keys
     name, hashed = world.name_and_hash(deployment)
-    template = with_hash(deployment.spec.template, marks.template_hash, hashed)
+    template = with_hash(deployment.spec.template, keys.template_hash, hashed)
     selector = deployment.spec.selector or LabelSelector()
-    labels = {**selector.match_labels, marks.template_hash: hashed}
+    labels = {**selector.match_labels, keys.template_hash: hashed}
     empty = world.set_kind.type()
     found = changed(
         empty,
@@ -58,56 +58,56 @@ def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes
             namespace=meta.namespace,
             labels=template.metadata.labels,
             annotations={
-                **marks.shared(meta.annotations),
+                **keys.shared(meta.annotations),
                 **_sizes(world, sizes),
-                marks.revision: str(revision),
+                keys.revision: str(revision),
             },
             finalizers=(world.finalizer,) if world.finalizer else (),
             owner_references=(reference(deployment, world.kind),),
         ),
         spec=changed(empty.spec, selector=structs.replace(selector, match_labels=labels), template=template),
     )
-    return with_replicas(_handed_down(world, found, deployment), size)
+    return with_replicas(_propagated(world, found, deployment), size)
 
 
 def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revision: int) -> S:
-    """The current set with all that flows down without a rollout, and with at least this revision.
+    """The current set with all that is propagated without a rollout, and with at least this revision.
 
     It may create members, even if it was an old set that OnDelete frozen before.
     """
-    marks, mine = world.marks, current.metadata.annotations
+    keys, mine = world.metadata_keys, current.metadata.annotations
     raised = revision_of(world, current).raised(revision)
-    shared = marks.shared(deployment.metadata.annotations)
-    annotations = {**mine, **shared, marks.revision: str(raised.number)}
+    shared = keys.shared(deployment.metadata.annotations)
+    annotations = {**mine, **shared, keys.revision: str(raised.number)}
     if raised.history:
-        annotations[marks.history] = write_history(raised.history)
-    annotations.pop(marks.no_creation, None)
-    return _handed_down(world, with_annotations(current, annotations), deployment)
+        annotations[keys.history] = write_history(raised.history)
+    annotations.pop(keys.no_creation, None)
+    return _propagated(world, with_annotations(current, annotations), deployment)
 
 
-def _handed_down(world: DeploymentWorld[D, S, M], each: S, deployment: D) -> S:
-    """The set with all that flows down without a rollout, but for annotations."""
+def _propagated(world: DeploymentWorld[D, S, M], each: S, deployment: D) -> S:
+    """The set with all that is propagated without a rollout, but for annotations."""
     spec = changed(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
-    return world.handed_down(changed(each, spec=spec), deployment)
+    return world.propagated(changed(each, spec=spec), deployment)
 
 
 def frozen(world: DeploymentWorld[D, S, M], each: S) -> S:
-    """The set with the mark that it creates no members: the current set creates those that this one loses."""
-    return annotated(each, world.marks.no_creation, "true")
+    """The set with the annotation that stops it from creating members: the current set does it instead."""
+    return annotated(each, world.metadata_keys.no_creation, "true")
 
 
 def sized(world: DeploymentWorld[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
-    """The set with the marks ``desired`` and ``ceiling`` of these sizes and, unless None, another size."""
-    noted = with_annotations(each, {**each.metadata.annotations, **_sizes(world, sizes)})
-    return noted if size is None else with_replicas(noted, size)
+    """The set with the annotations ``desired`` and ``ceiling`` and, unless ``size`` is None, another size."""
+    annotated_set = with_annotations(each, {**each.metadata.annotations, **_sizes(world, sizes)})
+    return annotated_set if size is None else with_replicas(annotated_set, size)
 
 
 def revision_of(world: DeploymentWorld[D, S, M], each: S) -> Revision:
     """A set's number and history."""
     annotations = each.metadata.annotations
-    history = read_history(annotations.get(world.marks.history, ""))
-    return Revision(integer(annotations, world.marks.revision), history)
+    history = read_history(annotations.get(world.metadata_keys.history, ""))
+    return Revision(integer(annotations, world.metadata_keys.revision), history)
 
 
 def _sizes(world: DeploymentWorld[D, S, M], sizes: Sizes) -> dict[str, str]:
-    return {world.marks.desired: str(sizes.desired), world.marks.ceiling: str(sizes.ceiling)}
+    return {world.metadata_keys.desired: str(sizes.desired), world.metadata_keys.ceiling: str(sizes.ceiling)}

@@ -1,7 +1,7 @@
 """What a deployment's status says in every world, from what was seen and how the pass went. Pure.
 
 Theory.      Replica counts come from the members, not from the sets' status. A world builds its status from
-             ``counted`` and ``conditions``, and adds what only it says. ``progress`` computes the condition
+             ``counted`` and ``conditions``, and adds its own fields. ``progress`` computes the condition
              about the rollout.
 Invariants.  An unchanged world gives an equal status, so nothing is written.
 Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
@@ -58,7 +58,7 @@ def conditions(
 
     Args:
         kind: the type of a condition.
-        copies: which conditions the sets' follow from; the current set's count before others'.
+        copies: how further conditions follow from a set; the current set's go before others'.
         spared: how many replicas are unavailable on purpose.
     """
     found: tuple[Any, ...] = seen.written.status.conditions
@@ -103,13 +103,13 @@ def _availability(seen: Seen[D, S, M], spared: int) -> Statement:
     floor = seen.strategy.limits(seen.written.spec.replicas).floor - spared
     if seen.counts.available >= max(floor, 0):
         return Statement(TRUE, seen.world.reasons.available, "Deployment has minimum availability.")
-    told = "Deployment does not have minimum availability."
-    return Statement(FALSE, seen.world.reasons.unavailable, told)
+    message = "Deployment does not have minimum availability."
+    return Statement(FALSE, seen.world.reasons.unavailable, message)
 
 
 def _updated(seen: Seen[D, S, M], known: Condition | None, statement: Statement) -> datetime | None:
-    """Progress renews ``lastUpdateTime``, though the words stay the same; a set that still cannot be created
-    does not, even if the error's message changes."""
+    """Progress renews ``lastUpdateTime`` though the message stays the same; a set that still cannot be
+    created does not, even if the error's message changes."""
     if statement.reason == seen.world.reasons.updated:
         return seen.wall
     failing = statement.reason == seen.world.reasons.create_error

@@ -1,4 +1,4 @@
-"""Everything that a deployment's pass may do to the world: a closed set of small values."""
+"""Everything that a deployment's pass may write or send, as a closed set of small values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

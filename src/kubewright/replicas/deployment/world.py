@@ -3,7 +3,7 @@
 Theory.      What a deployment does is the same in all worlds: adopt sets, find or create the current one,
              size all of them, prune old ones, report. A world differs in facts (kinds, annotations,
              reasons, sentences), in what its specs mean, and in phases that only it has; each is a field
-             here. To serve a new world means to write one such value.
+             here. A new world is one more such value.
 Invariants.  Every function is pure. ``ranking`` is the one by which the controller of the sets deletes
              members; otherwise the deployment would count on the deletion of other members.
 Called by    every module of this package; made once by each context (``machines.deployment.world``).
@@ -29,8 +29,8 @@ D = TypeVar("D", bound=DeploymentObject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """The labels and annotations that the controller writes onto deployments and sets."""
+class MetadataKeys:
+    """Keys of the labels and annotations that the controller writes onto deployments and sets."""
 
     template_hash: str  # label of sets and members: tells those of two templates apart
     revision: str  # annotation of deployments and sets: the number of the set's template
@@ -39,7 +39,7 @@ class Marks:
     ceiling: str  # annotation of sets: that number plus surge
     no_creation: str = ""  # annotation of sets: they create no members; for worlds that have OnDelete
     own: frozenset[str] = frozenset()
-    """Further annotations that belong to one object alone: they are copied neither down nor back."""
+    """Further annotations that belong to one object alone: they are neither propagated nor rolled back."""
 
     def shared(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Those that a deployment and its sets share."""
@@ -56,9 +56,9 @@ class Reasons:
     found: str  # a set that was there before is the current one
     updated: str  # the rollout has made progress
     complete: str
-    late: str  # no progress for longer than the deadline
+    timed_out: str  # no progress for longer than the deadline
     paused: str
-    resumed: str  # empty: it is not said, and the next report begins with the current set
+    resumed: str  # empty: not reported; the next report begins with the current set
 
     # of Progressing, and of an event
     create_error: str  # the current set cannot be created
@@ -87,7 +87,7 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentWorld(Generic[D, S, M]):
-    """One world's deployments. Fields without a default are what every world has to say."""
+    """One world's deployments. Fields without a default are those that every world has to fill in."""
 
     # What is read and written, and in which terms
     name: str
@@ -100,7 +100,7 @@ class DeploymentWorld(Generic[D, S, M]):
     finalizer: str = ""
     """Keeps a deployment until its sets are gone, and is put on new sets; empty: the garbage collector
     deletes them."""
-    marks: Marks
+    metadata_keys: MetadataKeys
     reasons: Reasons
     words: Words
 
@@ -115,9 +115,9 @@ class DeploymentWorld(Generic[D, S, M]):
     scaling: Scaling = MCM_SCALING
     """Whether scaling comes before a rollout's steps, and which set gets what is added."""
     counts_deleting: bool = True
-    """Whether a member that is being deleted still is a replica, in counts and for the end of a rollout."""
+    """Whether a member that is being deleted is still a replica, in counts and for the end of a rollout."""
     waits_for_deleting: Callable[[D], bool] = lambda _deployment: True
-    """Whether members that are being deleted take up room, so that no other is created for them yet."""
+    """Whether members that are being deleted count against the surge, so that no other is created yet."""
     keeps_history: Callable[[D], bool] = lambda _deployment: False
     """Whether no old set is pruned for now, for example since a rollback may need it."""
 
@@ -127,9 +127,9 @@ class DeploymentWorld(Generic[D, S, M]):
     name_and_hash: Callable[[D], tuple[str, str]]
     """The name of the set for the deployment's template, and the value of the label that tells it apart; both
     change with ``status.collisionCount``."""
-    handed_down: Callable[[S, D], S] = lambda each, _deployment: each
-    """The set with what flows down from the deployment without a rollout, besides annotations and
-    ``minReadySeconds``, which do in every world."""
+    propagated: Callable[[S, D], S] = lambda each, _deployment: each
+    """The set with what is propagated from the deployment without a rollout, besides annotations and
+    ``minReadySeconds``, which are in every world."""
     choice: Callable[[Group], Rank] = oldest
     """Which of several sets of the wanted template is the current one."""
     ranking: Callable[[S, float], Callable[[M], Rank]]

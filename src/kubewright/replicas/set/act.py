@@ -1,8 +1,8 @@
-"""Perform a set's plan: the only door through which a set's pass writes.
+"""Perform a set's plan: every write of a pass, but for the status, is sent from here.
 
 Theory.      Each write names the uid of what was seen, and the version where the decision rests on
-             what was read: a list that is replaced as a whole, a member that was chosen to go for
-             what it was (Failed, not ready, ours) and may be another by now. An object that has changed
+             what was read: a list that is replaced as a whole, a member that was chosen for
+             deletion in that state (Failed, not ready, ours) and may have changed. An object that has changed
              or gone meanwhile is not reported as a failure, but it ends the pass with the key's backoff:
              the cache is behind, and only time helps.
 Invariants.  One member's failure does not stop the others, but for creations (``effects``).
@@ -18,9 +18,9 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import Patch, exactly, with_uid
-from kubewright.replicas.effects import error_of, may_adopt, spread
+from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.replicas.set.creation import Creation, create
@@ -52,7 +52,7 @@ class Actor(Generic[S, M, Obj]):
         self,
         world: SetWorld[S, M, Obj],
         client: Client,
-        index: Members[Obj, M],
+        index: MemberIndex[Obj, M],
         teller: EventRecorder,
     ) -> None:
         self._world = world
@@ -112,7 +112,7 @@ class Actor(Generic[S, M, Obj]):
                 return None
             return await error_of(self._client.patch(self._world.member, member.key, body))
 
-        return await spread(members, patch)
+        return await run_parallel(members, patch)
 
     def _patch_of(self, about: S, step: Adopt | Disown | Propagate | Annotate, found: Obj) -> Patch:
         """The patch by which a step changes one member; empty if nothing changes."""
@@ -138,7 +138,7 @@ class Actor(Generic[S, M, Obj]):
                 deleted.append(member.name)
             return error
 
-        errors = await spread(members, delete)
+        errors = await run_parallel(members, delete)
         reporter.deleted(deleted)
         outcome.errors += (error for error in errors if isinstance(error, _STALE))
         failed = [error for error in errors if not isinstance(error, _STALE)]

@@ -28,7 +28,7 @@ from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""Cause of a refusal that will stay one: the namespace is being deleted and the set with it."""
+"""Cause of a refusal that will not change: the namespace is being deleted and the set with it."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Creation(Generic[S]):
         try:
             await self.world.create(self.client, self.owner, name)
         except AlreadyExists as error:
-            return await self._whose(name, error)
+            return await self._check_owner(name, error)
         except (ApiError, TransportError) as error:
             if not unanswered(error) and not asked_before:  # it says nothing about earlier attempts
                 await self._settle(name)
@@ -67,7 +67,7 @@ class Creation(Generic[S]):
                 return
         self.doubts.settled(self._uid, name)
 
-    async def _whose(self, name: str, error: AlreadyExists) -> KubewrightError:
+    async def _check_owner(self, name: str, error: AlreadyExists) -> KubewrightError:
         """Find out which owner has the name. If our set has, the doubt stays until the cache shows it."""
         try:
             found = await self.client.get(self.world.member, Key(self.owner.metadata.namespace, name))

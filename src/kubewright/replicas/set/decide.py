@@ -71,10 +71,10 @@ def adopt(seen: Seen[S, M]) -> Plan[Step]:
 
 def disown(seen: Seen[S, M]) -> Plan[Step]:
     """Disown members whose labels no longer match the selector."""
-    if not seen.strays:
+    if not seen.unselected:
         return Plan()
     many = seen.world.words.many
-    return Plan((Disown(seen.strays),), because=f"{many} that match no more: {len(seen.strays)}")
+    return Plan((Disown(seen.unselected),), because=f"{many} that no longer match: {len(seen.unselected)}")
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
@@ -97,9 +97,9 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
         return _waiting(wait, f"{many} missing: {seen.missing}")
     if seen.doubts:
         ask = seen.doubts[: seen.missing]
-        return Plan((Create(ask),), DOUBT_PAUSE, f"creations in doubt: {len(seen.doubts)}")
+        return Plan((Create(ask),), DOUBT_PAUSE, f"creations without an answer: {len(seen.doubts)}")
     number = min(seen.missing, seen.burst)
-    taken = seen.taken | {member.name for member in (*seen.members, *seen.strays)}
+    taken = seen.taken | {member.name for member in (*seen.members, *seen.unselected)}
     step = Create(new_names(seen.set.metadata, seen.last, taken, number))
     because = f"{len(seen.replicas)} of {seen.set.spec.replicas} {many}"
     return Plan((step,), AT_ONCE if seen.missing > number else None, because)
@@ -129,7 +129,7 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
         return Plan()
     if ORPHAN_FINALIZER in seen.set.metadata.finalizers:
         return Plan(because=f"the {many} are being orphaned")
-    ours = (*seen.members, *seen.strays)
+    ours = (*seen.members, *seen.unselected)
     if ours:
         chosen = tuple(member for member in ours if not member.deleting)
         steps = (Delete(chosen),) if chosen else ()

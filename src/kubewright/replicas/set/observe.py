@@ -11,7 +11,7 @@ from typing import Any, Generic
 from kubewright.base.clock import Clock
 from kubewright.kube.informer import Informer
 from kubewright.replicas.member import M
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.naming import SPACE
 from kubewright.replicas.objects import S, SetObject, integer
 from kubewright.replicas.ownership import read_selector
@@ -55,10 +55,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Observer(Generic[S, M]):
-    """Looks at sets. ``owners`` is the cache of their owners, where the world has such."""
+    """Looks at sets. ``owners`` is the cache of their owners, where the world has any."""
 
     world: SetWorld[S, M, Any]
-    index: Members[Any, M]
+    index: MemberIndex[Any, M]
     owners: Informer[Any] | None
     clock: Clock
 
@@ -67,16 +67,16 @@ class Observer(Generic[S, M]):
         meta, index = found.metadata, self.index
         selector, problem = read_selector(found.spec.selector)
         members: list[M] = []
-        strays: list[M] = []
+        unselected: list[M] = []
         for member in index.owned_by(meta.uid):
-            (members if selector.matches(member.labels) else strays).append(member)
+            (members if selector.matches(member.labels) else unselected).append(member)
         return Seen(
             self.world,
             found,
             index.time(),
             self.clock.now(),
             members=tuple(members),
-            strays=tuple(strays),
+            unselected=tuple(unselected),
             orphans=tuple(
                 m for m in index.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
             ),
@@ -124,7 +124,7 @@ def outdated(world: SetWorld[S, M, Any], found: S, owner: SetObject | None) -> s
     if reference is None or owner is None or owner.metadata.uid != reference.uid:
         return ""
     wanted = owner.spec.replicas
-    goal = integer(found.metadata.annotations, world.desired_annotation, -1)
-    if goal in (-1, wanted) or owner.metadata.deleting:
+    sized_for = integer(found.metadata.annotations, world.desired_annotation, -1)
+    if sized_for in (-1, wanted) or owner.metadata.deleting:
         return ""
-    return f"its size is for a deployment of {goal} {world.words.many}, which are to be {wanted} by now"
+    return f"its size is for a deployment of {sized_for} {world.words.many}, which are to be {wanted} by now"

@@ -1,4 +1,4 @@
-"""How a pass went, sent as events and kept for the status.
+"""The result of a pass, sent as events and kept for the status.
 
 When a pass creates or deletes more members than ``Words.one_by_one``, one event gives their number; otherwise
 each member gets an event.

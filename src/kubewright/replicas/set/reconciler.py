@@ -1,9 +1,9 @@
-"""One set, one pass: look, decide, act, report. And what enqueues a set.
+"""Reconcile one set: look, decide, act, report. And what enqueues a set.
 
-Theory.      A set is enqueued by its own spec and by facts about its members (``members``), and waits
-             a moment for more of them, so that a burst of changes is one pass. After acting the
+Theory.      A set is enqueued when its spec changes, and when facts about its members do (``members``), after
+             a moment, so that a burst of changes is one pass. After acting the
              pass looks again, and the status is of that second look: the cache shows our writes.
-Called by    ``runtime.controller``; each world wires its own (``machines.machineset``).
+Called by    ``runtime.controller``; each world wires its own (``machines.world``).
 """
 
 from typing import Generic
@@ -15,7 +15,7 @@ from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.replicas.member import M, Obj, until_available
-from kubewright.replicas.members import Members, owners_of
+from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import INVALID, S
 from kubewright.replicas.ownership import BY_UID, selecting
 from kubewright.replicas.reports import Reports
@@ -31,7 +31,7 @@ from kubewright.wire.gvk import Key
 
 GATHER_SECONDS = 0.03
 """How long a member's change waits for others before its set looks: bursts become one pass. Large
-sets wait for longer (``members.LOOK_SECONDS``)."""
+sets wait for longer (``members.SECONDS_PER_MEMBER``)."""
 
 SHOWN_ERRORS = 5
 
@@ -47,7 +47,7 @@ class Sets(Generic[S, M, Obj]):
         informers: Informers,
         recorder: Recorder,
         *,
-        index: Members[Obj, M],
+        index: MemberIndex[Obj, M],
     ) -> None:
         client = informers.client
         self.world = world
@@ -107,8 +107,8 @@ class Sets(Generic[S, M, Obj]):
         self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
         status = self.world.status(seen, failure)
         written, again = await self._reports.write(found, found.status, status)
-        for told in self.world.announced(found, status) if written else ():
-            self._recorder.event(found, told.reason, told.message, component=told.component)
+        for event in self.world.status_events(found, status) if written else ():
+            self._recorder.event(found, event.reason, event.message, component=event.component)
         waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)
         return Result.later(waits).sooner(again)
 

@@ -31,7 +31,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Seen(Generic[S, M]):
-    """A set and its members. ``strays`` it controls and does not select, ``orphans`` the other way round.
+    """A set and its members. ``unselected`` are those that it controls and no longer selects;
+    ``orphans`` match its selector and have no controller.
 
     ``now`` is for ages, on the index's clock, which does not step: seconds since the epoch. ``wall`` is for
     dates, to write them and to compare with those that others wrote. ``number`` is the highest number of any
@@ -43,7 +44,7 @@ class Seen(Generic[S, M]):
     now: float
     wall: datetime
     members: tuple[M, ...] = ()
-    strays: tuple[M, ...] = ()
+    unselected: tuple[M, ...] = ()
     orphans: tuple[M, ...] = ()
     problem: str = ""
     doubts: tuple[str, ...] = ()
@@ -107,5 +108,5 @@ class Seen(Generic[S, M]):
         """The highest number that a member of the set ever had; random where members are not counted."""
         if not self.world.number_annotation:
             return self.number
-        seen = (member.number for member in (*self.members, *self.strays))
+        seen = (member.number for member in (*self.members, *self.unselected))
         return max(self.written_number, self.number, *seen)

@@ -1,4 +1,4 @@
-"""Everything that a set's pass may do to the world: a closed set of small values."""
+"""Everything that a set's pass may write, as a closed set of small values."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Disown:
 
 @dataclass(frozen=True, slots=True)
 class Propagate:
-    """Push down to these members what the template changes on living ones."""
+    """Write on these members what the template changes on living ones."""
 
     members: tuple[Member, ...]
 

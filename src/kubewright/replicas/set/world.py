@@ -39,12 +39,12 @@ class Words:
     """The event about one member that was created; ``{}`` stands for its name."""
     deleted: str
     one_by_one: int = 5
-    """So many members of one pass get an event each; more of them share one."""
+    """Up to so many members of one pass get an event each; more of them share one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deletions(Generic[M]):
-    """Members that are deleted though they are not too many, why, and how long until there may be more."""
+    """Members that are deleted for another reason than scaling down, why, and when to look for more."""
 
     members: tuple[M, ...] = ()
     because: str = ""
@@ -60,7 +60,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class SetEvent:
     """An event about a set; ``component``: its source, if not the controller of sets."""
 
     reason: str
@@ -73,7 +73,7 @@ class Propagation(Generic[S, M, Obj]):
     """What a set changes on living members when its template changes."""
 
     stale: Callable[[Seen[S, M]], Sequence[M]]
-    """The members that lack something of it."""
+    """The members that do not have it yet."""
     patch: Callable[[S, Obj], dict[str, Any]]
     """What a member lacks, as a merge patch; empty for nothing."""
 
@@ -111,10 +111,10 @@ class SetWorld(Generic[S, M, Obj]):
     discard: "Callable[[Client, S, str], Awaitable[object]] | None" = None
     """Delete what ``create`` has created before the member, which was refused for good and does not exist."""
 
-    # ---------------------------------------------------------------- what is not the same everywhere
+    # ---------------------------------------------------------------- what only some worlds have
     to_delete: Callable[[Seen[S, M]], Deletions[M]] = lambda _seen: Deletions()
     """The members that are deleted besides those that are too many (``Seen.surplus``)."""
-    announced: Callable[[S, Any], Iterable[Announcement]] = lambda _before, _status: ()
+    status_events: Callable[[S, Any], Iterable[SetEvent]] = lambda _before, _status: ()
     """Events about a status that was just written, by what the set was before."""
     finalizer: str = ""
     """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
@@ -122,9 +122,9 @@ class SetWorld(Generic[S, M, Obj]):
     """The annotation of a set with the highest number of its members (``naming``); empty: their names are
     random."""
     counts_deleting: bool = False
-    """Whether a member that is being deleted still is a replica, so that no other is created for it yet."""
+    """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
     blocked: Callable[[S], Wait | None] = lambda _set: None
-    """Why a set may not grow, as far as its own object, or a cache, tells."""
+    """Why a set may not grow, from its own object or a cache; None: it may."""
     owner: Kind[Any] | None = None
     """The kind that sizes sets: they follow its ``spec.replicas``."""
     desired_annotation: str = ""

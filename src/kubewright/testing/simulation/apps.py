@@ -18,7 +18,7 @@ from kubewright.builtin.apps.deployments import DEPLOYMENTS
 from kubewright.builtin.apps.pods import read
 from kubewright.builtin.apps.replicasets import REPLICA_SETS
 from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
@@ -50,7 +50,7 @@ def enter(world: World) -> None:
 
 def _wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
     caches, recorder = environment.control.caches, environment.recorder
-    index = Members(caches.get(POD), read, environment.control.client.steady())
+    index = MemberIndex(caches.get(POD), read, environment.control.client.steady())
     sets = Sets(REPLICA_SETS, caches, recorder, index=index)
     deployments = Deployments(DEPLOYMENTS, caches, recorder, index=index)
     return Runnables(

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.members import Members
+from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables
@@ -48,7 +48,7 @@ def enter(world: World) -> None:
 def _wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
     client, caches = environment.control.client, environment.control.caches
     toys = caches.get(TOY)
-    index = Members(toys, read, client.steady())
+    index = MemberIndex(toys, read, client.steady())
     sets = Sets(TOY_SETS, caches, environment.recorder, index=index)
     deployments = Deployments(TOY_DEPLOYMENTS, caches, environment.recorder, index=index)
     keeper = Controller("toy", Keeper(client, toys, environment.clock), environment.clock).watches(toys)

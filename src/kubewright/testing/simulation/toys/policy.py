@@ -19,7 +19,7 @@ from kubewright.api.meta import Condition, ObjectMeta
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
-from kubewright.replicas.naming import number_of, proven
+from kubewright.replicas.naming import number_of, verified_number
 from kubewright.replicas.objects import integer
 from kubewright.replicas.ownership import reference
 from kubewright.replicas.set.seen import Seen, Wait
@@ -79,7 +79,7 @@ def read(header: Header, toy: Toy | None) -> ToyMember:
         *facts,
         created=created.timestamp() if created else 0.0,
         since=since.timestamp() if since and not toy.status.failed else None,
-        number=proven(header.owner_uid, meta.name, integer(notes, NUMBER)),
+        number=verified_number(header.owner_uid, meta.name, integer(notes, NUMBER)),
         version=meta.resource_version,
         marked=MARKED in notes,
         failed=toy.status.failed,

@@ -12,7 +12,7 @@ from kubewright.replicas.deployment.progress import TRUE, Statement
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import DeploymentWorld, Marks, Words
+from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Words
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 from kubewright.testing.simulation.toys.kinds import (
@@ -49,20 +49,20 @@ def identity(template: ToyTemplate) -> bytes:
 
 def name_and_hash(deployment: ToyDeployment) -> tuple[str, str]:
     """The name of the set of a flavor."""
-    told = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
-    hashed = safe_encode(str(fnv32a(json.encode(told))))
+    hash_input = [deployment.spec.template.spec.flavor, deployment.status.collision_count]
+    hashed = safe_encode(str(fnv32a(json.encode(hash_input))))
     return child_name(deployment.name, hashed), hashed
 
 
-def handed_down(each: ToySet, deployment: ToyDeployment) -> ToySet:
+def propagated(each: ToySet, deployment: ToyDeployment) -> ToySet:
     """What a set takes over without a rollout."""
     return structs.replace(each, spec=structs.replace(each.spec, delete_policy=deployment.spec.delete_policy))
 
 
 def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
     """Counts and conditions, and no more."""
-    told = conditions(seen, outcome, ToyCondition, {"ReplicaFailure": _failure})
-    return structs.replace(seen.written.status, **counted(seen, outcome), conditions=told)
+    found = conditions(seen, outcome, ToyCondition, {"ReplicaFailure": _failure})
+    return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
 
 
 def _failure(each: ToySet) -> Statement | None:
@@ -76,7 +76,7 @@ TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentW
     set_kind=TOY_SET,
     member_kind=TOY,
     finalizer=FINALIZER,
-    marks=Marks(
+    metadata_keys=MetadataKeys(
         template_hash=HASH,
         revision=REVISION,
         history=f"{GROUP}/revision-history",
@@ -97,7 +97,7 @@ TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentW
     scaling=CAPI_SCALING,
     identity=identity,
     name_and_hash=name_and_hash,
-    handed_down=handed_down,
+    propagated=propagated,
     choice=largest,
     ranking=ranking,
     set_conditions=lambda each: each.status.conditions,
