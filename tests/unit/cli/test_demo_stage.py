@@ -54,7 +54,7 @@ def test_the_end_says_what_is_left() -> None:
     assert "\nLeft: machines: 1 Running; nodes: 1 of 1 ready; VMs: 1." in shown(80, terminal=False)
 
 
-def test_a_reader_who_left_ends_the_story_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_ends_the_demo_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed(io.StringIO):
         def write(self, _text: str) -> int:
             raise BrokenPipeError

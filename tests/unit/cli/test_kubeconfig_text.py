@@ -153,10 +153,10 @@ OTHERS = {**OURS.cluster, "certificate-authority-data": "T1RIRVI="}
         pytest.param("\tclusters:\n", "not YAML in line 1", id="a tab"),
         pytest.param("- a\n", "it is no kubeconfig", id="a list"),
         pytest.param("hello\n", "it is no kubeconfig", id="a word"),
-        pytest.param("clusters: {a: b}\n", "it is no kubeconfig", id="a cluster list that is none"),
-        pytest.param("clusters: [a]\n", "it is no kubeconfig", id="a cluster that is none"),
+        pytest.param("clusters: {a: b}\n", "it is no kubeconfig", id="clusters that are no list"),
+        pytest.param("clusters: [a]\n", "it is no kubeconfig", id="a cluster that is no mapping"),
         pytest.param(
-            "users: [{name: kubewright, user: x}]\n", "it is no kubeconfig", id="a user that is none"
+            "users: [{name: kubewright, user: x}]\n", "it is no kubeconfig", id="a user that is no mapping"
         ),
         pytest.param("kind: Deployment\n", "no kubeconfig, but a Deployment", id="something else"),
         pytest.param("kind: Config\n---\nkind: Config\n", "not YAML", id="two documents"),

@@ -26,10 +26,12 @@ def typed(*words: str) -> int:
     ("words", "status", "sentence"),
     [
         pytest.param(["completion", "tcsh"], 2, "'tcsh' is not one of", id="an unknown shell"),
-        pytest.param(["down", "--timeout", "soon"], 1, "'soon' is not a duration", id="a time that is none"),
-        pytest.param(["status", "--data-dir", ""], 1, "--data-dir is empty", id="a folder of no name"),
+        pytest.param(
+            ["down", "--timeout", "soon"], 1, "'soon' is not a duration", id="a duration that is not valid"
+        ),
+        pytest.param(["status", "--data-dir", ""], 1, "--data-dir is empty", id="an empty folder name"),
         pytest.param(["frobnicate"], 2, "No such command", id="an unknown command"),
-        pytest.param(["up", "--port", "70000"], 2, "--port", id="a port that is none"),
+        pytest.param(["up", "--port", "70000"], 2, "--port", id="a port out of range"),
         pytest.param(
             ["up", "--data-dir", ""], 1, "--data-dir is empty", id="a folder from an unset variable"
         ),
@@ -51,7 +53,9 @@ def typed(*words: str) -> int:
             "there is no kubeconfig at",
             id="a missing file",
         ),
-        pytest.param(["run", "--namespace", "A b"], 1, "--namespace 'A b'", id="a namespace that is none"),
+        pytest.param(
+            ["run", "--namespace", "A b"], 1, "--namespace 'A b'", id="a namespace that is not valid"
+        ),
         pytest.param(["run", "--driver", "acme"], 1, "there is no driver 'acme'", id="an unknown driver"),
         pytest.param(["run"], 1, "which cloud? Name its driver with --driver NAME", id="no driver"),
         pytest.param(
@@ -82,14 +86,14 @@ def typed(*words: str) -> int:
             ["run", "--leader-elect-resource-name", "A,b"],
             1,
             "--leader-elect-resource-name 'A'",
-            id="a Lease's name that is none",
+            id="a Lease's name that is not valid",
         ),
         pytest.param(["run", "--driver-option", "x"], 1, "wants NAME=VALUE, not 'x'", id="half an option"),
         pytest.param(
             ["run", "--machine-safety-orphan-vms-period", "1d"],
             1,
             "'1d' is not a duration",
-            id="a day of no hours",
+            id="a unit that Go does not have",
         ),
         pytest.param(
             ["run", "--machine-safety-orphan-vms-period", "0"],
@@ -142,7 +146,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("words", [["version"], ["--version"]])
-def test_the_version_is_told_as_a_command_and_as_a_switch(
+def test_the_version_is_printed_by_a_command_and_by_a_switch(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed(*words) == 0
@@ -165,7 +169,7 @@ def test_the_greeting_can_be_pasted_into_a_shell() -> None:
     assert attempt == "  try: export KUBECONFIG='/my folder/kubeconfig'; kubectl get machineclasses"
 
 
-def test_the_greeting_tells_whom_the_controllers_wait_for() -> None:
+def test_the_greeting_names_the_holders_that_the_controllers_wait_for() -> None:
     assert standing_by([]) == ""
     assert standing_by([("default/machine-controller", "mcm-0")]) == (
         "\n  mcm-0 holds the lease default/machine-controller: our own controllers wait until it is released"
@@ -179,10 +183,10 @@ def test_words_of_a_driver_become_a_mapping() -> None:
 @pytest.mark.parametrize(
     ("told", "pod", "host"),
     [
-        pytest.param(None, "", "127.0.0.1", id="on a laptop only the laptop asks"),
-        pytest.param(None, "10.0.0.1", "", id="in a pod the kubelet asks from outside"),
-        pytest.param("127.0.0.1", "10.0.0.1", "127.0.0.1", id="unless told otherwise"),
-        pytest.param("::", "", "::", id="also in IPv6"),
+        pytest.param(None, "", "127.0.0.1", id="outside a pod: loopback"),
+        pytest.param(None, "10.0.0.1", "", id="in a pod: all addresses, for the kubelet"),
+        pytest.param("127.0.0.1", "10.0.0.1", "127.0.0.1", id="an address that is given"),
+        pytest.param("::", "", "::", id="an IPv6 address"),
     ],
 )
 def test_where_health_is_served(

@@ -26,9 +26,9 @@ def test_an_address_is_kept_for_its_owner(tmp_path: Path) -> None:
     [
         pytest.param(b"", id="an empty file"),
         pytest.param(b'{"port": 1', id="half a file"),
-        pytest.param(b'{"port": "many"}', id="another sort of file"),
+        pytest.param(b'{"port": "many"}', id="a file with other content"),
         pytest.param(
-            b'{"port":0,"url":"","kubeconfig":"","since":"2030-01-01T00:00:00Z"}', id="a port that is none"
+            b'{"port":0,"url":"","kubeconfig":"","since":"2030-01-01T00:00:00Z"}', id="a port out of range"
         ),
     ],
 )

@@ -107,12 +107,12 @@ async def look(handle, intent, *, seconds=1.0, meanwhile=None):
         return await task, [line["event"] for line in lines]
 
 
-async def test_a_cluster_where_all_is_well_is_passed_without_a_word(server):
+async def test_a_cluster_without_a_problem_logs_nothing(server):
     await install(server)
     assert await look(disguised(server), Intent(KINDS)) == (True, [])
 
 
-async def test_missing_crds_are_told_once_and_waited_for(server):
+async def test_missing_crds_are_logged_once_and_waited_for(server):
     async def apply():
         await asyncio.sleep(30)
         await install(server)
@@ -125,13 +125,13 @@ async def test_missing_crds_are_told_once_and_waited_for(server):
     ]
 
 
-async def test_a_wait_ends_when_we_are_asked_to_stop(server):
+async def test_a_wait_ends_at_a_stop(server):
     passed, said = await look(disguised(server), Intent(KINDS), seconds=3)
     assert not passed
     assert len(said) == 1
 
 
-async def test_wrong_credentials_end_it_at_once():
+async def test_wrong_credentials_end_the_program_at_once():
     async def handle(_request):
         return Response(401, b'{"kind": "Status", "reason": "Unauthorized", "code": 401}')
 
@@ -139,7 +139,7 @@ async def test_wrong_credentials_end_it_at_once():
         await look(handle, Intent(KINDS))
 
 
-async def test_a_server_of_another_kind_ends_it_at_once():
+async def test_a_server_that_is_no_api_server_ends_the_program_at_once():
     async def handle(_request):
         return Response(404, b"<html>", "text/html")
 
@@ -157,12 +157,12 @@ async def test_simulated_nodes_do_not_join_a_cluster_that_is_not_ours(server):
 
 
 @pytest.mark.parametrize("intent", [replace(SIMULATED, allowed=True), Intent(KINDS, simulated=False)])
-async def test_unless_that_was_meant(server, intent):
+async def test_simulated_nodes_join_another_cluster_when_the_user_allows_it(server, intent):
     await install(server)
     assert (await look(disguised(server), intent))[0]
 
 
-async def test_on_a_server_of_ours_it_is_said_that_it_has_these_controllers(server):
+async def test_on_a_server_of_ours_a_warning_says_that_it_runs_these_controllers(server):
     await install(server)
     assert await look(server.handle, SIMULATED) == (
         True,
@@ -170,7 +170,7 @@ async def test_on_a_server_of_ours_it_is_said_that_it_has_these_controllers(serv
     )
 
 
-async def test_without_an_election_two_would_work_there(server):
+async def test_without_an_election_a_server_of_ours_is_refused(server):
     await install(server)
     with pytest.raises(InvalidInput, match="whose own controllers work there"):
         await look(server.handle, replace(SIMULATED, elects=False))

@@ -13,11 +13,11 @@ CASES = [
     ("called from elsewhere", "../kw/bin/kubewright", None, "/srv/kw/bin/kubewright"),
     ("found on PATH", "/usr/bin/kubewright", "/usr/bin/kubewright", "kubewright"),
     ("another one is on PATH", ".venv/bin/kubewright", "/usr/bin/kubewright", ".venv/bin/kubewright"),
-    ("a folder with a blank", "/opt/my tools/kubewright", None, "'/opt/my tools/kubewright'"),
-    ("not the program at all", "/usr/bin/pytest", None, "kubewright"),
+    ("a folder with a blank in its name", "/opt/my tools/kubewright", None, "'/opt/my tools/kubewright'"),
+    ("another program", "/usr/bin/pytest", None, "kubewright"),
 ]
 
 
 @pytest.mark.parametrize(("path", "found", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_it_is(path: str, found: str | None, expected: str) -> None:
+def test_the_program_is_named_as_the_user_called_it(path: str, found: str | None, expected: str) -> None:
     assert called(path, found, HERE) == expected

@@ -25,11 +25,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("asked", "chosen"), CASES)
-def test_words_choose_controllers(asked: list[str], chosen: tuple[str, ...]) -> None:
+def test_names_choose_controllers(asked: list[str], chosen: tuple[str, ...]) -> None:
     assert select(KNOWN, asked) == chosen
 
 
 @pytest.mark.parametrize(("asked", "sentence"), WRONG)
-def test_words_that_make_no_sense_are_refused(asked: list[str], sentence: str) -> None:
+def test_unknown_or_contradicting_names_are_refused(asked: list[str], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         select(KNOWN, asked)

@@ -98,7 +98,11 @@ WRONG = [
         kubeconfig({"exec": {**EXEC, "interactiveMode": "Always"}}),
         "needs an interactive terminal",
     ),
-    ("a provider of the past", kubeconfig({"auth-provider": {"name": "gcp"}}), "use an exec plugin"),
+    (
+        "a provider that is not supported",
+        kubeconfig({"auth-provider": {"name": "gcp"}}),
+        "use an exec plugin",
+    ),
 ]
 
 
@@ -147,7 +151,7 @@ def test_what_is_no_kubeconfig_is_said(data, said) -> None:
         config.from_secret(data)
 
 
-def test_relative_paths_count_from_their_file(tmp_path) -> None:
+def test_relative_paths_are_relative_to_their_file(tmp_path) -> None:
     found = with_absolute_paths(
         kubeconfig({"tokenFile": "t", "exec": {**EXEC, "command": "./login"}}), tmp_path
     )
@@ -159,7 +163,7 @@ def test_relative_paths_count_from_their_file(tmp_path) -> None:
     )
 
 
-def test_the_first_kubeconfig_to_say_something_wins() -> None:
+def test_the_first_kubeconfig_that_sets_a_value_wins() -> None:
     first, second = kubeconfig({"token": "1"}, name="a"), kubeconfig({"token": "2"}, name="b")
     both = merged(first, second)
     assert access(both).login == Token("1")

@@ -53,14 +53,14 @@ def shown(made: Cache[Any]) -> int | None:
     return None if found is None else found.version
 
 
-def test_a_write_shows_before_the_watch_tells_it_and_older_events_do_not_undo_it() -> None:
+def test_a_write_shows_before_its_watch_event_and_older_events_do_not_undo_it() -> None:
     made = cache(items=(body(5),))
     wrote(made, body(13))
     tell(made, "MODIFIED", body(12))
     assert shown(made) == 13
 
 
-def test_an_answer_that_comes_after_the_watch_told_the_end_is_ignored() -> None:
+def test_an_answer_that_comes_after_the_watch_event_of_the_end_is_ignored() -> None:
     made = cache(items=(body(5),))
     tell(made, "DELETED", body(13))
     wrote(made, body(12))
@@ -139,7 +139,7 @@ def test_writes_to_other_namespaces_are_not_ours() -> None:
     assert shown(made) is None
 
 
-def test_a_history_that_went_back_is_believed() -> None:
+def test_a_list_of_an_older_version_replaces_everything() -> None:
     """A user restored a backup."""
     made = cache(listed=500, items=(body(400),))
     relist(made, 100, body(50))
@@ -159,7 +159,7 @@ def test_bars_are_limited() -> None:
     assert shown(made) == 12, "the first is forgotten"
 
 
-def test_an_unreadable_object_is_an_error_to_who_reads_it_and_absent_from_indexes() -> None:
+def test_an_unreadable_object_is_an_error_to_readers_and_absent_from_indexes() -> None:
     made: Cache[Any] = Cache(NODE, Scope(), lambda change: None)
     made.store.index("provider", lambda node: [node.spec.provider_id])
     relist(made, 10, b'{"metadata":{"name":"w","resourceVersion":"5"},"spec":{"providerID":7}}')
@@ -191,7 +191,7 @@ def test_a_list_takes_away_what_is_as_old_as_itself() -> None:
     assert shown(made) is None
 
 
-def test_an_answer_as_old_as_what_was_told_is_ignored() -> None:
+def test_an_answer_as_old_as_the_last_event_is_ignored() -> None:
     made = cache(listed=13)
     wrote(made, body(13))
     assert shown(made) is None
@@ -203,7 +203,7 @@ def test_after_a_history_that_went_back_the_first_versions_count() -> None:
     assert made.store.header(A) == header.read(body(1, colour="blue"))
 
 
-def test_a_state_that_is_told_twice_is_one_change() -> None:
+def test_a_state_that_comes_twice_is_one_change() -> None:
     changes: list[Change[Any]] = []
     made: Cache[Any] = Cache(THING, Scope(), changes.append)
     relist(made, 10, body(5))

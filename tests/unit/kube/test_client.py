@@ -171,7 +171,7 @@ async def test_waiting_for_a_busy_server_ends_at_the_deadline(client, server) ->
     assert client.clock.monotonic() < 30
 
 
-async def test_a_delete_that_finds_nothing_tells_that_this_object_is_gone(client, server) -> None:
+async def test_a_delete_that_finds_nothing_notifies_that_this_object_is_gone(client, server) -> None:
     heard: list[Written] = []
     client.on_write(heard.append)
     server.answers = [busy(404)]
@@ -230,7 +230,7 @@ RETRIES = [
 
 
 @pytest.mark.parametrize("case", RETRIES, ids=[case[0] for case in RETRIES])
-def test_retries(case) -> None:
+def test_what_is_sent_again_and_after_which_pause(case) -> None:
     _, failure, attempt, safe, expected = case
     found = pause(failure, attempt, safe=safe, draw=0.5)
     assert found == (None if expected is None else pytest.approx(expected))

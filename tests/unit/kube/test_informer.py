@@ -215,7 +215,7 @@ async def test_a_line_of_a_megabyte_and_a_half_is_read(calm) -> None:
     assert calm.things.statistics().bytes > 1_500_000
 
 
-async def test_an_object_made_again_under_its_name_is_told_as_two_changes(calm) -> None:
+async def test_an_object_made_again_under_its_name_is_two_changes(calm) -> None:
     await calm.informers.wait_synced(5)
     told = []
     calm.things.subscribe(lambda change: told.append((bool(change.old), bool(change.new))))
@@ -241,7 +241,7 @@ async def test_a_listener_hears_what_is_there_and_then_each_change_decoded(calm)
     assert sizes == [(None, 1), (1, 2)]
 
 
-async def test_a_listener_that_raises_hurts_no_other(calm) -> None:
+async def test_after_a_listener_that_raises_the_others_are_called(calm) -> None:
     await calm.informers.wait_synced(5)
     heard = []
 
@@ -296,7 +296,7 @@ async def test_informers_are_shared_and_stop_with_their_last_holder(calm) -> Non
     assert calm.informers.get(THING) is not calm.things
 
 
-async def test_who_borrowed_the_caches_leaves_with_its_listeners_and_no_other_user_notices(calm) -> None:
+async def test_giving_back_ends_the_borrowers_subscriptions_and_no_others(calm) -> None:
     await calm.informers.wait_synced(5)
     borrowed = calm.informers.borrow(calm.client.over(calm.client.transport, user_agent="term"))
     mine = borrowed.get(THING)
@@ -326,7 +326,7 @@ async def test_what_is_borrowed_is_listed_first(calm) -> None:
     assert calm.things.statistics().lists == lists + 1
 
 
-async def test_what_a_borrower_alone_had_is_asked_for_no_longer_when_it_leaves(calm) -> None:
+async def test_an_informer_that_only_a_borrower_used_stops_when_given_back(calm) -> None:
     await calm.informers.wait_synced(5)
     borrowed = calm.informers.borrow(calm.client)
     borrowed.get(THING, labels="colour=red")
@@ -345,7 +345,7 @@ async def test_a_write_of_a_borrower_is_in_the_shared_cache_when_it_returns(calm
     assert mine.get(Key("n", "a")) is not None
 
 
-async def test_a_server_that_is_away_is_told_once_however_many_watch_it(toy, clock) -> None:
+async def test_a_server_that_is_away_is_logged_once_however_many_watch_it(toy, clock) -> None:
     script = Script()
     structlog.reset_defaults()
     async with world(toy, clock, script) as it:

@@ -131,7 +131,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_step(case: Case) -> None:
+def test_what_follows_an_outcome(case: Case) -> None:
     following = step(case.state, case.happened, 0.0)
     assert (following.state, following.pause) == (case.then, pytest.approx(case.pause))
 

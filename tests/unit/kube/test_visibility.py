@@ -30,7 +30,7 @@ def test_a_watch_that_never_broke_has_no_gap():
     assert visibility.lost_for(60.0) == 0.0
 
 
-def test_a_short_gap_matters_to_those_only_who_cannot_bear_it():
+def test_a_short_gap_counts_only_for_a_shorter_limit():
     visibility = seeing((100.0, 110.0))
     assert visibility.visible_for(200.0, 5.0) == 90.0
     assert visibility.visible_for(200.0, 10.0) == inf

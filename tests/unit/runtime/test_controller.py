@@ -109,7 +109,7 @@ async def inner_timeout():
         ),
     ],
 )
-async def test_what_follows(answers, looks):
+async def test_when_a_key_is_looked_at_again(answers, looks):
     script, _ = await play(*answers)
     assert script.times() == pytest.approx(looks, abs=1e-3)
 

@@ -125,7 +125,7 @@ async def test_an_event_that_expired_is_made_anew(server, recorder):
     assert server.told == [("a", 1)]
 
 
-async def test_many_sentences_for_one_reason_are_combined(server, recorder):
+async def test_many_messages_for_one_reason_are_combined(server, recorder):
     async with running(recorder):
         for number in range(14):
             recorder.event(SET, "SuccessfulCreate", f"Created machine: m{number}")
@@ -135,7 +135,7 @@ async def test_many_sentences_for_one_reason_are_combined(server, recorder):
     assert messages[10] == "(combined from similar events): Created machine: m10"
 
 
-async def test_an_object_that_says_too_much_is_silenced_for_a_while(server, recorder):
+async def test_an_object_with_too_many_events_gets_no_more_for_a_while(server, recorder):
     async with running(recorder):
         for _ in range(40):
             recorder.event(SET, "A", "a")
@@ -191,7 +191,7 @@ async def test_a_warning_takes_the_place_of_something_normal_that_waits(server, 
 
 
 @pytest.mark.parametrize("about", [{}, {"metadata": {}}, None], ids=["empty", "nameless", "nothing at all"])
-async def test_nonsense_raises_nothing(recorder, about):
+async def test_an_object_without_a_name_raises_nothing(recorder, about):
     recorder.event(about, "A", "a")
     assert recorder.statistics().dropped == 1
 

@@ -149,7 +149,7 @@ async def test_losing_one_lease_stops_that_half_only_and_it_stands_again(server,
         assert machines.story == [("began", 0)]
 
 
-async def test_who_is_told_so_ends_with_its_lease(server, sets, machines):
+async def test_a_group_that_does_not_stand_again_ends_with_its_lease(server, sets, machines):
     async with Running(group(server, sets, again=False), group(server, machines)) as manager:
         await asyncio.sleep(1)
         server.trouble["sets"] = ConnectionRefusedError("refused")
@@ -165,7 +165,7 @@ async def test_who_is_told_so_ends_with_its_lease(server, sets, machines):
         pytest.param(ConnectionRefusedError("refused"), "refused", id="what the network said"),
     ],
 )
-async def test_the_cause_of_a_lost_lease_is_told_once(server, sets, trouble, why):
+async def test_the_cause_of_a_lost_lease_is_logged_once(server, sets, trouble, why):
     structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:
         async with Running(group(server, sets)):

@@ -306,7 +306,7 @@ LOST = f"lease {KEY} could not be renewed for 20 s: "
     ],
     ids=["an error of the network", "one without a text", "an error of the server", "a defect", "silence"],
 )
-async def test_a_lost_lease_tells_the_last_trouble(server, fault, why):
+async def test_a_lost_lease_names_the_last_trouble(server, fault, why):
     loop = asyncio.get_running_loop()
     elector = candidate(server, "one", fault=lambda: fault if 5 < loop.time() < 20 else ("ok", 0.0))
     with pytest.raises(LostLease) as lost:

@@ -275,7 +275,7 @@ async def test_a_lost_lease_cancels_the_work_at_once():
     assert work.story == [("began", 0), ("began", 15), ("cancelled", 20), ("cancelled", 20)]
 
 
-async def test_who_ignores_his_cancellation_gets_no_further_key():
+async def test_a_reconciliation_that_ignores_its_cancellation_is_the_last_of_its_worker():
     class Stubborn(Slow):
         async def reconcile(self, key):
             with suppress(asyncio.CancelledError):

@@ -1,7 +1,7 @@
-"""Whatever goes wrong in whatever order, the simulated cloud keeps its promises.
+"""Whatever fails in whatever order, the simulated cloud keeps its invariants.
 
 Hypothesis plays controllers that call, give up, and call again, on a cloud that throttles,
-fails before and after the deed, and loses VMs by itself.
+fails before and after it has acted, and loses VMs by itself.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The simulated cloud as an API: latency, misfortune, operators, and what outlives a caller."""
+"""The simulated cloud as an API: latency, faults, operators, and what goes on without its caller."""
 
 import asyncio
 import sqlite3
@@ -191,7 +191,7 @@ async def test_a_rate_is_enforced_and_recovers(sim: SimDriver) -> None:
     assert await outcome(sim.status(request)) == "OK"
 
 
-async def test_dice_are_repeatable() -> None:
+async def test_a_seed_repeats_its_faults() -> None:
     async def day() -> list[str]:
         sim = make(Settings(LoopClock(seed=7)))
         return [await outcome(sim.create(machine(f"flaky-{number}"))) for number in range(20)]

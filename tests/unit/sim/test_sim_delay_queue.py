@@ -1,4 +1,4 @@
-"""The queue: when a key is looked at, by whom, and never by two at once."""
+"""The delay queue: when a key is looked at, by whom, and never by two at once."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def test_the_earliest_time_counts_also_while_a_worker_waits() -> None:
     assert (await waiting, clock.monotonic()) == ("a", 3.0)
 
 
-async def test_a_key_in_hands_is_given_to_no_other_worker_and_its_times_are_kept() -> None:
+async def test_a_key_that_a_worker_has_is_given_to_no_other_and_its_times_are_kept() -> None:
     queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
     queue.soon("a")
     assert await queue.take() == "a"
@@ -51,7 +51,7 @@ async def test_a_dropped_key_is_not_looked_at() -> None:
     assert len(queue) == 0
 
 
-async def test_idle_waits_for_the_hands_that_hold_a_key() -> None:
+async def test_idle_waits_for_the_worker_that_has_a_key() -> None:
     queue: DelayQueue[str] = DelayQueue(clock := LoopClock())
     await queue.idle("a")
     queue.soon("a")
@@ -68,7 +68,7 @@ _steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.integ
 
 @settings(max_examples=40, deadline=None)
 @given(_steps)
-async def test_every_wish_is_served_when_it_is_due_and_by_one_worker(
+async def test_every_key_is_taken_when_it_is_due_and_by_one_worker(
     steps: list[tuple[str, int, int]],
 ) -> None:
     queue: DelayQueue[str] = DelayQueue(clock := LoopClock())

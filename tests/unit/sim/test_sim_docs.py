@@ -40,5 +40,5 @@ def test_every_option_is_described_with_its_default() -> None:
 
 
 @pytest.mark.parametrize("part", [Fault, Fate], ids=["faults", "fates"])
-def test_every_field_of_misfortune_is_in_the_example(part: type[Fault] | type[Fate]) -> None:
+def test_every_field_of_faults_and_fates_is_in_the_example(part: type[Fault] | type[Fate]) -> None:
     assert all(f"{field}: " in PAGE for field in part.__struct_encode_fields__)

@@ -45,20 +45,23 @@ LIVES = [
     pytest.param(
         vm(), UP - 1, VmState(False, until=UP), id="while it boots its kubelet is silent, until it is up"
     ),
-    pytest.param(vm(), UP, VmState(True), id="after its boot it talks, for ever"),
+    pytest.param(vm(), UP, VmState(True), id="after its boot it sends requests, for ever"),
     pytest.param(vm(powered=False), UP, SILENT, id="without power it is silent for ever"),
     pytest.param(vm(gone_at=UP + 50), UP, SILENT, id="while it is being deleted it is silent"),
     pytest.param(vm(orders=("stop-kubelet",)), UP, SILENT, id="an order stops its kubelet"),
     pytest.param(vm(fate={"joins": False}), UP, SILENT, id="one that never joins is silent"),
     pytest.param(vm(spec={"needs_initialize": True}), UP, SILENT, id="uninitialized it is silent"),
     pytest.param(
-        vm(spec={"needs_initialize": True}, initialized=True), UP, VmState(True), id="initialized it talks"
+        vm(spec={"needs_initialize": True}, initialized=True),
+        UP,
+        VmState(True),
+        id="initialized it sends requests",
     ),
     pytest.param(
         vm(fate={"dies_after_seconds": 20}),
         UP,
         VmState(True, until=UP + 20),
-        id="before its death it talks until then",
+        id="before its death it sends requests until then",
     ),
     pytest.param(vm(fate={"dies_after_seconds": 20}), UP + 20, SILENT, id="after its death it is silent"),
     pytest.param(
@@ -77,7 +80,7 @@ LIVES = [
         vm(fate={"condition": "DiskPressure", "condition_after_seconds": 20}),
         UP,
         VmState(True, until=UP + 20),
-        id="a condition to come is looked forward to",
+        id="a condition to come ends the state",
     ),
     pytest.param(
         vm(fate={"condition": "DiskPressure", "condition_after_seconds": 20}),
@@ -122,7 +125,9 @@ REST = Situation(
 )
 DECISIONS = [
     pytest.param(REST, Next(None, 60), id="at rest it comes back for its lease"),
-    pytest.param(replace(REST, vm=SILENT, node=None), Next(None), id="silent, it does nothing until told"),
+    pytest.param(
+        replace(REST, vm=SILENT, node=None), Next(None), id="silent, it does nothing until something changes"
+    ),
     pytest.param(
         replace(REST, vm=SILENT, changes_at=55), Next(None, 55), id="booting, it comes back when it is up"
     ),
@@ -139,7 +144,7 @@ DECISIONS = [
     pytest.param(
         replace(REST, node=view(Ready="Unknown"), kubelet=KubeletState("m1", renew_at=60, write_from=51)),
         Next(None, 51),
-        id="it does not quarrel without pause",
+        id="it pauses between two corrections",
     ),
     pytest.param(
         replace(REST, node=view(Terminating="True")),
@@ -156,7 +161,9 @@ DECISIONS = [
         Next(Act.REPORT),
         id="it has a heartbeat",
     ),
-    pytest.param(replace(REST, changes_at=55), Next(None, 55), id="it comes back when its fate turns"),
+    pytest.param(
+        replace(REST, changes_at=55), Next(None, 55), id="it comes back when the state of its VM changes"
+    ),
     pytest.param(
         replace(REST, node=view("restart")), Next(Act.CLEAR), id="it clears away an order carried out"
     ),
@@ -169,7 +176,7 @@ DECISIONS = [
 
 
 @pytest.mark.parametrize(("situation", "expected"), DECISIONS)
-def test_decisions(situation: Situation, expected: Next) -> None:
+def test_what_a_kubelet_does_next(situation: Situation, expected: Next) -> None:
     assert decide(situation) == expected
 
 
@@ -262,5 +269,5 @@ PODS = [
 
 
 @pytest.mark.parametrize(("it", "settings", "expected"), PODS)
-def test_pods(it: pods.PodSlice, settings: KubeletSettings, expected: object) -> None:
+def test_what_happens_to_a_pod(it: pods.PodSlice, settings: KubeletSettings, expected: object) -> None:
     assert pods.decide(it, settings, T0) == expected
