@@ -41,7 +41,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """The switches that stand before any command."""
+    """The switches before any command."""
 
 
 Verbosity = Annotated[

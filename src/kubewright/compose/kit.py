@@ -82,16 +82,16 @@ class Kit:
         """The CustomResourceDefinitions of all worlds."""
         return [each for world in self._worlds for each in world.definitions()]
 
-    def groups(self, election: Election, who: str, settings: Settings) -> list[Group]:
-        """A group for each Lease, and one for the controllers without; ``who`` is our identity in the Leases.
+    def groups(self, election: Election, identity: str, settings: Settings) -> list[Group]:
+        """A group for each Lease, and one for the controllers without; ``identity`` is ours in the Leases.
 
         Without an election all controllers are one group, for a process that shares its server with no other.
         """
         if not election.enabled:
             return [self._lasting("controllers", self.controllers, settings)]
-        return [self._group(lease, election, who, settings) for lease in leases(self.controllers)]
+        return [self._group(lease, election, identity, settings) for lease in leases(self.controllers)]
 
-    def _group(self, lease: str, election: Election, who: str, settings: Settings) -> Group:
+    def _group(self, lease: str, election: Election, identity: str, settings: Settings) -> Group:
         members = [each for each in self.controllers if each.lease == lease]
         if not lease:
             return self._lasting(LEASELESS, members, settings)
@@ -99,7 +99,7 @@ class Kit:
             self._control.client,
             self.clock,
             Key(election.namespace, election.leases.get(lease, lease)),
-            identity=who,
+            identity=identity,
             timings=election.timings,
             recorder=self.recorder,
         )

@@ -1,7 +1,7 @@
-"""How to reach a cluster, and as whom: a kubeconfig as a value. Pure.
+"""How to reach a cluster, and with which credentials: a kubeconfig as a value. Pure.
 
 Theory.      Two kinds of kubeconfig come to us. One that the user points at is the user's own: it may name
-             files and programs. One that lies in a Secret was written by a user who may write that
+             files and programs. One in a Secret was written by a user who may write that
              Secret: running its programs or reading our files for it would give that user our identity.
              So ``inline_only`` refuses everything that is not data (docs/decisions/0018-one-transport.md).
 Invariants.  Whatever is wrong becomes one sentence (``InvalidInput``) without a secret in it.

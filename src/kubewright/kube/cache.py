@@ -1,6 +1,6 @@
 """Which objects a cache keeps: lists, watch events and our own writes brought into one order.
 
-Theory.      Three streams tell us about objects, each late in its own way: pages of lists, watch
+Theory.      Three streams bring the states of objects, each with its own delay: pages of lists, watch
              events, and the answers to this process' own writes, which come first of all and let a
              process read what it wrote. The server's history orders them: within one kind a
              resourceVersion grows with every change, and a uid is never used twice. So:
@@ -21,13 +21,13 @@ Theory.      Three streams tell us about objects, each late in its own way: page
                 we hold counts as old then, and the list is the truth.
 
 Why it holds.  *Nothing is lost*: an object is refused only in favour of a newer state at its key
-             (2), or because a later state was told (3), or because its end is certain (4); it is
+             (2), or because the watch has passed it (3), or because its end is certain (4); it is
              removed only by its end (5, 6). *Nothing returns*: a state of a dead object comes
              either before its DELETED was seen, then DELETED is still to come (or the uid is
              barred, 4), or after, then it is a late answer at or below ``seen`` (3) or at or below
              a list's L that did not name it (6). *Own writes show*: an acknowledged write is above
              ``seen`` and enters, or is at or below it and was applied; nothing older replaces it.
-Invariants.  Pure of I/O and time. Each step tells its listener every change, once, in order.
+Invariants.  Pure of I/O and time. Each step passes every change to the listener, once, in order.
 Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` tests it with random histories.
 """
 

@@ -43,7 +43,7 @@ class Written:
     """A write that the server acknowledged.
 
     ``body`` is the object as the server answered it: as it is now, or as it last was when the
-    write removed it (``header.read_answer`` tells). Many deletes answer a mere ``Status``: then
+    write removed it (see ``header.read_answer``). Many deletes answer only a ``Status``: then
     ``body`` is empty and ``uid`` says which object is gone; it too is empty when that is not known.
     """
 
@@ -333,7 +333,7 @@ def _encode(kind: Kind[T], obj: T | Mapping[str, Any]) -> bytes:
 
 
 def _key(obj: Any) -> Key:
-    """Where an object stands, whether it is a Struct or a dict."""
+    """The key of an object, whether it is a Struct or a dict."""
     if isinstance(obj, Mapping):
         metadata = obj.get("metadata") or {}
         return Key(metadata.get("namespace") or "", metadata.get("name") or "")

@@ -1,7 +1,7 @@
 """What a cache knows about an object without decoding it.
 
 Theory.      Caches hold an object as the bytes that the server sent (design decision D2) and beside
-             them what the runtime asks for all the time: who it is, which version, whose. Reading
+             them what the runtime needs all the time: its key and uid, its version, its owner. Reading
              a header skips everything but the metadata.
 Cost.        About 3 µs to read; less than half a KiB beside the bytes. Labels would add as much
              again and are rarely needed, so they are read from the bytes each time (2 µs).
@@ -38,7 +38,7 @@ class Header(Struct, frozen=True, gc=False):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The object's labels; read anew each time."""
+        """The object's labels; decoded at each call."""
         return _labels.decode(self.data).metadata.labels or {}
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ def _header(meta: _Metadata, data: bytes) -> Header:
 
 
 def _without(managed_fields: Raw, data: bytes) -> bytes:
-    """Cut the member out, comma included. Unescaped quotes cannot stand inside a JSON string, so
+    """Cut the member out, comma included. Unescaped quotes cannot be inside a JSON string, so
     what looks like the member is one; should a nested object hold the very same, all stays."""
     member = b'"managedFields":' + bytes(managed_fields)
     if data.count(member) != 1:

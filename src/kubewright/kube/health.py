@@ -67,15 +67,15 @@ class Outage:
         self._troubled: dict[str, str] = {}
         self._logged = ""
 
-    def begins(self, who: str, trouble: str) -> bool:
-        """The watch ``who`` cannot reach the server, for ``trouble``; whether to log that."""
-        self._troubled[who] = trouble
+    def begins(self, watch: str, trouble: str) -> bool:
+        """``watch`` cannot reach the server, for ``trouble``; whether to log that."""
+        self._troubled[watch] = trouble
         is_new, self._logged = trouble != self._logged, trouble
         return is_new
 
-    def ends(self, who: str) -> bool:
-        """The watch ``who`` reaches the server again, or has ended; whether to log the end of the outage."""
-        self._troubled.pop(who, None)
+    def ends(self, watch: str) -> bool:
+        """``watch`` reaches the server again, or has ended; whether to log the end of the outage."""
+        self._troubled.pop(watch, None)
         if self._troubled or not self._logged:
             return False
         self._logged = ""

@@ -10,7 +10,7 @@ Theory.      A cut is normal (servers end watches, and cut those who read slowly
              again as it was.
 Pace.        Each failure doubles the pause, from ``SHORTEST`` to ``LONGEST`` seconds, with jitter; a
              good stream (it lived, or it brought us further) resets it. The first 410 is free,
-             since it tells what to do; one that follows without a good stream is not. So a server
+             since it says what to do; one that follows without a good stream is not. So a server
              that keeps failing, in whatever way, gets at most one request a second in the long run.
 Source       python-libs.md §3 (every row of it is a case in ``tests/unit/kube/test_reflector.py``).
 """
@@ -81,7 +81,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A request, or an ERROR event in a stream (then ``cut`` tells of the stream)."""
+    """A request, or an ERROR event in a stream (then ``cut`` describes the stream)."""
 
     error: ApiError | TransportError
     cut: Cut | None = None

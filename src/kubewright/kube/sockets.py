@@ -1,6 +1,6 @@
 """The transport over real sockets, on aiohttp: logins, deadlines, errors, streams.
 
-Theory.      aiohttp holds the connections and speaks TLS and HTTP; ``access`` and ``login`` have our
+Theory.      aiohttp has the connections and does TLS and HTTP; ``access`` and ``login`` have our
              identity. Bodies go out as the bytes they are (docs/decisions/0018-one-transport.md).
 Invariants.  Every failure of aiohttp becomes one of ``kube.errors``. A 401 is repeated once, if new
              credentials can be had: the server did nothing. Proxies come from the kubeconfig, never from
@@ -53,7 +53,7 @@ CHUNK_BYTES = 2**21
 """Read buffer of a connection: what aiohttp takes from the kernel before it makes the server wait."""
 
 PATH_CHARACTERS = "/:@!$&'()*+,;=~"
-"""What may stand in a URL path as it is (RFC 3986)."""
+"""The characters that need no quoting in a URL path (RFC 3986)."""
 
 DRAIN_SECONDS = 2.0
 """How long ``close`` waits for requests under way."""
@@ -157,7 +157,7 @@ class Sockets:
         return URL(f"{self.access.server}{quote(request.path, safe=PATH_CHARACTERS)}{query}", encoded=True)
 
     async def _ready(self, credentials: Credentials) -> aiohttp.ClientSession:
-        """The session, made anew when the client certificate is another one.
+        """The session; another one when the client certificate has changed.
 
         The last one stays open until the next change: its watches end by themselves.
         """

@@ -2,11 +2,11 @@
 
 Theory.      Objects are decoded when a caller looks; the last two thousand looked at stay decoded,
              because a set's machines are read far more often than they change. Structs are frozen,
-             so a reader cannot spoil them; plain dicts are not, and are decoded anew each time.
+             so a reader cannot change them; plain dicts are not, and are decoded for each reader.
              Declared indexes need the decoded object, so they remember its values; the built-in two,
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
 Invariants.  Every index agrees with the objects after each call. An object that its type cannot
-             read stands in no declared index; reading it raises ``Undecodable``. An index
+             read is in no declared index; reading it raises ``Undecodable``. An index
              whose function raises misses that object and hurts nothing else.
 Called by    ``cache``.
 """
@@ -96,7 +96,7 @@ class Store(Generic[T]):
         return [self.decode(header) for header in found]
 
     def index(self, name: str, of: Callable[[T], Iterable[str]]) -> None:
-        """Declare an index, or declare it anew; the objects that are here are in it at once."""
+        """Declare or replace an index; the objects that are here are in it at once."""
         if name in ("owner", "namespace"):
             raise ValueError(f"the index {name!r} is built in")
         declared = self._declared[name] = _Declared(name, lambda header: of(self.decode(header)))
@@ -186,7 +186,7 @@ class _Index:
     """From a value to the keys of the objects that have it. Callers say what a key's values were and are.
 
     A change touches only the values that came or went, so its cost does not depend on how many objects
-    share a value. Keys stand in the order in which they came: the same history gives the same order,
+    share a value. Keys are in the order in which they came: the same history gives the same order,
     which sets would not (their order changes with each run).
     """
 

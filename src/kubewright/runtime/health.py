@@ -4,7 +4,7 @@ Paths.       ``/healthz``  200 ``OK`` while the process works
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
 Source       mcm.md §10.4 for ``/healthz``.
-Invariants.  Listens on loopback unless told otherwise (no host: on all addresses, IPv4 and IPv6); there is
+Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
              no authentication and nothing secret.
 Called by    ``manager``, as a service that runs from the first moment to the last.
 """
@@ -27,7 +27,7 @@ Check = Callable[[], str]
 
 
 class HealthServer:
-    """Serves until cancelled. No ``host`` means all; with ``port`` 0, ``self.port`` tells which it is."""
+    """Serves until cancelled. No ``host`` means all; with ``port`` 0, ``self.port`` is the port in use."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ Theory.      A key is in up to three sets. *Dirty*: a look is asked for and has 
              line. So an add that comes during a reconciliation leads to another one after it, a
              thousand adds lead to one, and the reconciler sees every change without hurry.
              A key has one delay, the earliest that was asked for: a later one adds nothing, since
-             the look at the earlier moment asks for the next. An add of *low priority* stands as if it
+             the look at the earlier moment asks for the next. An add of *low priority* counts as if it
              had come ``OVERTAKEN_BY`` adds later: after a start, ten thousand first looks let a user's
              change pass, and still no key starves.
 Invariants.  No key is handed out while it runs. No add is lost before ``close``. Keys leave in the
@@ -94,7 +94,7 @@ class _Place:
 
 
 _END = (-1, None)
-"""The entry of the line that tells workers to end."""
+"""The entry of the line that ends the workers."""
 
 
 class Queue:
@@ -160,7 +160,7 @@ class Queue:
         self._arm()
 
     def retry(self, key: Key, why: str = "", *, at_least: float = 0.0) -> float:
-        """Count a failure of ``key`` and ask for a look after its own backoff; tells the seconds."""
+        """Count a failure of ``key`` and ask for a look after its own backoff; returns the seconds."""
         self._retries += 1
         self._failures[key] += 1
         delay = max(at_least, self._curve.delay(self._failures[key], self._clock.random.random()))

@@ -180,7 +180,7 @@ class Cloud:
     ) -> T:
         """One API call: throttled, then failed or carried out, then saved, then answered after its delay."""
         self._faults.throttle(request.account, spec)
-        fault = self._faults.next_fault(operation, request.who, spec)
+        fault = self._faults.next_fault(operation, request.machine, spec)
         if fault is not None and not fault.after_success:
             await self._raise(fault)
         self._inventory.forget_gone()
@@ -207,7 +207,7 @@ class Cloud:
     def _existing(self, request: VmRequest) -> Vm:
         vm = self._inventory.named(request.namespace, request.name)
         if vm is None or not request.means(vm):
-            raise NotFound(f"there is no VM for machine {request.who}")
+            raise NotFound(f"there is no VM for machine {request.machine}")
         return vm
 
     def _spec_of(self, request: VmRequest) -> SimSpec:
@@ -241,10 +241,10 @@ class FaultInjector:
         self._counts: OrderedDict[tuple[str, Operation, int], int] = OrderedDict()
         self._allowance: dict[str, tuple[float, float]] = {}
 
-    def next_fault(self, operation: Operation, who: str, spec: SimSpec) -> Fault | None:
+    def next_fault(self, operation: Operation, machine: str, spec: SimSpec) -> Fault | None:
         """The fault of this call, if any: the first of the spec's that applies."""
         for number, fault in enumerate(spec.faults):
-            if fault.operation == operation and self._applies(fault, (who, operation, number)):
+            if fault.operation == operation and self._applies(fault, (machine, operation, number)):
                 return fault
         return None
 

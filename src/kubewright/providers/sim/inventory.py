@@ -37,7 +37,7 @@ class VmRequest:
     provider_id: str = ""
 
     @property
-    def who(self) -> str:
+    def machine(self) -> str:
         """The machine, for messages and counts."""
         return f"{self.namespace}/{self.name}"
 
@@ -54,7 +54,7 @@ class VmRequest:
 
 
 class VmObserver(Protocol):
-    """What runs on the VMs: it is told of their changes."""
+    """What runs on the VMs, and is called with their changes."""
 
     def changed(self, vm_id: str) -> None:
         """A VM came, went or changed; look again."""

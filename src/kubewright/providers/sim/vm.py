@@ -66,12 +66,12 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
     @property
     def provider_id(self) -> str:
-        """As it stands in ``Node.spec.providerID``."""
+        """The value of ``Node.spec.providerID``."""
         return f"{SCHEME}:///{self.spec.region}/{self.id}"
 
     @property
     def address(self) -> str:
-        """Its private IPv4 address; serials above sixteen million would begin anew."""
+        """Its private IPv4 address; serials above sixteen million would repeat the first ones."""
         return ".".join(("10", *(str(self.serial >> shift & 255) for shift in (16, 8, 0))))
 
     @property

@@ -2,7 +2,7 @@
 
 Theory.      A task per cluster repeats: wait for a slot, ask for ``/version``,
              fill the caches, announce the session, probe. When enough probes in a row were not answered,
-             or the credentials are no longer accepted (401), the session ends and the round begins anew,
+             or the credentials are no longer accepted (401), the session ends and the task begins again,
              after a pause that doubles. What only other credentials can mend (``OnChange``) is not tried
              again: the registry makes a new connection when there are others.
 Invariants.  A session is announced with full caches, and its end is announced before anything of it is
