@@ -1,4 +1,4 @@
-"""What a cluster runs beside its API server, as far as the embedded server cannot do without.
+"""The controllers that a cluster runs beside its API server, as far as the embedded server needs them.
 
 ``CONTROLLERS`` lists them. ``disruption`` computes what ``budgets`` writes; ``discovery`` finds out which
 kinds the server serves. They are ordinary controllers over the client and its informers, know nothing of the
@@ -18,7 +18,7 @@ from kubewright.builtin.apps.replicasets import REPLICA_SETS
 from kubewright.builtin.budgets import SCALED, Budgets
 from kubewright.builtin.garbage.collector import Collector
 from kubewright.builtin.namespaces import Namespaces
-from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLife
+from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
@@ -36,14 +36,14 @@ from kubewright.runtime.world import ControllerInfo, Environment, Runnables, Wor
 @dataclass(frozen=True, slots=True)
 class Settings:
     """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
-    node are left alone, in seconds. ``gather_roles``: write the rules of aggregated ClusterRoles;
-    the simulator, where no user needs these roles, leaves it out. ``place_pods``: be the
-    scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder."""
+    node are left alone, in seconds. ``aggregate_roles``: write the rules of aggregated ClusterRoles;
+    the simulator, where no user needs these roles, leaves it out. ``schedule_pods``: be
+    the scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
-    gather_roles: bool = True
-    place_pods: bool = False
+    aggregate_roles: bool = True
+    schedule_pods: bool = False
     run_apps: bool = False
 
 
@@ -89,28 +89,28 @@ def controllers(
     leases = informers.get(LEASE, namespace=LEASE_NAMESPACE)
     scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
 
-    life = NodeLife(client, nodes, leases, settings=settings.nodes)
-    keeper = Budgets(client, budgets, pods, scaled, recorder)
-    orphans = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
-    ends = Namespaces(client, namespaces)
+    life = NodeLifecycle(client, nodes, leases, settings=settings.nodes)
+    disruption_budgets = Budgets(client, budgets, pods, scaled, recorder)
+    pod_gc = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
+    terminating = Namespaces(client, namespaces)
     collector = Collector(client, informers, metrics=metrics)
 
-    disruption = Controller("disruption", keeper, clock, workers=2, metrics=metrics)
-    disruption.watches(budgets).watches(pods, keeper.of_pod)
+    disruption = Controller("disruption", disruption_budgets, clock, workers=2, metrics=metrics)
+    disruption.watches(budgets).watches(pods, disruption_budgets.of_pod)
     for informer in scaled.values():
-        disruption.watches(informer, keeper.of_scaled)
+        disruption.watches(informer, disruption_budgets.of_scaled)
 
     return Runnables(
         [
             collector.controller,
-            Controller("namespace", ends, clock, workers=4, metrics=metrics).watches(
+            Controller("namespace", terminating, clock, workers=4, metrics=metrics).watches(
                 namespaces, only(spec_or_life)
             ),
             Controller("node-lifecycle", life, clock, workers=4, metrics=metrics).watches(nodes),
             disruption,
-            *([_aggregation(informers)] if settings.gather_roles else []),
-            orphans.wire(Controller("pod-gc", orphans, clock, workers=2, metrics=metrics)),
-            *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.place_pods else []),
+            *([_aggregation(informers)] if settings.aggregate_roles else []),
+            pod_gc.wire(Controller("pod-gc", pod_gc, clock, workers=2, metrics=metrics)),
+            *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.schedule_pods else []),
             *(_apps(informers, recorder, metrics) if settings.run_apps and recorder else []),
         ],
         [collector.feeds.run],

@@ -4,8 +4,8 @@ Theory.      A ClusterRole with an ``aggregationRule`` has no rules of its own: 
              into it those of all ClusterRoles that one of its selectors matches, in the order of
              selectors and of names, each rule once. So the author of a new API adds to ``view`` with a
              labelled ClusterRole. As upstream a controller does this and not the server: authorization
-             uses what stands in a role, and a user sees there what it gives.
-Invariants.  A role that has its rules already is not written. Aggregated roles may aggregate each other:
+             uses the rules in the role, and a user can read them there.
+Invariants.  A role whose rules are right is not written. Aggregated roles may aggregate each other:
              each change of a ClusterRole wakes the reconciliation of all of them, until none changes.
 Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's clusterrole-aggregation-controller.
@@ -25,7 +25,7 @@ from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest, NotFound
 from kubewright.wire.gvk import Key
 
-GATHERING = "aggregation.gathering"
+AGGREGATED = "aggregation.aggregated"
 
 Json = dict[str, Any]
 
@@ -36,7 +36,7 @@ class Aggregation:
     def __init__(self, client: Client, roles: Informer[Json]) -> None:
         self._client = client
         self._roles = roles
-        roles.index(GATHERING, lambda role: ("yes",) if role.get("aggregationRule") else ())
+        roles.index(AGGREGATED, lambda role: ("yes",) if role.get("aggregationRule") else ())
 
     def wire(self, controller: Controller) -> Controller:
         """Let changed roles wake ``controller``."""
@@ -44,7 +44,7 @@ class Aggregation:
 
     def of_role(self, change: Change[Json]) -> Iterable[Key]:
         """Every aggregated role, since each may select the changed one, or may have done so; and that one."""
-        keys = {*self._roles.keys_by(GATHERING, "yes"), change.key}
+        keys = {*self._roles.keys_by(AGGREGATED, "yes"), change.key}
         return sorted(keys, key=str)  # in the same order in every process
 
     async def reconcile(self, key: Key) -> Result:

@@ -2,7 +2,7 @@
 
 Invariants.  The patch is bound to the version that was judged, since the API server spends
              ``disruptionsAllowed`` at the same time: on a conflict we look again.
-Frugal.      Nothing is asked; everything comes from informers. An unchanged status is not written.
+Frugal.      No reads: everything comes from informers. An unchanged status is not written.
 Called by    ``controllers`` of ``builtin``.
 """
 
@@ -61,7 +61,7 @@ class Budgets:
         return Result(verdict.wake)
 
     def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
-        """The budgets that take a changed pod, as it was or as it is."""
+        """The budgets that select a changed pod, as it was or as it is."""
         labels = [side.labels for side in (change.old, change.new) if side is not None]
         for budget in self._budgets.by("namespace", change.key.namespace):
             selector = selector_of(budget)
@@ -75,7 +75,7 @@ class Budgets:
         return ()
 
     def _scale(self, pods: Iterable[Pod]) -> int:
-        """How many pods their controllers want; a pod without one that we know counts for itself."""
+        """How many pods their controllers want; a pod without a known one counts as 1."""
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = pod.metadata.controller
@@ -132,7 +132,7 @@ class Budgets:
 
 
 def selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Which pods a budget takes; none when its selector is absent or makes no sense."""
+    """Which pods a budget selects; none when its selector is absent or malformed."""
     if budget.spec.selector is None:
         return NOTHING
     try:

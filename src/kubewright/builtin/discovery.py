@@ -1,7 +1,7 @@
 """Which kinds a server serves, in two requests.
 
 Theory.      Aggregated discovery tells every group, version, resource and verb at once. Of a resource
-             in several versions the preferred one is taken: one object is one object.
+             in several versions the preferred one is taken, so that no object is counted twice.
 Called by    ``garbage`` (what may own and be owned) and ``namespaces`` (what may be inside).
 """
 
@@ -32,7 +32,7 @@ class Served:
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """Everything that is served, subresources left out. Of the ``stale`` group versions the server
-    itself knows only what an extension served some time ago: there may be more."""
+    knows only what an extension server served some time ago: there may be more."""
 
     served: tuple[Served, ...]
     stale: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ async def discover(client: Client) -> Discovery:
     """Ask what the server serves.
 
     Raises:
-        ApiError, TransportError: no complete answer; half of one is never returned.
+        ApiError, TransportError: no complete answer; a partial one is never returned.
     """
     return read([await _ask(client, path) for path in ("/api", "/apis")])
 

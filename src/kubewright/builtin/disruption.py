@@ -1,8 +1,8 @@
 """What a PodDisruptionBudget allows right now: arithmetic over pods. Pure.
 
-Theory.      A budget counts the pods that its selector takes. How many there should be comes from
-             the scale of what controls them, when the budget speaks in shares or in how many may be
-             away; else from counting. ``disruptionsAllowed`` is what eviction spends: the API server
+Theory.      A budget counts the pods that its selector matches. How many there should be comes from
+             the scale of what controls them, when the budget has a percentage or ``maxUnavailable``;
+             else from counting. ``disruptionsAllowed`` is what eviction spends: the API server
              takes one off and notes the pod as *disrupted*, until its deletion is seen here or it
              turns out that nothing happened within ``EXPIRY_SECONDS``.
 Called by    ``budgets``, which reads the pods and writes the status.
@@ -23,7 +23,7 @@ EXPIRY_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A budget, the pods that it takes, and how many there should be by their controllers' scales."""
+    """A budget, the pods that it selects, and how many there should be by their controllers' scales."""
 
     budget: PodDisruptionBudget
     pods: Sequence[Pod]
@@ -58,7 +58,7 @@ def judge(seen: Seen, now: datetime) -> Verdict:
 
 
 def ready(pod: Pod) -> bool:
-    """Whether the pod serves."""
+    """Whether the pod is Ready."""
     return true_condition(pod.status.conditions, "Ready") is not None
 
 
@@ -78,7 +78,7 @@ def _expected(seen: Seen) -> tuple[int, int]:
 
 
 def portion(of: int | str, total: int) -> int:
-    """A count as it is, a share of ``total`` rounded up; text that is no share counts as 0."""
+    """A count as it is, a percentage of ``total`` rounded up; other text counts as 0."""
     if isinstance(of, int):
         return of
     share = of.removesuffix("%")

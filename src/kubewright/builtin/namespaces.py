@@ -1,9 +1,9 @@
-"""The end of a namespace: everything in it goes, then the namespace itself.
+"""Deletion of a namespace: everything in it is deleted, then the namespace itself.
 
 Theory.      A namespace carries the finalizer ``kubernetes`` in its spec. Once it is deleted, every
              namespaced kind that the server serves is listed and what is there deleted; when a pass
              finds nothing any more, the finalizer goes through ``/finalize``, and with it the
-             namespace. What stays (finalizers, grace periods) is told in conditions, and looked at
+             namespace. What stays (finalizers, grace periods) is reported in conditions, and looked at
              again after a while that grows with the namespace's age.
 Invariants.  The finalizer goes only after a pass in which every kind was known, listed and empty. The
              server takes nothing new into a namespace that is being deleted.
@@ -66,18 +66,18 @@ class Namespaces:
             return Result.done()
         if not finalizes(namespace):
             return Result.done()
-        left, troubles = await self._empty(key.name)
-        if not left and not troubles:
+        left, errors = await self._empty(key.name)
+        if not left and not errors:
             await self._finalize(namespace)
             return Result.done()
-        await self._tell(namespace, left, troubles)
+        await self._write_conditions(namespace, left, errors)
         return Result.later(next_pass(namespace, self._client.clock.now()))
 
     async def _empty(self, namespace: str) -> tuple[list[Left], list[str]]:
         """Delete what is there; what is left, and what went wrong."""
         found = await discover(self._client)
         left = []
-        troubles = [f"{each}: what it serves is not known for certain" for each in found.stale]
+        errors = [f"{each}: what it serves is not known for certain" for each in found.stale]
         for served in found.served:
             if not _may_hold_objects(served):
                 continue
@@ -87,8 +87,8 @@ class Namespaces:
             except NotFound:  # no longer served
                 continue
             except KubewrightError as error:
-                troubles.append(f"{served.resource}: {error}")
-        return left, troubles
+                errors.append(f"{served.resource}: {error}")
+        return left, errors
 
     async def _remove(self, served: Served, namespace: str) -> list[Json]:
         """Delete every object of one kind; those that are still there afterwards."""
@@ -114,7 +114,7 @@ class Namespaces:
             log.debug("not deleted", kind=str(resource), object=str(key))
 
     async def _finalize(self, namespace: Json) -> None:
-        """Let the namespace go. This subresource takes only a whole object: the one just read."""
+        """Remove the finalizer. This subresource takes only a whole object: the one just read."""
         name = namespace["metadata"]["name"]
         kept = [each for each in namespace["spec"]["finalizers"] if each != FINALIZER]
         body = msgspec.json.encode({**namespace, "spec": {**namespace["spec"], "finalizers": kept}})
@@ -125,23 +125,23 @@ class Namespaces:
             return
         log.info("finalized", namespace=name)
 
-    async def _tell(self, namespace: Json, left: Sequence[Left], troubles: Sequence[str]) -> None:
-        """Write the conditions, if they say something new."""
+    async def _write_conditions(self, namespace: Json, left: Sequence[Left], errors: Sequence[str]) -> None:
+        """Write the conditions, if they have changed."""
         before = namespace.get("status", {})
         now = rfc3339(self._client.clock.now())
-        after = {**before, "phase": "Terminating", "conditions": conditions(before, left, troubles, now)}
+        after = {**before, "phase": "Terminating", "conditions": conditions(before, left, errors, now)}
         if after != before:
             key = Key("", namespace["metadata"]["name"])
             await self._client.patch(NAMESPACES, key, {"status": after}, subresource="status")
 
 
 def finalizes(namespace: Json) -> bool:
-    """Whether the namespace waits for us."""
+    """Whether the namespace waits for this controller."""
     return FINALIZER in namespace.get("spec", {}).get("finalizers", ())
 
 
 def next_pass(namespace: Json, now: datetime) -> float:
-    """Seconds until another pass: a quarter of the time that its end has taken so far, within bounds."""
+    """Seconds until another pass: a quarter of the time that its deletion has taken so far, within bounds."""
     age = (now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"])).total_seconds()
     return min(LATEST_SECONDS, max(SOONEST_SECONDS, age / 4))
 
@@ -163,28 +163,28 @@ CONDITIONS = (
         "SomeFinalizersRemain",
     ),
 )
-"""Types, with reason and message while all is well, and the reason when it is not."""
+"""Types, with reason and message on success, and the reason on failure."""
 
 
 def conditions(
-    status: Mapping[str, Any], left: Sequence[Left], troubles: Sequence[str], now: str
+    status: Mapping[str, Any], left: Sequence[Left], errors: Sequence[str], now: str
 ) -> list[Json]:
     """The namespace's conditions; those that say the same as before keep their time."""
     remaining = ", ".join(f"{each.resource} has {len(each.finalizers)} resource instances" for each in left)
     counts = Counter(name for each in left for names in each.finalizers for name in names)
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(counts.items()))
     messages = (
-        "; ".join(troubles),
+        "; ".join(errors),
         remaining and f"Some resources are remaining: {remaining}",
         held and f"Some content in the namespace has finalizers remaining: {held}",
     )
     old = {each["type"]: each for each in status.get("conditions", ())}
-    for (type_, well, trouble), message in zip(CONDITIONS, messages, strict=True):
-        reason, told = (trouble, message) if message else well
-        said = {"type": type_, "status": str(bool(message)), "reason": reason, "message": told}
+    for (type_, success, failure), message in zip(CONDITIONS, messages, strict=True):
+        reason, text = (failure, message) if message else success
+        condition = {"type": type_, "status": str(bool(message)), "reason": reason, "message": text}
         before = old.get(type_, {})
-        same = all(before.get(name) == value for name, value in said.items())
-        old[type_] = before if same else {**said, "lastTransitionTime": now}
+        same = all(before.get(name) == value for name, value in condition.items())
+        old[type_] = before if same else {**condition, "lastTransitionTime": now}
     return list(old.values())
 
 

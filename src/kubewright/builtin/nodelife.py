@@ -1,12 +1,12 @@
-"""A node that falls silent: its conditions become Unknown.
+"""Sets the conditions of a node to Unknown when its kubelet has fallen silent.
 
-Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. Whatever
-             times they carry come from another machine's clock; we only note, on our own clock, when
+Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. The times in
+             them come from another machine's clock; we only note, on our own clock, when
              we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
              the conditions that its kubelet owns. When the kubelet is back it writes them itself.
-             Time in which we could not hear is no silence: a server that was away was away for the
-             kubelets too. And a watch may be late, or dead without a word: before a node is marked
-             the server itself is asked for the Lease.
+             Time in which we could not see heartbeats does not count: a server that was away was away for
+             the kubelets too. And a watch may be late, or dead without an error: before a node is marked
+             the server is asked for the Lease.
 Frugal.      A heartbeat only moves a number; one timer a node looks at it. No requests at rest, one
              read and one patch for a node that fell silent.
 Invariants.  After our start, and after each gap in what we see, every node has a full ``grace`` to be
@@ -55,7 +55,7 @@ class Settings:
     taints: bool = False
 
 
-class NodeLife:
+class NodeLifecycle:
     """Reconciles nodes. Subscribes to both informers to hear the heartbeats."""
 
     def __init__(
@@ -187,14 +187,14 @@ def tainted(node: Node, now: datetime) -> tuple[Taint, ...] | None:
     return None if after == node.spec.taints else after
 
 
-def _plain(said: NodeCondition) -> Mapping[str, Any]:
+def _plain(posted: NodeCondition) -> Mapping[str, Any]:
     return {
-        "type": said.type,
-        "status": said.status,
-        "reason": said.reason,
-        "message": said.message,
-        "lastHeartbeatTime": rfc3339(said.last_heartbeat_time) if said.last_heartbeat_time else None,
-        "lastTransitionTime": rfc3339(said.last_transition_time) if said.last_transition_time else None,
+        "type": posted.type,
+        "status": posted.status,
+        "reason": posted.reason,
+        "message": posted.message,
+        "lastHeartbeatTime": rfc3339(posted.last_heartbeat_time) if posted.last_heartbeat_time else None,
+        "lastTransitionTime": rfc3339(posted.last_transition_time) if posted.last_transition_time else None,
     }
 
 

@@ -30,7 +30,7 @@ def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[
 def server_worlds(options: Options) -> tuple[World, ...]:
     """The worlds that only an embedded server runs: elsewhere, Kubernetes' own programs do their work."""
     nodes = NodeSettings(grace=options.grace)
-    return (builtin.world(builtin.Settings(nodes=nodes, place_pods=True, run_apps=True)),)
+    return (builtin.world(builtin.Settings(nodes=nodes, schedule_pods=True, run_apps=True)),)
 
 
 def shown(options: Options) -> tuple[World, ...]:

@@ -22,7 +22,7 @@ A, B = {"matchLabels": {"to": "a"}}, {"matchLabels": {"to": "b"}}
     ("selectors", "roles", "rules"),
     [
         pytest.param([A], [], [], id="nothing from no role"),
-        pytest.param([A], [role("x", GET, to="b")], [], id="nothing from who is not chosen"),
+        pytest.param([A], [role("x", GET, to="b")], [], id="nothing from a role that is not selected"),
         pytest.param(
             [A], [role("y", LIST, to="a"), role("x", GET, to="a")], [GET, LIST], id="in the order of names"
         ),
@@ -38,5 +38,5 @@ A, B = {"matchLabels": {"to": "a"}}, {"matchLabels": {"to": "b"}}
         ),
     ],
 )
-def test_what_a_role_gathers(selectors, roles, rules):
+def test_which_rules_a_role_aggregates(selectors, roles, rules):
     assert gathered(gathering(*selectors), roles) == rules

@@ -50,7 +50,7 @@ def member(name="p", **facts):
         pytest.param(member("z"), member("a", since=AT, cost=-9), id="readiness counts more than the cost"),
     ],
 )
-def test_which_of_two_pods_goes_first(first, second):
+def test_which_of_two_pods_is_deleted_first(first, second):
     assert ranking(first) < ranking(second)
 
 
@@ -75,9 +75,9 @@ HEADER = Header(
 @pytest.mark.parametrize(
     ("found", "facts"),
     [
-        pytest.param(pod(), {"since": AT, "alive": True, "ready": True}, id="one that serves"),
+        pytest.param(pod(), {"since": AT, "alive": True, "ready": True}, id="one that is ready"),
         pytest.param(
-            pod(ready="False"), {"since": None, "alive": True, "ready": False}, id="one that does not"
+            pod(ready="False"), {"since": None, "alive": True, "ready": False}, id="one that is not"
         ),
         pytest.param(pod("Pending", "False"), {"stage": 0, "ready": False}, id="one that has not begun"),
         pytest.param(pod("Failed"), {"owner_uid": "", "alive": False}, id="one that failed is no replica"),
@@ -116,7 +116,7 @@ def test_a_template_is_the_same_with_and_without_the_hash_of_its_pods():
         pytest.param(deployment({"a": "c"}), id="another label"),
     ],
 )
-def test_another_template_is_another(other):
+def test_another_image_or_label_is_another_template(other):
     assert identity(deployment().spec.template) != identity(other.spec.template)
 
 
@@ -141,7 +141,7 @@ def test_the_strategy_of_a_deployment(given, means):
     assert strategy(deployment(strategy=given)) == means
 
 
-def test_a_failure_is_told_as_it_was_first_and_goes_when_it_is_over():
+def test_a_failure_keeps_its_first_message_and_is_removed_when_it_is_over():
     first = failure_condition((), Failure("FailedCreate", "one"), NOW)
     assert first == (
         Condition(

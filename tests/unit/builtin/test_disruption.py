@@ -43,15 +43,27 @@ CASES = [
     pytest.param({"min_available": 3}, pods(3), 3, (3, 3, 3, 0), id="none may go"),
     pytest.param({"min_available": 5}, pods(3), 3, (3, 3, 5, 0), id="too few are never negative"),
     pytest.param({"min_available": 0}, [], 0, (0, 0, 0, 0), id="no pods, nothing to disrupt"),
-    pytest.param({"min_available": "50%"}, pods(3), 3, (3, 3, 2, 1), id="a share is rounded up"),
+    pytest.param({"min_available": "50%"}, pods(3), 3, (3, 3, 2, 1), id="a percentage is rounded up"),
     pytest.param({"min_available": "100%"}, pods(3), 3, (3, 3, 3, 0), id="all of them"),
-    pytest.param({"max_unavailable": 1}, pods(3), 3, (3, 3, 2, 1), id="one may be away"),
-    pytest.param({"max_unavailable": 1}, pods(2, unready=1), 3, (3, 2, 2, 0), id="one is away already"),
-    pytest.param({"max_unavailable": 1}, pods(2), 3, (3, 2, 2, 0), id="one was not made yet"),
-    pytest.param({"max_unavailable": "50%"}, pods(3), 3, (3, 3, 1, 2), id="a share away is rounded up too"),
-    pytest.param({"max_unavailable": 9}, pods(3), 3, (3, 3, 0, 3), id="more away than there are"),
+    pytest.param({"max_unavailable": 1}, pods(3), 3, (3, 3, 2, 1), id="one may be unavailable"),
     pytest.param(
-        {"min_available": 1}, pods(1, deleting=1), 2, (2, 1, 1, 0), id="a pod that goes does not count"
+        {"max_unavailable": 1}, pods(2, unready=1), 3, (3, 2, 2, 0), id="one is unavailable already"
+    ),
+    pytest.param({"max_unavailable": 1}, pods(2), 3, (3, 2, 2, 0), id="one does not exist yet"),
+    pytest.param(
+        {"max_unavailable": "50%"},
+        pods(3),
+        3,
+        (3, 3, 1, 2),
+        id="a percentage of unavailable pods is rounded up too",
+    ),
+    pytest.param({"max_unavailable": 9}, pods(3), 3, (3, 3, 0, 3), id="more unavailable than there are"),
+    pytest.param(
+        {"min_available": 1},
+        pods(1, deleting=1),
+        2,
+        (2, 1, 1, 0),
+        id="a pod that is being deleted does not count",
     ),
     pytest.param({}, pods(2), 2, (2, 2, 0, 2), id="a budget without a number forbids nothing"),
 ]

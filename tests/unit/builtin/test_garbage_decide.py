@@ -5,8 +5,8 @@ import pytest
 from kubewright.builtin.garbage.decide import (
     Delete,
     DropFinalizer,
-    Fate,
     ForgetOwners,
+    OwnerState,
     Seen,
     Unblock,
     decide,
@@ -28,36 +28,42 @@ ORPHAN = {"deleting": True, "orphans": True}
 
 
 def seen(subject, dependents=(), complete=True, **fates):
-    return Seen(subject, {uid: Fate[fate] for uid, fate in fates.items()}, tuple(dependents), complete)
+    return Seen(
+        subject, {uid: OwnerState[state] for uid, state in fates.items()}, tuple(dependents), complete
+    )
 
 
 CASES = [
-    pytest.param(seen(A), (), id="who has no owner stays"),
-    pytest.param(seen(B, a="LIVES"), (), id="who has a living owner stays"),
-    pytest.param(seen(B, a="ABSENT"), (Delete("Background"),), id="who has lost its owner goes"),
+    pytest.param(seen(A), (), id="an object without owners is kept"),
+    pytest.param(seen(B, a="LIVES"), (), id="an object with a living owner is kept"),
+    pytest.param(seen(B, a="ABSENT"), (Delete("Background"),), id="an object whose owner is gone is deleted"),
     pytest.param(
         seen(B, [C], a="ABSENT"), (Delete("Background"),), id="with its dependents in the background"
     ),
     pytest.param(
         seen(node("b", "a", "x"), a="LIVES", x="ABSENT"),
         (ForgetOwners(node("b", "a", "x"), frozenset("x")),),
-        id="one living owner is enough, the lost one is forgotten",
+        id="one living owner is enough, the absent one is removed",
     ),
     pytest.param(
         seen(node("b", "a", "x"), a="LIVES", x="WAITS"),
         (ForgetOwners(node("b", "a", "x"), frozenset("x")),),
-        id="so is one that waits for its end",
+        id="so is one that waits for its dependents",
     ),
-    pytest.param(seen(B, a="PENDING"), (), id="nothing is judged before the owner's kind is listed"),
-    pytest.param(seen(B, a="UNKNOWABLE"), (), id="an owner of an unknown kind protects"),
+    pytest.param(seen(B, a="PENDING"), (), id="nothing is deleted before the owner's kind is listed"),
+    pytest.param(seen(B, a="UNRESOLVABLE"), (), id="an owner of an unknown kind keeps it"),
     pytest.param(
-        seen(node("b", "a", "x"), a="UNKNOWABLE", x="ABSENT"), (), id="also beside one that is lost"
+        seen(node("b", "a", "x"), a="UNRESOLVABLE", x="ABSENT"), (), id="also beside an absent owner"
     ),
-    pytest.param(seen(B, a="WAITS"), (Delete("Background"),), id="a leaf goes when its owner waits for it"),
+    pytest.param(
+        seen(B, a="WAITS"),
+        (Delete("Background"),),
+        id="one without dependents is deleted when its owner waits",
+    ),
     pytest.param(
         seen(B, [C], a="WAITS"),
         (Delete("Foreground"),),
-        id="a branch goes in the foreground when its owner waits",
+        id="one with dependents is deleted in the foreground when its owner waits",
     ),
     pytest.param(
         seen(B, [node("c", "b", **FOREGROUND)], a="WAITS"),
@@ -67,7 +73,7 @@ CASES = [
     pytest.param(
         seen(node("b", "a", foreground=True), a="ABSENT"),
         (Delete("Foreground"),),
-        id="its own finalizer says how it goes: foreground",
+        id="its own finalizer says how it is deleted: foreground",
     ),
     pytest.param(
         seen(node("b", "a", orphans=True), a="ABSENT"),
@@ -75,7 +81,9 @@ CASES = [
         id="its own finalizer says: orphan",
     ),
     pytest.param(
-        seen(node("b", "a", deleting=True), a="ABSENT"), (), id="who is being deleted is left alone"
+        seen(node("b", "a", deleting=True), a="ABSENT"),
+        (),
+        id="an object that is being deleted is left alone",
     ),
     pytest.param(
         seen(node("b", **FOREGROUND), [node("c", "b", blocks="b")]),
@@ -98,7 +106,7 @@ CASES = [
     pytest.param(
         seen(node("b", **ORPHAN), [C]),
         (ForgetOwners(C, frozenset("b")), DropFinalizer("orphan")),
-        id="orphaning sets the dependents free first",
+        id="orphaning removes the dependents' references first",
     ),
     pytest.param(seen(node("b", **ORPHAN), complete=False), (), id="but not before all dependents are known"),
 ]
@@ -185,7 +193,7 @@ def test_foreground_deletion_wakes_owner_and_children_and_their_end_wakes_the_ow
     assert woken.take() == [("a", 0.0)]
 
 
-def test_a_child_that_lets_go_wakes_its_waiting_owner(graph, woken):
+def test_a_child_that_gets_other_owners_wakes_its_waiting_owner(graph, woken):
     graph.put(node("a", **FOREGROUND))
     graph.put(B)
     woken.clear()

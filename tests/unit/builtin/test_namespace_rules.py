@@ -48,7 +48,7 @@ def test_discovery_takes_each_resource_in_its_preferred_version():
     assert found[0] == Served(PODS, frozenset({"list", "watch"}))
 
 
-def test_discovery_tells_what_the_server_is_not_sure_of():
+def test_discovery_reports_stale_group_versions():
     old = {"version": "v1beta1", "freshness": "Stale", "resources": [item("nodes", "NodeMetrics", "Cluster")]}
     found = read([{"items": [{"metadata": {"name": "metrics.k8s.io"}, "versions": [old]}]}])
     assert found.stale == ("metrics.k8s.io/v1beta1",)
@@ -67,7 +67,7 @@ def test_the_time_to_the_next_pass_grows_with_age_within_bounds(age, wait):
     assert next_pass(namespace, parse_rfc3339(NOW) + timedelta(seconds=age)) == wait
 
 
-def test_what_is_left_is_told_in_the_usual_words():
+def test_what_is_left_is_reported_in_the_messages_of_kube_controller_manager():
     told = {
         each["type"]: each for each in conditions({}, [Left(PODS, (("a/b",), ("a/b", "c"), ()))], [], NOW)
     }
@@ -81,7 +81,7 @@ def test_what_is_left_is_told_in_the_usual_words():
     assert told["NamespaceDeletionContentFailure"]["status"] == "False"
 
 
-def test_the_same_words_keep_their_time_and_others_conditions():
+def test_an_equal_condition_keeps_its_time_and_conditions_of_others_stay():
     other = {"type": "Other", "status": "True"}
     before = conditions({"conditions": [other]}, [Left(PODS, ((),))], [], NOW)
     after = conditions({"conditions": before}, [Left(PODS, ((),))], [], "2030-01-01T00:01:00Z")
@@ -93,6 +93,6 @@ def test_the_same_words_keep_their_time_and_others_conditions():
     assert times["NamespaceFinalizersRemaining"] == NOW
 
 
-def test_troubles_are_told():
+def test_errors_are_reported():
     told = conditions({}, [], ["pods: forbidden"], NOW)[0]
     assert (told["reason"], told["message"]) == ("ContentDeletionFailed", "pods: forbidden")

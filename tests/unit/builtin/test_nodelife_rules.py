@@ -73,14 +73,17 @@ def test_heartbeat():
 @pytest.mark.parametrize(
     ("status", "before", "keys"),
     [
-        pytest.param("True", (OURS,), None, id="a good node keeps its taints"),
+        pytest.param("True", (OURS,), None, id="a ready node keeps its taints"),
         pytest.param("Unknown", (OURS,), {OURS.key, UNREACHABLE}, id="a silent one is unreachable"),
         pytest.param("False", (), {NOT_READY}, id="one that is not ready is not ready"),
         pytest.param(
             "True", (OURS, Taint(key=UNREACHABLE, effect="NoSchedule")), {OURS.key}, id="back again"
         ),
         pytest.param(
-            "False", (Taint(key=UNREACHABLE, effect="NoSchedule"),), {NOT_READY}, id="heard, not well"
+            "False",
+            (Taint(key=UNREACHABLE, effect="NoSchedule"),),
+            {NOT_READY},
+            id="unreachable before, now not ready",
         ),
     ],
 )

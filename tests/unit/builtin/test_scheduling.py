@@ -6,8 +6,8 @@ import pytest
 
 from kubewright.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from kubewright.api.meta import ObjectMeta
-from kubewright.builtin.scheduling.decide import Place, Seat, place
-from kubewright.builtin.scheduling.facts import PODS, Host, asked, host_of, read_pod
+from kubewright.builtin.scheduling.decide import NodeInfo, Placement, place
+from kubewright.builtin.scheduling.facts import PODS, NodeFacts, node_facts, read_pod, requests_of
 
 ROOM = {"cpu": 2.0, "memory": 4.0, PODS: 3.0}
 FULL = Taint(key="a/b", value="c", effect="NoSchedule")
@@ -19,8 +19,8 @@ def pod(*, status=None, metadata=None, requests=None, **spec):
     return read_pod(json.dumps(body).encode())
 
 
-def seat(name="n", used=None, **facts):
-    return Seat(Host(name, **{"allocatable": ROOM, **facts}), used or {})
+def node(name="n", used=None, **facts):
+    return NodeInfo(NodeFacts(name, **{"allocatable": ROOM, **facts}), used or {})
 
 
 def affinity(**term):
@@ -35,99 +35,101 @@ TOLERATION = {"key": "a/b", "operator": "Equal", "value": "c", "effect": "NoSche
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        pytest.param(pod(), seat(), id="a Pod goes to a healthy node"),
-        pytest.param(pod(nodeSelector={"a": "b"}), seat(labels={"a": "b", "c": "d"}), id="a selected node"),
+        pytest.param(pod(), node(), id="a Pod goes to a healthy node"),
+        pytest.param(pod(nodeSelector={"a": "b"}), node(labels={"a": "b", "c": "d"}), id="a selected node"),
         pytest.param(
-            pod(affinity=affinity(matchExpressions=[IN])), seat(labels={"disk": "ssd"}), id="affinity"
+            pod(affinity=affinity(matchExpressions=[IN])), node(labels={"disk": "ssd"}), id="affinity"
         ),
         pytest.param(
             pod(affinity=affinity(matchFields=[{"key": "metadata.name", "operator": "In", "values": ["n"]}])),
-            seat(),
+            node(),
             id="affinity by name",
         ),
-        pytest.param(pod(tolerations=[TOLERATION]), seat(taints=(FULL,)), id="a tolerated taint"),
+        pytest.param(pod(tolerations=[TOLERATION]), node(taints=(FULL,)), id="a tolerated taint"),
         pytest.param(
-            pod(tolerations=[{"operator": "Exists"}]), seat(taints=(FULL,)), id="all taints tolerated"
+            pod(tolerations=[{"operator": "Exists"}]), node(taints=(FULL,)), id="all taints tolerated"
         ),
         pytest.param(
-            pod(tolerations=[{"operator": "Exists"}]), seat(ready=False, cordoned=True), id="even sick ones"
+            pod(tolerations=[{"operator": "Exists"}]),
+            node(ready=False, cordoned=True),
+            id="even for nodes that are cordoned and not ready",
         ),
         pytest.param(
-            pod(), seat(taints=(Taint(key="a", effect="PreferNoSchedule"),)), id="a taint that only prefers"
+            pod(), node(taints=(Taint(key="a", effect="PreferNoSchedule"),)), id="a taint that only prefers"
         ),
-        pytest.param(pod(requests={"cpu": "500m"}), seat(used={"cpu": 1.5}), id="exactly enough room"),
-        pytest.param(pod(), seat(allocatable={}), id="a node that names no limit for Pods"),
+        pytest.param(pod(requests={"cpu": "500m"}), node(used={"cpu": 1.5}), id="exactly enough room"),
+        pytest.param(pod(), node(allocatable={}), id="a node that names no limit for Pods"),
     ],
 )
-def test_a_pod_may_go(wanted, found):
-    assert place(wanted, [found]) == Place("n")
+def test_a_pod_is_bound(wanted, found):
+    assert place(wanted, [found]) == Placement("n")
 
 
 @pytest.mark.parametrize(
     ("wanted", "found", "because"),
     [
-        pytest.param(pod(), seat(cordoned=True), "1 node(s) were unschedulable", id="a cordoned node"),
+        pytest.param(pod(), node(cordoned=True), "1 node(s) were unschedulable", id="a cordoned node"),
         pytest.param(
             pod(),
-            seat(ready=False),
+            node(ready=False),
             "1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }",
-            id="a sick node",
+            id="a node that is not ready",
         ),
-        pytest.param(pod(), seat(taints=(FULL,)), "1 node(s) had untolerated taint {a/b: c}", id="a taint"),
+        pytest.param(pod(), node(taints=(FULL,)), "1 node(s) had untolerated taint {a/b: c}", id="a taint"),
         pytest.param(
             pod(tolerations=[{**TOLERATION, "value": "d"}]),
-            seat(taints=(FULL,)),
+            node(taints=(FULL,)),
             "1 node(s) had untolerated taint {a/b: c}",
             id="a toleration of another value",
         ),
         pytest.param(
             pod(nodeSelector={"a": "b"}),
-            seat(labels={"a": "c"}),
+            node(labels={"a": "c"}),
             "1 node(s) didn't match Pod's node affinity/selector",
             id="a node that is not selected",
         ),
         pytest.param(
             pod(affinity=affinity(matchExpressions=[IN])),
-            seat(labels={"disk": "hdd"}),
+            node(labels={"disk": "hdd"}),
             "1 node(s) didn't match Pod's node affinity/selector",
             id="a node without affinity",
         ),
         pytest.param(
-            pod(requests={"cpu": "1"}), seat(used={"cpu": 1.5}), "1 Insufficient cpu", id="too little cpu"
+            pod(requests={"cpu": "1"}), node(used={"cpu": 1.5}), "1 Insufficient cpu", id="too little cpu"
         ),
         pytest.param(
-            pod(requests={"gpu": "1"}), seat(), "1 Insufficient gpu", id="a resource that it has not"
+            pod(requests={"gpu": "1"}), node(), "1 Insufficient gpu", id="a resource that the node lacks"
         ),
-        pytest.param(pod(), seat(used={PODS: 3.0}), "1 Too many pods", id="a full node"),
+        pytest.param(pod(), node(used={PODS: 3.0}), "1 Too many pods", id="a full node"),
     ],
 )
 def test_a_pod_may_not_go(wanted, found, because):
-    assert place(wanted, [found]) == Place("", f"0/1 nodes are available: {because}.")
+    assert place(wanted, [found]) == Placement("", f"0/1 nodes are available: {because}.")
 
 
 def test_all_reasons_are_counted():
-    seats = [seat("a", cordoned=True), seat("b", used={PODS: 3.0}), seat("c", cordoned=True)]
+    nodes = [node("a", cordoned=True), node("b", used={PODS: 3.0}), node("c", cordoned=True)]
     told = "0/3 nodes are available: 1 Too many pods, 2 node(s) were unschedulable."
-    assert place(pod(), seats) == Place("", told)
+    assert place(pod(), nodes) == Placement("", told)
 
 
-def test_without_nodes_there_is_no_place():
-    assert place(pod(), []) == Place("", "no nodes available to schedule pods")
+def test_without_nodes_no_pod_is_bound():
+    assert place(pod(), []) == Placement("", "no nodes available to schedule pods")
 
 
 @pytest.mark.parametrize(
-    ("seats", "best"),
+    ("nodes", "best"),
     [
-        pytest.param([seat("a", {"cpu": 1.0}), seat("b")], "b", id="the node with least in use"),
+        pytest.param([node("a", {"cpu": 1.0}), node("b")], "b", id="the node with least in use"),
         pytest.param(
-            [seat("a", {PODS: 2.0}), seat("b", {PODS: 1.0})], "b", id="then the one with fewest Pods"
+            [node("a", {PODS: 2.0}), node("b", {PODS: 1.0})], "b", id="then the one with fewest Pods"
         ),
-        pytest.param([seat("b"), seat("a")], "a", id="then the first by name"),
-        pytest.param([seat("a", cordoned=True), seat("b", {"cpu": 1.0})], "b", id="never one that is closed"),
+        pytest.param([node("b"), node("a")], "a", id="then the first by name"),
+        pytest.param([node("a", cordoned=True), node("b", {"cpu": 1.0})], "b", id="never a cordoned one"),
     ],
 )
-def test_the_best_of_several(seats, best):
-    assert place(pod(requests={"cpu": "100m"}), seats) == Place(best)
+def test_the_best_of_several(nodes, best):
+    assert place(pod(requests={"cpu": "100m"}), nodes) == Placement(best)
 
 
 def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container():
@@ -135,7 +137,7 @@ def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container(
         return {"resources": {"requests": {"cpu": cpu}}}
 
     wanted = pod(containers=[part("100m"), part("200m")], initContainers=[part("1"), part("50m")])
-    assert asked(wanted) == {"cpu": 1.0, PODS: 1.0}
+    assert requests_of(wanted) == {"cpu": 1.0, PODS: 1.0}
 
 
 @pytest.mark.parametrize(
@@ -145,9 +147,9 @@ def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container(
         pytest.param(pod(nodeName="n"), False, id="a bound one"),
         pytest.param(pod(schedulerName="mine"), False, id="one of another scheduler"),
         pytest.param(pod(schedulingGates=[{"name": "g"}]), False, id="one behind a gate"),
-        pytest.param(pod(status={"phase": "Failed"}), False, id="one that is over"),
+        pytest.param(pod(status={"phase": "Failed"}), False, id="one that has failed"),
         pytest.param(
-            pod(metadata={"deletionTimestamp": "2030-01-01T00:00:00Z"}), False, id="one that is deleted"
+            pod(metadata={"deletionTimestamp": "2030-01-01T00:00:00Z"}), False, id="one that is being deleted"
         ),
     ],
 )
@@ -156,7 +158,7 @@ def test_which_pods_wait_for_a_node(found, waits):
 
 
 @pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
-def test_a_host_is_ready_as_its_node_says(status, ready):
+def test_a_node_is_ready_as_its_condition_says(status, ready):
     node = Node(
         metadata=ObjectMeta(name="n", labels={"a": "b"}),
         spec=NodeSpec(taints=(FULL,), unschedulable=True),
@@ -164,6 +166,6 @@ def test_a_host_is_ready_as_its_node_says(status, ready):
             allocatable={"cpu": "1500m", "odd": "?"}, conditions=(NodeCondition(type="Ready", status=status),)
         ),
     )
-    assert host_of(node) == Host(
+    assert node_facts(node) == NodeFacts(
         "n", ready, cordoned=True, labels={"a": "b"}, taints=(FULL,), allocatable={"cpu": 1.5, "odd": 0.0}
     )

@@ -16,7 +16,7 @@ from kubewright.providers.sim.store import Store
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.http import Response
 
-BESIDE = builtin.world(builtin.Settings(place_pods=True, run_apps=True))
+BESIDE = builtin.world(builtin.Settings(schedule_pods=True, run_apps=True))
 
 
 def names(controllers):

@@ -1,6 +1,6 @@
 """A Pod as ReplicaSets and Deployments see it, and which of several is deleted first.
 
-Theory.      A Pod that has ended, well or badly, stays as it is and is no replica: it is read as one
+Theory.      A Pod that has Succeeded or Failed stays as it is and is no replica: it is read as one
              without an owner. One that is being deleted is no replica either, and is still known: with
              ``Recreate`` the next ones wait for it.
 Called by    ``replicas.members.MemberIndex``, which reads each version of a Pod once.
@@ -59,6 +59,6 @@ def _ready_since(pod: Pod) -> float | None:
 
 
 def ranking(pod: PodMember) -> Rank:
-    """The smallest goes first: no node, not running, not ready, cheap, ready for a short time, young."""
+    """The smallest is deleted first: no node, not running, not ready, cheaper, ready for less time, newer."""
     ready = (0, 0.0) if pod.since is None else (1, -pod.since)
     return (1 if pod.node else 0, pod.stage, ready[0], pod.cost, ready[1], -pod.created, pod.name)

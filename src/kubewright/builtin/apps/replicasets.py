@@ -38,9 +38,9 @@ async def create(client: Client, replica_set: ReplicaSet, name: str) -> None:
     """Create the Pod of this name.
 
     Raises:
-        ApiError: the server refuses it. A reason that names the Pod names it by the part that all Pods of
-            the set share, as when a server chooses the rest: each attempt has another name, and a reason
-            that differs each time would be an event each time.
+        ApiError: the server refuses it. In its message the Pod's name is replaced by the prefix that all
+            Pods of the set share (``generateName``): each attempt has another name, and a message that
+            differs each time would be an event each time.
     """
     template, prefix = replica_set.spec.template, f"{replica_set.name}-"
     meta = template.metadata

@@ -1,8 +1,8 @@
-"""The collector: looks at one node, asks the server about unknown owners, and does what ``decide`` says.
+"""The collector: looks at one node, asks the server about unknown owners, performs the plan of ``decide``.
 
 Keys.        A key's name is a uid; its namespace is empty.
-Invariants.  Every write carries what it was decided by: uid and resourceVersion. A conflict means
-             that the world moved: look again.
+Invariants.  Every write carries the uid and resourceVersion that it was decided on. After a conflict the
+             node is looked at again.
 Called by    ``controllers`` of ``builtin``.
 """
 
@@ -17,8 +17,8 @@ from kubewright.base.plan import Plan
 from kubewright.builtin.garbage.decide import (
     Delete,
     DropFinalizer,
-    Fate,
     ForgetOwners,
+    OwnerState,
     Seen,
     Step,
     Unblock,
@@ -46,7 +46,7 @@ class Collector:
         self, client: Client, informers: Informers, *, workers: int = 8, metrics: Metrics | None = None
     ) -> None:
         self._client = client
-        self._unknowable: set[str] = set()
+        self._unresolvable: set[str] = set()
         self.controller = Controller(
             "garbage-collector", self, client.clock, workers=workers, timeout=120.0, metrics=metrics
         )
@@ -58,11 +58,11 @@ class Collector:
         """Look at the node whose uid is the key's name."""
         node = self.graph.get(key.name)
         if node is None:
-            self._unknowable.discard(key.name)
+            self._unresolvable.discard(key.name)
             return Result.done()
         seen = await self._observe(node)
         plan = decide(seen)
-        self._keep_in_mind(seen)
+        self._remember(seen)
         if plan.steps:
             log.info("collecting", kind=node.resource.kind, object=str(node.key), because=plan.because)
         return await self._act(node, plan)
@@ -74,24 +74,24 @@ class Collector:
             if complete and node.orphans:
                 dependents = tuple(await self.feeds.owned_by(node))
             return Seen(node, dependents=dependents, complete=complete)
-        fates = {owner.uid: await self._fate(node, owner) for owner in node.owners}
-        return Seen(node, fates, dependents)
+        states = {owner.uid: await self._owner_state(node, owner) for owner in node.owners}
+        return Seen(node, states, dependents)
 
-    async def _fate(self, node: Node, owner: Owner) -> Fate:
-        """What became of an owner: from the graph if it knows, else from the server."""
+    async def _owner_state(self, node: Node, owner: Owner) -> OwnerState:
+        """The state of an owner: from the graph if it has it, else from the server."""
         resource = self.feeds.find(owner.group, owner.kind)
         if resource is None:
-            return Fate.UNKNOWABLE if self.feeds.discovered else Fate.PENDING
+            return OwnerState.UNRESOLVABLE if self.feeds.discovered else OwnerState.PENDING
         if resource.namespaced and not node.key.namespace:
-            return Fate.UNKNOWABLE
+            return OwnerState.UNRESOLVABLE
         place = Key(node.key.namespace if resource.namespaced else "", owner.name)
         known = self.graph.get(owner.uid)
         if known is not None and (known.resource, known.key) == (resource, place):
-            return Fate.WAITS if known.waits else Fate.LIVES
+            return OwnerState.WAITS if known.waits else OwnerState.LIVES
         if known is None and self.graph.is_gone(owner.uid):
-            return Fate.ABSENT
+            return OwnerState.ABSENT
         if not self.feeds.is_listed(resource):
-            return Fate.PENDING
+            return OwnerState.PENDING
         try:
             live = await self._client.get(dynamic(resource), place)
         except NotFound:
@@ -100,9 +100,9 @@ class Collector:
         if metadata.get("uid") != owner.uid:
             if known is None:
                 self.graph.ended(owner.uid)
-            return Fate.ABSENT
+            return OwnerState.ABSENT
         waits = "deletionTimestamp" in metadata and FOREGROUND in metadata.get("finalizers", ())
-        return Fate.WAITS if waits else Fate.LIVES
+        return OwnerState.WAITS if waits else OwnerState.LIVES
 
     async def _act(self, node: Node, plan: Plan[Step]) -> Result:
         for step in plan.steps:
@@ -149,7 +149,7 @@ class Collector:
         """The metadata of this very object, from the server.
 
         Raises:
-            NotFound: there is none, or its name belongs to another now.
+            NotFound: there is none, or another object has its name now.
         """
         live = await self._client.get(dynamic(node.resource), node.key)
         metadata: Json = live["metadata"]
@@ -164,13 +164,13 @@ class Collector:
     def _wake(self, uid: str, why: str, after: float) -> None:
         self.controller.enqueue(Key("", uid), why, after=after)
 
-    def _keep_in_mind(self, seen: Seen) -> None:
-        if Fate.UNKNOWABLE in seen.fates.values():
-            self._unknowable.add(seen.node.uid)
+    def _remember(self, seen: Seen) -> None:
+        if OwnerState.UNRESOLVABLE in seen.states.values():
+            self._unresolvable.add(seen.node.uid)
         else:
-            self._unknowable.discard(seen.node.uid)
+            self._unresolvable.discard(seen.node.uid)
 
     def _look_again(self) -> None:
-        """New kinds are served: owners of whom we could not know may be known soon."""
-        for uid in self._unknowable:
+        """New kinds are served: owners that could not be resolved may be known soon."""
+        for uid in self._unresolvable:
             self._wake(uid, "new kinds are served", SETTLE_SECONDS)

@@ -1,12 +1,12 @@
 """What to do with one node of the graph. Pure.
 
-Cases.   being deleted, orphaning     set the dependents free, then drop the finalizer
+Cases.   being deleted, orphaning     remove their references to it, then drop the finalizer
          being deleted, foreground    wait for the blocking dependents, then drop the finalizer
-         being deleted otherwise      nothing: it goes by itself
-         some owner lives             stay; forget owners that do not (or that wait for our end)
+         being deleted otherwise      nothing: its deletion needs no help
+         some owner lives             keep it; remove owners that do not (or that wait for its deletion)
          every owner absent or waits  delete it: in the foreground if it has dependents and an owner
                                       waits, else in the way its own finalizers ask for
-Never.   A node with an owner of whom we cannot know (kind not served, reference impossible) stays.
+Never.   A node with an owner that cannot be resolved (kind not served, reference impossible) is not deleted.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ PENDING = timedelta(seconds=1)
 """How often to look whether a watch is complete, before anything that needs all of them."""
 
 
-class Fate(Enum):
-    """What we know of an owner."""
+class OwnerState(Enum):
+    """What is known of an owner."""
 
     LIVES = auto()
     WAITS = auto()
@@ -30,16 +30,16 @@ class Fate(Enum):
     ABSENT = auto()
     PENDING = auto()
     """Its kind is not completely listed yet."""
-    UNKNOWABLE = auto()
-    """Its kind is not served, or the reference points where it cannot."""
+    UNRESOLVABLE = auto()
+    """Its kind is not served, or the reference cannot be valid (cluster-scoped to namespaced)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One node, its owners' fates by uid, its dependents. ``complete``: all kinds are listed."""
+    """One node, its owners' states by uid, its dependents. ``complete``: all kinds are listed."""
 
     node: Node
-    fates: Mapping[str, Fate] = field(default_factory=dict)
+    states: Mapping[str, OwnerState] = field(default_factory=dict)
     dependents: tuple[Node, ...] = ()
     complete: bool = True
 
@@ -61,7 +61,7 @@ class ForgetOwners:
 
 @dataclass(frozen=True, slots=True)
 class Unblock:
-    """Let no owner wait for this node any longer: it breaks a circle."""
+    """Set ``blockOwnerDeletion`` to false in this node's references, to break a circle of waiting owners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +82,43 @@ def decide(seen: Seen) -> Plan[Step]:
     if node.deleting and not seen.complete:
         return Plan(wake=PENDING, because="not all kinds are listed")
     if node.deleting:
-        return _set_free(seen) if node.orphans else _wait_for_dependents(seen)
+        return _orphan_dependents(seen) if node.orphans else _wait_for_dependents(seen)
     return _judge(seen)
 
 
-def _set_free(seen: Seen) -> Plan[Step]:
+def _orphan_dependents(seen: Seen) -> Plan[Step]:
     mine = frozenset({seen.node.uid})
-    free = tuple(ForgetOwners(each, mine) for each in seen.dependents)
-    return Plan((*free, DropFinalizer(ORPHAN)), because=f"it orphans {len(free)} dependents")
+    steps = tuple(ForgetOwners(each, mine) for each in seen.dependents)
+    return Plan((*steps, DropFinalizer(ORPHAN)), because=f"it orphans {len(steps)} dependents")
 
 
 def _wait_for_dependents(seen: Seen) -> Plan[Step]:
     uid = seen.node.uid
     blocking = sum(any(o.uid == uid and o.blocks for o in each.owners) for each in seen.dependents)
     if blocking:
-        return Plan(because=f"{blocking} dependents must go first")
-    return Plan((DropFinalizer(FOREGROUND),), because="no dependent blocks its end")
+        return Plan(because=f"{blocking} dependents must be deleted first")
+    return Plan((DropFinalizer(FOREGROUND),), because="no dependent blocks its deletion")
 
 
 def _judge(seen: Seen) -> Plan[Step]:
-    """A node that is not being deleted: do its owners want it?"""
-    fates = set(seen.fates.values())
-    if not fates:
+    """A node that is not being deleted: is it kept by an owner?"""
+    states = set(seen.states.values())
+    if not states:
         return Plan(because="it has no owner")
-    if Fate.PENDING in fates:
+    if OwnerState.PENDING in states:
         return Plan(wake=PENDING, because="an owner's kind is not listed")
-    lost = frozenset(uid for uid, fate in seen.fates.items() if fate in {Fate.ABSENT, Fate.WAITS})
-    if Fate.LIVES in fates:
+    lost = frozenset(
+        uid for uid, state in seen.states.items() if state in {OwnerState.ABSENT, OwnerState.WAITS}
+    )
+    if OwnerState.LIVES in states:
         steps = (ForgetOwners(seen.node, lost),) if lost else ()
         return Plan(steps, because=f"an owner lives, {len(lost)} do not")
-    if Fate.UNKNOWABLE in fates:
-        return Plan(because="an owner cannot be known")
-    if Fate.WAITS in fates and seen.dependents:
+    if OwnerState.UNRESOLVABLE in states:
+        return Plan(because="an owner cannot be resolved")
+    if OwnerState.WAITS in states and seen.dependents:
         circle = any(each.waits for each in seen.dependents)
         unblock: tuple[Step, ...] = (Unblock(),) if circle else ()
-        return Plan((*unblock, Delete("Foreground")), because="an owner waits for its end")
+        return Plan((*unblock, Delete("Foreground")), because="an owner waits for its deletion")
     return Plan((Delete(_propagation(seen.node)),), because="no owner lives")
 
 

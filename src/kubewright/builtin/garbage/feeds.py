@@ -1,12 +1,12 @@
 """One watch for each kind that the server serves, today and after the next CRD.
 
-Theory.      ``Sink`` stands where an informer has its cache: it takes what a ``kube.feed`` brings,
-             keeps nothing but the graph's nodes, and answers which part of history it has seen. The
+Theory.      ``Sink`` takes the place of an informer's cache: it takes what a ``kube.feed`` delivers,
+             and keeps nothing but the graph's nodes and the last version that it has seen. The
              set of kinds follows discovery, which is asked again whenever a CRD changes.
 Invariants.  A kind that is no longer served leaves the graph without any of its objects counting as
-             ended. Requests ask for metadata only. Who is to be set free is read from the server
-             (``owned_by``): a watch may be late, and a dependent that it has not brought yet would keep
-             its owner's name, and go with it.
+             deleted. Requests ask for metadata only. The dependents to orphan are read from the server
+             (``owned_by``): a watch may be late, and a dependent that it has not shown yet would keep
+             its reference to the owner, and be deleted with it.
 Called by    ``collector``; ``Feeds.run`` is background work of the manager.
 """
 
@@ -38,7 +38,7 @@ METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,appli
 NEEDED = frozenset({"list", "watch", "delete", "patch"})
 
 LOOKS_AFTER_CHANGE = (0.5, 5.0)
-"""Seconds after a CRD changed, and after that, when discovery is asked: a real server lags behind."""
+"""Pauses before each of two discovery requests after a CRD has changed: a real server lags behind."""
 
 RETRY_SECONDS = 5.0
 
@@ -129,13 +129,15 @@ class _Watched:
 
 
 class Feeds:
-    """All watches. ``grown`` is called when kinds were added; ``discovered``: whether any are known."""
+    """All watches. ``on_added`` is called when kinds were added; ``discovered``: whether any are known."""
 
-    def __init__(self, client: Client, graph: Graph, grown: Callable[[], None]) -> None:
+    def __init__(self, client: Client, graph: Graph, on_added: Callable[[], None]) -> None:
         self._client = client
-        self._lean = Client(MetadataOnly(client.transport), client.clock, name=f"{client.name} metadata")
+        self._metadata_client = Client(
+            MetadataOnly(client.transport), client.clock, name=f"{client.name} metadata"
+        )
         self._graph = graph
-        self._grown = grown
+        self._on_added = on_added
         self._watched: dict[Resource, _Watched] = {}
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._changed = asyncio.Event()
@@ -143,7 +145,7 @@ class Feeds:
         self.discovered = False
 
     def kinds_changed(self) -> None:
-        """Something about CRDs is different: ask discovery soon."""
+        """A CRD has changed: ask discovery soon."""
         self._changed.set()
 
     def find(self, group: str, kind: str) -> Resource | None:
@@ -151,13 +153,13 @@ class Feeds:
         return self._kinds.get((group, kind))
 
     def is_listed(self, resource: Resource) -> bool:
-        """Whether every object of this kind was brought once."""
+        """Whether the first list of this kind is complete."""
         watched = self._watched.get(resource)
         return watched is not None and watched.feed.synced.is_set()
 
     @property
     def complete(self) -> bool:
-        """Whether every object of every kind was brought once."""
+        """Whether the first list of every kind is complete."""
         return self.discovered and all(each.feed.synced.is_set() for each in self._watched.values())
 
     async def owned_by(self, owner: Node) -> list[Node]:
@@ -179,12 +181,12 @@ class Feeds:
         return found
 
     async def _listed(self, resource: Resource, namespace: str) -> list[dict[str, Any]]:
-        """All objects of a kind. Each list is tried again by itself: all kinds at once may never succeed."""
+        """All objects of a kind. Each list is retried by itself: all kinds at once may never succeed."""
         for pause in LIST_PAUSES:
             with suppress(KubewrightError):
-                return await self._lean.list(dynamic(resource), namespace)
+                return await self._metadata_client.list(dynamic(resource), namespace)
             await self._client.clock.sleep(pause)
-        return await self._lean.list(dynamic(resource), namespace)
+        return await self._metadata_client.list(dynamic(resource), namespace)
 
     async def run(self) -> None:
         """Watch everything until cancelled."""
@@ -218,10 +220,10 @@ class Feeds:
             self._stop(resource)
         self.discovered = True
         if added:
-            self._grown()
+            self._on_added()
 
     def _start(self, group: asyncio.TaskGroup, resource: Resource) -> None:
-        watched = self._watched[resource] = _Watched(self._lean, resource, self._graph)
+        watched = self._watched[resource] = _Watched(self._metadata_client, resource, self._graph)
         watched.task = group.create_task(watched.feed.run(), name=f"garbage {resource}")
 
     def _stop(self, resource: Resource) -> None:

@@ -1,10 +1,10 @@
-"""The graph of owners and dependents, how an object becomes a node of it, and whom a change of it concerns.
+"""The graph of owners and dependents, how an object becomes a node of it, and which nodes a change concerns.
 
-Theory.      Nodes are put and dropped as watches tell; each change wakes the uids that may have to act
+Theory.      Nodes are put and dropped by the watches; each change wakes the uids that may have to act
              on it, and no others. A node whose owner is unknown is woken a moment later, since the
              watches of two kinds are not in step and the owner usually follows.
-Invariants.  ``dependents`` is always the reverse of ``owners``. A uid in ``is_gone`` was alive once and
-             will never be again. No I/O, no clock.
+Invariants.  ``dependents`` is always the reverse of ``owners``. A uid in ``is_gone`` belonged to an object
+             that is deleted. No I/O, no clock.
 Called by    ``feeds`` (writes), ``collector`` (reads).
 """
 
@@ -24,10 +24,10 @@ SETTLE_SECONDS = 3.0
 """How long an unknown owner may take to turn up before the server is asked about it."""
 
 GONE_REMEMBERED = 20_000
-"""Ended uids that we keep in mind; for older ones the server is asked."""
+"""Uids of deleted objects that are remembered; about older ones the server is asked."""
 
 Wake = Callable[[str, str, float], None]
-"""Look at a uid: why, and in how many seconds."""
+"""Enqueues a uid: why, and in how many seconds."""
 
 
 class Owner(Struct, frozen=True, gc=False):
@@ -50,18 +50,18 @@ class Node(Struct, frozen=True, gc=False):
     owners: tuple[Owner, ...] = ()
     deleting: bool = False
     orphans: bool = False
-    """Carries the finalizer ``orphan``: once deleted, its dependents are set free first."""
+    """Carries the finalizer ``orphan``: once deleted, its dependents lose their references to it first."""
     foreground: bool = False
-    """Carries the finalizer ``foregroundDeletion``: once deleted, its dependents go first."""
+    """Carries the finalizer ``foregroundDeletion``: once deleted, its dependents are deleted first."""
 
     @property
     def waits(self) -> bool:
-        """Deleted in the foreground: it goes when its blocking dependents are gone."""
+        """Being deleted in the foreground: it stays until its blocking dependents are gone."""
         return self.deleting and self.foreground
 
 
 class Graph:
-    """All nodes. ``wake`` is told whom a change concerns."""
+    """All nodes. ``wake`` is called for each node that a change concerns."""
 
     def __init__(self, wake: Wake) -> None:
         self._wake = wake
@@ -76,11 +76,11 @@ class Graph:
         return self._nodes.get(uid)
 
     def dependents(self, uid: str) -> list[Node]:
-        """Who names this uid as an owner, in the order of arrival."""
+        """The nodes that name this uid as an owner, in the order of arrival."""
         return [self._nodes[each] for each in self._dependents.get(uid, ())]
 
     def is_gone(self, uid: str) -> bool:
-        """Whether this uid is known to have ended."""
+        """Whether the object of this uid is known to be deleted."""
         return uid in self._gone
 
     def put(self, node: Node) -> None:
@@ -90,15 +90,15 @@ class Graph:
         before = old.owners if old else ()
         if before != node.owners:
             self._relink(node.uid, before, node.owners)
-            self._wake_waiting(before, "a dependent let go")
+            self._wake_waiting(before, "a dependent has other owners now")
             self._examine(node)
         if _ending(node) and (old is None or _ending(old) != _ending(node)):
             self._wake(node.uid, "deletion with dependents", 0.0)
             if node.waits:
-                self._wake_dependents(node.uid, "its owner waits for its end")
+                self._wake_dependents(node.uid, "its owner waits for its deletion")
 
     def drop(self, uid: str, *, ended: bool = True) -> None:
-        """A node is gone; ``ended`` False: only from our sight, since its kind is no longer served."""
+        """A node is gone; ``ended`` False: it may still exist, but its kind is no longer served."""
         node = self._nodes.pop(uid, None)
         if node is None:
             return
@@ -110,17 +110,17 @@ class Graph:
         self._wake_waiting(node.owners, "a dependent is gone")
 
     def ended(self, uid: str) -> None:
-        """Keep in mind that ``uid`` is no more."""
+        """Remember that the object of this uid is deleted."""
         self._gone[uid] = None
         if len(self._gone) > GONE_REMEMBERED:
             for oldest in list(islice(self._gone, GONE_REMEMBERED // 10)):
                 del self._gone[oldest]
 
     def _examine(self, node: Node) -> None:
-        """Wake a node whose owners are not all well."""
+        """Wake a node if an owner is unknown or waits for its deletion."""
         owners = [self._nodes.get(owner.uid) for owner in node.owners]
         if any(owner is not None and owner.waits for owner in owners):
-            self._wake(node.uid, "its owner waits for its end", 0.0)
+            self._wake(node.uid, "its owner waits for its deletion", 0.0)
         elif any(owner is None for owner in owners):
             self._wake(node.uid, "its owner is unknown", SETTLE_SECONDS)
 
@@ -146,7 +146,7 @@ class Graph:
 
 
 def _ending(node: Node) -> tuple[bool, bool] | None:
-    """How a node's end concerns its dependents (orphaned, deleted first); None: it does not."""
+    """How a node's deletion concerns its dependents (orphaned, deleted first); None: it does not."""
     return (node.orphans, node.foreground) if node.deleting and (node.orphans or node.foreground) else None
 
 

@@ -1,9 +1,9 @@
 """The scheduler of the embedded server: gives each Pod that has no node the best one.
 
-``facts``       what of a Pod and of a Node counts
-``decide``      which node, or why none
-``reconciler``  keeps the facts, binds, and says what happened
+``facts``       the facts about a Pod and a Node that matter
+``decide``      which node, or why there is none
+``reconciler``  keeps the facts, binds, and writes conditions and events
 
-A kube-scheduler has some thirty rules. Here are those that decide on a cluster of hollow kubelets: health,
+A kube-scheduler has some thirty filters. Here are those that matter on a cluster of hollow kubelets: health,
 cordons, taints, node selectors and affinities, room for requests and for Pods. Nothing is preempted.
 """

@@ -1,8 +1,8 @@
-"""What counts of a Pod and of a Node when one is placed on the other. Pure.
+"""The facts about a Pod and a Node by which the Pod is scheduled. Pure.
 
 Theory.      A Pod and a Node are read once per version into a few facts, so that placing a Pod on one of
-             a thousand Nodes decodes none of them. Quantities become numbers: a text that is no
-             quantity counts as 0, since the server has accepted it.
+             a thousand Nodes decodes none of them. Quantities become numbers; a text that is no
+             quantity counts as 0.
 Called by    ``decide`` and ``reconciler``.
 """
 
@@ -22,7 +22,7 @@ from kubewright.wire.quantity import parse
 from kubewright.wire.selectors import EVERYTHING, NOTHING, Selector
 
 SCHEDULER = "default-scheduler"
-"""The ``schedulerName`` of Pods that are ours to place."""
+"""The ``schedulerName`` of the Pods that this scheduler binds."""
 
 PODS = "pods"
 FINISHED = ("Succeeded", "Failed")
@@ -80,7 +80,7 @@ class PodSlice(_Part, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """It has no node yet, and is ours to place."""
+        """It has no node yet, and this scheduler is to bind it."""
         spec = self.spec
         ours = spec.scheduler_name == SCHEDULER and not spec.scheduling_gates
         return ours and not (spec.node_name or self.metadata.deleting or self.status.phase in FINISHED)
@@ -93,7 +93,7 @@ def read_pod(data: bytes) -> PodSlice:
     """The slice of a Pod from a cache's bytes.
 
     Raises:
-        msgspec.ValidationError: it has not the form of a Pod.
+        msgspec.ValidationError: it does not have the form of a Pod.
     """
     return _decoder.decode(data)
 
@@ -101,8 +101,8 @@ def read_pod(data: bytes) -> PodSlice:
 Amounts = Mapping[str, float]
 
 
-def asked(pod: PodSlice) -> Amounts:
-    """What a Pod requests: the sum of its containers, or its largest init container; and its own place."""
+def requests_of(pod: PodSlice) -> Amounts:
+    """What a Pod requests: the sum of its containers, or its largest init container; and one Pod."""
     total: dict[str, float] = {}
     for container in pod.spec.containers:
         for name, quantity in container.resources.requests.items():
@@ -123,8 +123,8 @@ def amount(quantity: str | int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """A Node, as far as Pods are placed on it. ``allocatable`` without a name has no limit for it."""
+class NodeFacts:
+    """The facts about a Node. A resource that ``allocatable`` lacks counts as 0; Pods, as unlimited."""
 
     name: str
     ready: bool = True
@@ -134,10 +134,10 @@ class Host:
     allocatable: Amounts = field(default_factory=dict)
 
 
-def host_of(node: Node) -> Host:
+def node_facts(node: Node) -> NodeFacts:
     """The facts of a Node. One without a Ready condition counts as ready, as for a kube-scheduler."""
     status = node.status
-    return Host(
+    return NodeFacts(
         node.name,
         ready=not any(each.type == "Ready" and each.status in NEVER_READY for each in status.conditions),
         cordoned=node.spec.unschedulable,
@@ -147,7 +147,7 @@ def host_of(node: Node) -> Host:
     )
 
 
-def terms(pod: PodSlice) -> Sequence[tuple[Selector, Selector]]:
+def node_selector_terms(pod: PodSlice) -> Sequence[tuple[Selector, Selector]]:
     """The alternatives of the required node affinity, each by labels and by fields; all nodes without one."""
     required = _at(pod.spec.affinity, "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     if not isinstance(required, dict):

@@ -1,11 +1,11 @@
-"""Keeps what is known of nodes and their Pods, binds Pods, and says what happened.
+"""Keeps the facts about nodes and their Pods, binds Pods, and writes conditions and events.
 
-Theory.      One worker places one Pod after the other, each on the world that the last one left: a binding
-             counts from the moment when it is sent, so that two Pods never get the same last place. A
-             Pod for which no node fits says so in its condition and in an event, and is looked at
-             again when a node changes or a Pod goes.
-Invariants.  Only Pods of ``default-scheduler`` without gates are bound. A node that is not known is not bound
-             to. A refused binding is looked at again from the start: the server decides.
+Theory.      One worker binds one Pod after the other: a binding counts from the moment when it is sent, so
+             the next Pod sees what is left, and two Pods never get the same last place. A
+             Pod for which no node fits gets a condition and an event, and is tried
+             again when a node changes or a Pod is deleted.
+Invariants.  Only Pods of ``default-scheduler`` without gates are bound. A Pod is bound to known
+             nodes only. After a refused binding the decision is made anew: the server decides.
 Frugal.      At rest nothing is asked, and a heartbeat wakes nothing. A Pod costs one request.
 Called by    ``controllers`` of ``builtin``.
 Source       kube-scheduler: condition, reasons, events.
@@ -18,8 +18,16 @@ import msgspec
 
 from kubewright.api.core import POD, Node, Pod
 from kubewright.base.clock import rfc3339
-from kubewright.builtin.scheduling.decide import Place, Seat, place
-from kubewright.builtin.scheduling.facts import FINISHED, SCHEDULER, Amounts, Host, asked, host_of, read_pod
+from kubewright.builtin.scheduling.decide import NodeInfo, Placement, place
+from kubewright.builtin.scheduling.facts import (
+    FINISHED,
+    SCHEDULER,
+    Amounts,
+    NodeFacts,
+    node_facts,
+    read_pod,
+    requests_of,
+)
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.controller import Controller
@@ -30,7 +38,7 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
 GATHER_SECONDS = 0.1
-"""How long a change that may help waiting Pods waits for more: a drain lets a hundred go at once."""
+"""How long a change that may help waiting Pods waits for more: a drain deletes a hundred Pods at once."""
 
 AGAIN_SECONDS = 1.0
 """When a Pod whose binding met a conflict is looked at again."""
@@ -50,13 +58,13 @@ class Scheduler:
         self._nodes = nodes
         self._pods = pods
         self._recorder: EventRecorder | None = recorder.of(SCHEDULER) if recorder else None
-        self._hosts: dict[str, Host] = {}
+        self._facts: dict[str, NodeFacts] = {}
         self._used: dict[str, dict[str, float]] = {}
         self._placed: dict[Key, tuple[str, str, Amounts]] = {}
         """Pods on nodes, bound or about to be: uid, node, and what they ask for."""
         self._waiting: dict[Key, None] = {}
         self._wake: Controller | None = None
-        nodes.subscribe(self._node_changed)  # tells of what a full cache has at once
+        nodes.subscribe(self._node_changed)  # calls it at once for what the cache holds
         pods.subscribe(self._pod_changed)
 
     def wire(self, controller: Controller) -> Controller:
@@ -68,19 +76,19 @@ class Scheduler:
         return (change.key,) if change.key in self._waiting else ()
 
     async def reconcile(self, key: Key) -> Result:
-        """Bind one Pod, or say why not."""
+        """Bind one Pod, or write why it cannot be bound."""
         header = self._pods.header(key)
         if header is None or key not in self._waiting or key in self._placed:
             return Result.done()
         pod = read_pod(header.data)
-        found = place(pod, (Seat(each, self._used.get(each.name, {})) for each in self._hosts.values()))
+        found = place(pod, (NodeInfo(each, self._used.get(each.name, {})) for each in self._facts.values()))
         try:
             if found.node:
-                await self._bind(key, pod.metadata.uid, found.node, asked(pod))
+                await self._bind(key, pod.metadata.uid, found.node, requests_of(pod))
             else:
-                await self._say_why(key, pod.metadata.uid, found)
+                await self._report_unschedulable(key, pod.metadata.uid, found)
         except (NotFound, Conflict):
-            # It is gone, or has a node by now, which the watch tells; or the server was busy.
+            # It is gone, or has a node by now, which the watch will show; or the server was busy.
             return Result.later(AGAIN_SECONDS)
         return Result.done()
 
@@ -98,21 +106,21 @@ class Scheduler:
         except BaseException:
             self._take(key)
             raise
-        self._tell(key, "Scheduled", f"Successfully assigned {key} to {node}")
+        self._event(key, "Scheduled", f"Successfully assigned {key} to {node}")
 
-    async def _say_why(self, key: Key, uid: str, found: Place) -> None:
+    async def _report_unschedulable(self, key: Key, uid: str, found: Placement) -> None:
         pod = self._pods.get(key)
         known = [each for each in pod.status.conditions if each.type == "PodScheduled"] if pod else []
         if known and known[0].message == found.because:
             return
         now = rfc3339(self._client.clock.now())
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        told: dict[str, Any] = {**condition, "message": found.because, "lastTransitionTime": now}
-        body = {"metadata": {"uid": uid}, "status": {"conditions": [told]}}
+        verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        condition: dict[str, Any] = {**verdict, "message": found.because, "lastTransitionTime": now}
+        body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
         await self._client.patch(POD, key, body, subresource="status", content_type=STRATEGIC_PATCH)
-        self._tell(key, "FailedScheduling", found.because, warning=True)
+        self._event(key, "FailedScheduling", found.because, warning=True)
 
-    def _tell(self, key: Key, reason: str, message: str, *, warning: bool = False) -> None:
+    def _event(self, key: Key, reason: str, message: str, *, warning: bool = False) -> None:
         pod = self._pods.get(key)
         if self._recorder is not None and pod is not None:
             self._recorder.event(pod, reason, message, warning=warning)
@@ -121,11 +129,11 @@ class Scheduler:
 
     def _node_changed(self, change: Change[Node]) -> None:
         node, name = change.after(), change.key.name
-        before, after = self._hosts.get(name), None if node is None else host_of(node)
+        before, after = self._facts.get(name), None if node is None else node_facts(node)
         if after is None:
-            self._hosts.pop(name, None)
+            self._facts.pop(name, None)
         elif after != before:
-            self._hosts[name] = after
+            self._facts[name] = after
         if after != before:
             self._look_again(f"node {name} changed")
 
@@ -144,7 +152,7 @@ class Scheduler:
         elif pod.status.phase in FINISHED:
             self._take(key)
         elif pod.spec.node_name:
-            self._put(key, pod.metadata.uid, pod.spec.node_name, asked(pod))
+            self._put(key, pod.metadata.uid, pod.spec.node_name, requests_of(pod))
 
     def _put(self, key: Key, uid: str, node: str, amounts: Amounts) -> None:
         self._take(key)

@@ -202,7 +202,7 @@ class Managers:
 
 def _loops(grace: float) -> ApiWorld:
     """The loops of kube-controller-manager for both clusters: where the sets are kept, so in one process."""
-    settings = builtin.Settings(nodes=NodeSettings(grace=grace), gather_roles=False)
+    settings = builtin.Settings(nodes=NodeSettings(grace=grace), aggregate_roles=False)
 
     def wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
         caches = dict.fromkeys((environment.control.caches, environment.targets.get(NAMELESS).caches))
