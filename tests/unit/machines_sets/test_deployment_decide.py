@@ -185,12 +185,12 @@ CASES = [
     Case("terminating machines take room, so the new set waits",
          World(deployment(of=template("large"), meta=REVISION_2), (made("small", 0), made("large", 2, 2)),
                running("small", 2, deleting=True) | running("large", 2)), []),
-    Case("timeouts and node labels flow down without a rollout",
+    Case("timeouts and node labels are propagated without a rollout",
          World(deployment(of=template("small", drain_timeout="1h",
                                       node_template=NodeTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}))),
                           meta=REVISION_1), (made("small", 3),), running("small", 3)),
          ["ms-small drainTimeout=1h a=b"]),
-    Case("annotations flow down to the current set",
+    Case("annotations are propagated to the current set",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1", "a": "b"}}), (made("small", 3),),
                running("small", 3)), ["ms-small a=b"]),
     Case("scaling is one write on the one set",
@@ -199,7 +199,7 @@ CASES = [
     Case("scaling also works while paused",
          World(deployment(5, meta=REVISION_1, paused=True), (made("small", 3),), running("small", 3)),
          ["ms-small desired-replicas=5 max-replicas=6 replicas=5", "tell ScalingMachineSet: Scaled up machine set ms-small to 5"]),
-    Case("a template of the past makes its set current again, with a fresh number",
+    Case("an earlier template makes its set current again, with a new revision",
          World(deployment(meta=REVISION_2), (made("small", 0), made("large", 3, 2)), running("large", 3)),
          ["ms-small revision=3 revision-history=1 replicas=1", "ms-large replicas=2", "tell ScalingMachineSet: Scaled up machine set ms-small to 1", "tell ScalingMachineSet: Scaled down machine set ms-large to 2", "change revision=3"]),
     Case("recreate removes the old machines first",
@@ -215,21 +215,21 @@ CASES = [
          World(deployment(meta=REVISION_1, kind=""), (made("small", 3),), running("small", 3)), []),
     Case("orphaned sets are adopted, then everything is looked at anew",
          World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
-    Case("sets that match no more are disowned",
+    Case("sets that no longer match are disowned",
          World(deployment(meta=REVISION_1), (made("small", 3),), running("small", 3),
                {"unselected": (made("old", 1),)}), ["disown ms-old"]),
     # history
-    Case("empty old sets beyond the limit are forgotten, oldest first",
+    Case("empty old sets beyond the limit are pruned, oldest first",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "4"}}, revision_history_limit=1),
                (made("x", 0, 1), made("y", 0, 2), made("z", 0, 3), made("small", 3, 4)), running("small", 3)),
          ["delete ms-x ms-y"]),
     Case("without a limit all are kept",
          World(deployment(meta=REVISION_2), (made("x", 0, 1), made("small", 3, 2)), running("small", 3)), []),
-    Case("nothing is forgotten while a rollout moves",
+    Case("nothing is pruned during a rollout",
          World(deployment(meta=REVISION_2, revision_history_limit=0),
                (made("x", 0, 1), made("small", 2, 2)), running("small", 2)),
          ["ms-small replicas=3", "tell ScalingMachineSet: Scaled up machine set ms-small to 3"]),
-    Case("nothing is forgotten while a rollback waits: its set may be the one",
+    Case("nothing is pruned while a rollback waits: its target may be one of them",
          World(deployment(meta=REVISION_2, revision_history_limit=0, rollback_to=RollbackConfig(revision=1),
                           paused=True),
                (made("x", 0, 1), made("small", 3, 2)), running("small", 3)), []),
@@ -358,7 +358,7 @@ def test_what_rolls(other: MachineTemplateSpec, same: bool) -> None:
     assert (identity(template()) == identity(other)) is same
 
 
-def test_marks_are_written_without_a_new_size() -> None:
+def test_size_annotations_are_written_without_a_new_size() -> None:
     before = made("small", 3)
     after = sized(MACHINE_DEPLOYMENTS, before, Sizes(desired=3, ceiling=6))
     assert after.spec == before.spec

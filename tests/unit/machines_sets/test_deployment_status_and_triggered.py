@@ -124,7 +124,7 @@ def after(
 FRESH = deployment_status(seen(), Outcome())
 
 
-def test_a_rollout_from_the_first_word_to_the_last() -> None:
+def test_a_rollout_from_the_first_report_to_the_last() -> None:
     assert said(FRESH, "Progressing") == ("True", "NewMachineSetCreated", 'Created new machine set "ms"')
     half = after(member("a"), status=FRESH)
     assert said(half, "Progressing") == ("True", "MachineSetUpdated", 'MachineSet "ms" is progressing.')
@@ -172,19 +172,19 @@ REUSED = {names.REVISION_HISTORY_ANNOTATION: "1"}
 @pytest.mark.parametrize(
     ("status", "world", "expect"),
     [
-        pytest.param(DONE, {}, "NewMachineSetAvailable", id="a machine that falls ill later is no rollout"),
-        pytest.param(BEFORE, {}, "NewMachineSetCreated", id="what was said of another set is not about this one"),
-        pytest.param(LATE, {}, "NewMachineSetCreated", id="nor is another set's being late"),
+        pytest.param(DONE, {}, "NewMachineSetAvailable", id="a machine that becomes unhealthy later is no rollout"),
+        pytest.param(BEFORE, {}, "NewMachineSetCreated", id="a condition about another set is not about this rollout"),
+        pytest.param(LATE, {}, "NewMachineSetCreated", id="nor is the time-out of another set"),
         pytest.param(BEFORE, {"annotations": REUSED}, "FoundNewMachineSet", id="a set that was current before is found"),
         pytest.param(BEFORE, {"older": True}, "FoundNewMachineSet", id="so is one that is older than its deployment"),
         pytest.param(BEFORE, {"members": (member("a"), member("b"))}, "NewMachineSetAvailable",
                      id="a rollout that is over before it was reported is over"),
-        pytest.param(DONE, {"old": 1}, "MachineSetUpdated", id="an old set that is to have machines is a rollout"),
-        pytest.param(BEFORE, {"gone": True}, "MachineSetUpdated", id="a set that is yet to be made is a rollout"),
-        pytest.param(None, {"gone": True}, "", id="nothing is said before there is anything to say"),
+        pytest.param(DONE, {"old": 1}, "MachineSetUpdated", id="an old set with replicas is a rollout"),
+        pytest.param(BEFORE, {"gone": True}, "MachineSetUpdated", id="a current set that does not exist yet is a rollout"),
+        pytest.param(None, {"gone": True}, "", id="no condition before there is any set"),
     ],
 )  # fmt: skip
-def test_which_rollout_a_word_is_about(
+def test_which_rollout_a_condition_is_about(
     status: MachineDeploymentStatus | None, world: dict[str, Any], expect: str
 ) -> None:
     md = deployment(status, progress_deadline_seconds=600)
@@ -310,7 +310,7 @@ TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
             (member("a", priority=1, marked_at=1.0), member("b")),
             {"b": TIME},
             f"a~{TIME},b~{TIME}",
-            id="a mark is kept as it is",
+            id="a machine that is marked already is left as it is",
         ),
         pytest.param("", "", (member("a"),), {}, "", id="without a list no machine is marked"),
     ],
@@ -325,7 +325,7 @@ def test_triggered_deletions(
     assert found.text == left
 
 
-def test_a_set_that_was_never_marked_is_not_mistaken_for_a_scaled_one() -> None:
+def test_a_set_without_size_annotations_is_not_mistaken_for_a_scaled_one() -> None:
     bare: MachineSet = seen().sets[0]
     stripped = structs.replace(bare, metadata=structs.replace(bare.metadata, annotations={}))
     assert seen(sets=(stripped,)).groups["ms"].desired is None

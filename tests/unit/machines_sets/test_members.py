@@ -105,7 +105,7 @@ def test_the_newest_version_is_held_though_its_facts_are_the_same(machines, inde
     assert len(told) == 1
 
 
-def test_a_fact_that_changes_is_told_with_what_was_known_before(machines, index) -> None:
+def test_listeners_get_the_facts_before_and_after_a_change(machines, index) -> None:
     machines.put(machine("a", "set"))
     told: list[tuple[MachineMember | None, MachineMember | None]] = []
     index.listen(lambda before, after: told.append((before, after)))
@@ -127,7 +127,7 @@ def test_doubts_end_when_the_machine_is_seen(machines, index) -> None:
     assert index.doubted("set") == ()
 
 
-def test_the_more_machines_the_longer_news_wait_for_more(machines, index) -> None:
+def test_the_more_machines_the_longer_changes_are_gathered(machines, index) -> None:
     for number in range(2 * FEW_MEMBERS):
         machines.put(machine(f"m{number}", "set"))
     assert index.gather_seconds(0.03, "set", "none") == 0.03
@@ -138,9 +138,7 @@ def test_the_more_machines_the_longer_news_wait_for_more(machines, index) -> Non
 
 
 @pytest.mark.parametrize("step", [0.0, 3600.0, -3600.0], ids=["right", "an hour ahead", "an hour behind"])
-def test_a_machine_that_became_ready_before_our_eyes_is_ready_since_then(
-    machines, index, hands, step
-) -> None:
+def test_a_machine_that_was_seen_becoming_ready_is_ready_since_then(machines, index, hands, step) -> None:
     index.time()
     machines.put(machine("a", "set", phase=Phase.PENDING, since=BEGIN))
     hands.passed, hands.ahead = 5.3, step

@@ -92,7 +92,7 @@ def test_an_effective_creation_timeout_goes_into_annotation_and_spec() -> None:
     assert member_of(made).propagated_digest == digest(owner.spec.template.spec, own_timeout=True)
 
 
-def test_only_what_may_change_on_a_living_machine_is_pushed_down() -> None:
+def test_only_what_may_change_on_a_living_machine_is_propagated() -> None:
     wanted = structs.replace(
         SPEC,
         machine_class=ClassSpec(kind="Other", name="large"),
@@ -167,7 +167,7 @@ def test_an_unchanged_world_writes_nothing() -> None:
     assert merge_patch(first, again) == {}
 
 
-def test_a_failure_is_told_once_and_taken_back() -> None:
+def test_a_failure_is_written_once_and_removed_when_it_is_over() -> None:
     failed = set_status(seen(), Failure("FailedCreate", "quota"))
     told = failed.machine_set_condition[0]
     assert (told.type, told.status, told.reason, told.message) == (

@@ -71,7 +71,7 @@ def test_a_generation_counts_as_observed_when_the_pass_did_not_fail() -> None:
     assert at(0, deployment(replicas=-1), Status(observed_generation=6)).observed_generation == 6
 
 
-def test_one_rollout_is_told_from_its_beginning_to_its_end_in_the_words_of_the_world() -> None:
+def test_one_rollout_is_reported_from_its_beginning_to_its_end_with_the_reasons_of_the_world() -> None:
     written = deployment(progress_deadline_seconds=60)
     first = at(0, written, Status(), members=YOUNG)
     assert said(first) == ("True", "Created", 'Created new set of things "d-new"')
@@ -84,7 +84,7 @@ def test_one_rollout_is_told_from_its_beginning_to_its_end_in_the_words_of_the_w
     assert at(99, written, done, members=ALL) == done, "an unchanged world writes nothing"
 
 
-def test_progress_is_dated_anew_and_what_still_fails_is_not() -> None:
+def test_progress_renews_the_update_time_and_a_repeated_failure_does_not() -> None:
     written = deployment()
     first = at(0, written, Status(), members=YOUNG)
     moving = at(10, written, first, members=members("new", 1))
@@ -123,7 +123,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
-def test_what_is_said_of_a_rollout(case: Case) -> None:
+def test_the_condition_progressing(case: Case) -> None:
     assert said(at(0, case.written, case.before, members=YOUNG)) == case.expect
 
 
@@ -132,7 +132,7 @@ def test_what_is_said_of_a_rollout(case: Case) -> None:
     [
         pytest.param(3, 0, ("True", "Available", "Deployment has minimum availability."), id="all"),
         pytest.param(2, 0, ("False", "Unavailable", "Deployment does not have minimum availability."), id="one less"),
-        pytest.param(2, 1, ("True", "Available", "Deployment has minimum availability."), id="one is spared"),
+        pytest.param(2, 1, ("True", "Available", "Deployment has minimum availability."), id="one is unavailable on purpose"),
     ],
 )  # fmt: skip
 def test_minimum_availability(ready: int, spared: int, expect: tuple[str, str, str]) -> None:
@@ -151,7 +151,11 @@ def test_conditions_stay_while_the_deployment_is_being_deleted() -> None:
     ("more", "expect"),
     [
         pytest.param({"members": ALL}, None, id="all is well"),
-        pytest.param({"members": members("new", 3, since=T0.timestamp() - 10)}, 20.0, id="members are young"),
+        pytest.param(
+            {"members": members("new", 3, since=T0.timestamp() - 10)},
+            20.0,
+            id="members are ready, not yet available",
+        ),
         pytest.param({"members": YOUNG, "reported": T0.timestamp() - 20}, 41.0, id="the deadline comes"),
     ],
 )

@@ -74,7 +74,7 @@ GROUPS = [group("a", 1.0, revision=1), group("b", 2.0, revision=5), group("c", 3
     ("revision", "expect"),
     [
         pytest.param(0, "c", id="zero is the one before the highest"),
-        pytest.param(5, "b", id="a number is that number"),
+        pytest.param(5, "b", id="a number means that revision"),
         pytest.param(4, None, id="an unknown number is nothing"),
     ],
 )
@@ -93,10 +93,10 @@ def test_rollback_needs_a_second_revision() -> None:
     ("limit", "expect"),
     [
         pytest.param(None, "", id="no limit keeps everything"),
-        pytest.param(4, "", id="at the limit nothing goes"),
-        pytest.param(2, "ab", id="the oldest go first"),
+        pytest.param(4, "", id="at the limit nothing is pruned"),
+        pytest.param(2, "ab", id="the oldest are pruned first"),
         pytest.param(1, "ab", id="those with members or unseen changes stay"),
-        pytest.param(0, "ab", id="and nothing else goes instead"),
+        pytest.param(0, "ab", id="and nothing else is pruned instead"),
     ],
 )
 def test_history_limit(limit: int | None, expect: str) -> None:
