@@ -18,8 +18,8 @@ from pathlib import Path
 from kubewright import builtin
 from kubewright.api.core import NODE, POD, Node
 from kubewright.base.clock import SystemClock
-from kubewright.builtin.scheduling.decide import KEEPING_OFF
-from kubewright.builtin.scheduling.facts import host_of
+from kubewright.builtin.scheduling.decide import REPELLING_EFFECTS
+from kubewright.builtin.scheduling.facts import node_facts
 from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
@@ -87,8 +87,12 @@ async def _may_be_used(client: Client, nodes: Informer[Node], names: Sequence[st
 
 
 def _usable(node: Node | None) -> bool:
-    host = host_of(node) if node is not None else None
-    return host is not None and host.ready and not any(each.effect in KEEPING_OFF for each in host.taints)
+    facts = node_facts(node) if node is not None else None
+    return (
+        facts is not None
+        and facts.ready
+        and not any(each.effect in REPELLING_EFFECTS for each in facts.taints)
+    )
 
 
 @contextmanager
