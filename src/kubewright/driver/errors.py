@@ -46,13 +46,13 @@ class Code(IntEnum):
 class Trouble(Enum):
     """What a code says of the next try."""
 
-    PASSING = "passing"
+    TRANSIENT = "transient"
     """The same call may succeed in a moment."""
 
     EXHAUSTED = "exhausted"
     """Capacity or quota is used up: the same creation may succeed in a while."""
 
-    LASTING = "lasting"
+    PERSISTENT = "persistent"
     """The same call is likely to fail until something has changed."""
 
 
@@ -65,24 +65,24 @@ class Meaning:
 
 
 MEANINGS: Mapping[Code, Meaning] = {
-    Code.OK: Meaning(Trouble.LASTING, certain=False),
-    Code.Canceled: Meaning(Trouble.LASTING, certain=False),
-    Code.Unknown: Meaning(Trouble.PASSING, certain=False),
-    Code.InvalidArgument: Meaning(Trouble.LASTING, certain=True),
-    Code.DeadlineExceeded: Meaning(Trouble.PASSING, certain=False),
-    Code.NotFound: Meaning(Trouble.LASTING, certain=True),
-    Code.AlreadyExists: Meaning(Trouble.LASTING, certain=False),
-    Code.PermissionDenied: Meaning(Trouble.LASTING, certain=True),
+    Code.OK: Meaning(Trouble.PERSISTENT, certain=False),
+    Code.Canceled: Meaning(Trouble.PERSISTENT, certain=False),
+    Code.Unknown: Meaning(Trouble.TRANSIENT, certain=False),
+    Code.InvalidArgument: Meaning(Trouble.PERSISTENT, certain=True),
+    Code.DeadlineExceeded: Meaning(Trouble.TRANSIENT, certain=False),
+    Code.NotFound: Meaning(Trouble.PERSISTENT, certain=True),
+    Code.AlreadyExists: Meaning(Trouble.PERSISTENT, certain=False),
+    Code.PermissionDenied: Meaning(Trouble.PERSISTENT, certain=True),
     Code.ResourceExhausted: Meaning(Trouble.EXHAUSTED, certain=True),
-    Code.FailedPrecondition: Meaning(Trouble.LASTING, certain=True),
-    Code.Aborted: Meaning(Trouble.PASSING, certain=False),
-    Code.OutOfRange: Meaning(Trouble.LASTING, certain=True),
-    Code.Unimplemented: Meaning(Trouble.LASTING, certain=True),
-    Code.Internal: Meaning(Trouble.LASTING, certain=False),
-    Code.Unavailable: Meaning(Trouble.PASSING, certain=False),
-    Code.DataLoss: Meaning(Trouble.LASTING, certain=False),
-    Code.Unauthenticated: Meaning(Trouble.LASTING, certain=True),
-    Code.Uninitialized: Meaning(Trouble.LASTING, certain=False),
+    Code.FailedPrecondition: Meaning(Trouble.PERSISTENT, certain=True),
+    Code.Aborted: Meaning(Trouble.TRANSIENT, certain=False),
+    Code.OutOfRange: Meaning(Trouble.PERSISTENT, certain=True),
+    Code.Unimplemented: Meaning(Trouble.PERSISTENT, certain=True),
+    Code.Internal: Meaning(Trouble.PERSISTENT, certain=False),
+    Code.Unavailable: Meaning(Trouble.TRANSIENT, certain=False),
+    Code.DataLoss: Meaning(Trouble.PERSISTENT, certain=False),
+    Code.Unauthenticated: Meaning(Trouble.PERSISTENT, certain=True),
+    Code.Uninitialized: Meaning(Trouble.PERSISTENT, certain=False),
 }
 
 
@@ -102,10 +102,10 @@ class During(Enum):
 
 
 PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
-    During.CREATING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: None, Trouble.LASTING: MEDIUM},
-    During.COMPLETING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: SHORT, Trouble.LASTING: SHORT},
-    During.LOOKING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: MEDIUM, Trouble.LASTING: MEDIUM},
-    During.DELETING: {Trouble.PASSING: SHORT, Trouble.EXHAUSTED: LONG, Trouble.LASTING: LONG},
+    During.CREATING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: None, Trouble.PERSISTENT: MEDIUM},
+    During.COMPLETING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: SHORT, Trouble.PERSISTENT: SHORT},
+    During.LOOKING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: MEDIUM, Trouble.PERSISTENT: MEDIUM},
+    During.DELETING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: LONG, Trouble.PERSISTENT: LONG},
 }
 """How long to wait before a failed call is repeated; None: as the operator says, LONG by default."""
 

@@ -114,7 +114,7 @@ async def test_pods_that_may_not_be_listed_hold_a_deletion_up_until_a_user_force
         await world.until(in_phase(Phase.RUNNING), "it runs")
         await world.unmake("m1")
         sight = await world.until(in_phase(Phase.TERMINATING), "it says so")
-        assert "refused to tell of node or pods" in sight.machines[0].status.last_operation.description
+        assert "refused to show node or pods" in sight.machines[0].status.last_operation.description
         await world.clock.sleep(400)
         assert len((await world.look()).machines) == 1
         label = {"metadata": {"labels": {"force-deletion": "True"}}}

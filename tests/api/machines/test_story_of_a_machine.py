@@ -56,7 +56,7 @@ async def test_a_node_that_falls_silent_and_comes_back_is_told() -> None:
         await world.until(in_phase(Phase.RUNNING), "it runs")
         vm = next(iter(world.cloud.vms.values()))
         world.cloud.kill(vm.id)
-        await world.until(in_phase(Phase.UNKNOWN), "it is unwell")
+        await world.until(in_phase(Phase.UNKNOWN), "it is Unknown")
         world.cloud.restart(vm.id)
         await world.until(in_phase(Phase.RUNNING), "it is well again")
         await world.clock.sleep(2)

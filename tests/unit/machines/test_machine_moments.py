@@ -54,7 +54,7 @@ def test_a_steady_clock_passes_over_steps() -> None:
 def test_what_is_heard(changes: list[Any], live: bool, field: str, known: bool) -> None:
     moments = Moments(SteadyClock(ManualClock()))
     for old, new in changes:
-        moments.hear(change(old, new), live=live)
+        moments.on_change(change(old, new), live=live)
     assert (getattr(moments.of(machine(), None), field) is not None) == known
 
 

@@ -12,7 +12,7 @@ from kubewright.api.machine.names import OperationState, OperationType, Phase, P
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import OwnerReference
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.preservation import draining, verdict
+from kubewright.machines.machine.preservation import draining, requested
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Annotate,
@@ -91,13 +91,13 @@ REQUESTS = [
 def test_what_is_wanted(
     phase: str, own: str, last: str, where: Node | None, expiry: Any, until: Any, drop: bool
 ) -> None:
-    found = verdict(seen(of(phase, own, last=last, until=expiry), where), Phase(phase))
+    found = requested(seen(of(phase, own, last=last, until=expiry), where), Phase(phase))
     assert found.until == (NOW + timedelta(hours=96) if until == "new" else until)
     assert found.drop is drop
 
 
 def test_the_machines_own_timeout_counts() -> None:
-    found = verdict(seen(of("Running", "now", machine_preserve_timeout="2h"), at()), Phase.RUNNING)
+    found = requested(seen(of("Running", "now", machine_preserve_timeout="2h"), at()), Phase.RUNNING)
     assert found.until == NOW + timedelta(hours=2)
 
 

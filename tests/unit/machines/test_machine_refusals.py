@@ -17,7 +17,7 @@ from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.health import delete_when_triggered
 from kubewright.machines.machine.observe import Refused, Seen
-from kubewright.machines.machine.refusals import RULES, event_of, mute, remember
+from kubewright.machines.machine.refusals import RULES, event_of, remember, status_refused
 from kubewright.machines.machine.steps import (
     AddFinalizer,
     Attachment,
@@ -282,10 +282,10 @@ LEAVING = [
     ),
     Case(
         "pods that cannot be listed may be there",
-        seen(DYING, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
+        seen(DYING, node(cordoned=True), unread="The API server refused to show node or pods: no"),
         [],
         Phase.TERMINATING,
-        "refused to tell of node or pods: no. Will retry in next sync. Initiate node drain",
+        "refused to show node or pods: no. Will retry in next sync. Initiate node drain",
         LATER,
     ),
     Case(
@@ -293,16 +293,16 @@ LEAVING = [
         seen(
             machine("Running", deleted=minutes(120) - timedelta(seconds=10)),
             node(cordoned=True),
-            unread="The API server refused to tell of node or pods: no",
+            unread="The API server refused to show node or pods: no",
         ),
         [],
         Phase.TERMINATING,
-        "refused to tell of node or pods: no. Will retry in next sync. Initiate node drain",
+        "refused to show node or pods: no. Will retry in next sync. Initiate node drain",
         timedelta(seconds=10),
     ),
     Case(
         "unless a user says that they do not matter",
-        seen(FORCED, node(cordoned=True), unread="The API server refused to tell of node or pods: no"),
+        seen(FORCED, node(cordoned=True), unread="The API server refused to show node or pods: no"),
         [Call(Verb.DELETE)],
     ),
 ]
@@ -386,5 +386,5 @@ def test_a_long_answer_is_cut() -> None:
 
 def test_a_status_that_was_refused_rests() -> None:
     found: Refused = remember(None, Invalid("no"), NOW)
-    assert mute(seen(machine(""), refused=(found,)))
-    assert not mute(seen(machine(""), refused=(replace(found, until=NOW),)))
+    assert status_refused(seen(machine(""), refused=(found,)))
+    assert not status_refused(seen(machine(""), refused=(replace(found, until=NOW),)))

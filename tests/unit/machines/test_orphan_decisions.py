@@ -21,7 +21,7 @@ from kubewright.machines.orphans.decide import (
     OrphanSettings,
     not_managed,
     scheme,
-    weigh,
+    update_suspects,
     why_kept,
     why_spared,
 )
@@ -38,7 +38,7 @@ OTHER = machine("Running")  # m1 of uid u1, on sim:///here/vm-1
     [
         pytest.param(ListedVm(STRAY), "", id="nothing wants it: an orphan"),
         pytest.param(
-            ListedVm(STRAY, owner_lives=True), "its machine exists", id="the machine it was made for lives"
+            ListedVm(STRAY, owner_exists=True), "its machine exists", id="the machine it was made for lives"
         ),
         pytest.param(
             ListedVm(STRAY, recorded=True), "on record", id="a machine of another class has it on record"
@@ -109,7 +109,7 @@ def test_the_last_question_before_the_end(live: Machine | None, spared: bool) ->
 
 
 def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0):  # type: ignore[no-untyped-def]
-    return weigh(listed, since, began=began, ended=began + took, confirmation=300)
+    return update_suspects(listed, since, began=began, ended=began + took, confirmation=300)
 
 
 def test_one_list_confirms_nothing() -> None:

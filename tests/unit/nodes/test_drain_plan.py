@@ -116,7 +116,7 @@ class TestAsking:
         pods = [pod("a"), pod("b"), pod("c", leaving=T0), pod("d", leaving=T0 - HOUR)]
         assert drain(*pods, tries=refused("b")).because == (
             "pods: 1 to evict, 1 leaving, "
-            "1 leaving later than their grace allows, 1 refused to be tried again"
+            "1 leaving later than their grace allows, 1 refused, to be tried again"
         )
         assert drain().because == "no pods are left"
 
@@ -268,7 +268,7 @@ POLICIES = [
      DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict", held=(Held(SOFT, ("default/a",)),))),
     ("without a limit a pod that rests is what the next pass waits for",
      GENTLE, {"pods": [A], "at": timedelta(seconds=5), "tries": HELD_UP},
-     DrainPlan(waiting=(A,), wake=RETRY - timedelta(seconds=5), because="pods: 1 refused to be tried again",
+     DrainPlan(waiting=(A,), wake=RETRY - timedelta(seconds=5), because="pods: 1 refused, to be tried again",
                held=(Held(SOFT, ("default/a",)),))),
     ("without a limit and without pods it is over at once",
      GENTLE, {"pods": []}, DrainPlan(done=True, because="no pods are left")),

@@ -64,7 +64,7 @@ NODE_FINALIZER = "node.machine.sapcloud.io/machine-controller"
 
 # Taints
 CRITICAL_COMPONENTS_TAINT = "node.gardener.cloud/critical-components-not-ready"
-"""While a node has it, its Pending machine is not moved to Running."""
+"""While a node has it, its machine does not become Running, unless it is Unknown."""
 PRESERVED_TAINT = "node.machine.sapcloud.io/preserved"
 
 TRUE = "True"
@@ -75,9 +75,9 @@ class Phase(StrEnum):
     """Where a machine is in its life (mcm.md §4.5)."""
 
     NONE = ""
-    """Not looked at yet, or the VM is being made."""
+    """Not looked at yet, or the VM has only just been asked for."""
     PENDING = "Pending"
-    """The VM exists; its node has not joined."""
+    """The VM is being created, or exists and its node has not joined."""
     AVAILABLE = "Available"
     """The VM exists and there is no target cluster: the final state then."""
     RUNNING = "Running"

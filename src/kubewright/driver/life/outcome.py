@@ -29,7 +29,9 @@ async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: Vm
     try:
         found = await _asked(driver, clock, verb, ask, before)
     except DriverError as failure:
-        found = replace(before, error=failure, initializing=False, last_known_state=_left(verb, failure))
+        found = replace(
+            before, error=failure, initializing=False, last_known_state=_state_after(verb, failure)
+        )
     except KubewrightError as failure:  # the cloud was not even asked
         code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
         told = DriverError.of(code, f"the request could not be made: {failure}")
@@ -38,10 +40,10 @@ async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: Vm
     return replace(found, last_known_state=kept)
 
 
-def _left(verb: Verb, failure: DriverError) -> str | None:
+def _state_after(verb: Verb, failure: DriverError) -> str | None:
     """What a failed call leaves for the next one; None: what is on record (mcm.md §3.5)."""
-    lasting = failure.meaning.trouble is Trouble.LASTING
-    void = verb is Verb.DELETE or (verb is Verb.ENSURE and lasting)
+    persistent = failure.meaning.trouble is Trouble.PERSISTENT
+    void = verb is Verb.DELETE or (verb is Verb.ENSURE and persistent)
     return failure.last_known_state or ("" if void else None)
 
 
@@ -67,17 +69,17 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
             found = await driver.create(request)
         except DriverError as failure:
             doubt = before.doubt if failure.meaning.certain else clock.now()
-            left = _left(Verb.ENSURE, failure)
-            return replace(before, error=failure, initializing=False, doubt=doubt, last_known_state=left)
+            state = _state_after(Verb.ENSURE, failure)
+            return replace(before, error=failure, initializing=False, doubt=doubt, last_known_state=state)
     if not complete:
         try:
             found = _filled(await driver.initialize(request), found)
         except (NotFound, Unimplemented):
             pass
         except DriverError as failure:
-            left = failure.last_known_state or found.last_known_state or None
+            state = failure.last_known_state or found.last_known_state or None
             half = _named(found, before, clock)
-            return replace(half, error=failure, initializing=True, last_known_state=left)
+            return replace(half, error=failure, initializing=True, last_known_state=state)
     return _named(found, before, clock)
 
 
@@ -86,8 +88,8 @@ def _named(found: Instance, before: VmSeen, clock: Clock) -> VmSeen:
     if not (lacks := _lacks(found)):
         return VmSeen(instance=found, doubt=before.doubt, last_known_state=found.last_known_state or None)
     error = DriverError.of(Code.Internal, f"the driver answered with a VM without {lacks}")
-    left = found.last_known_state or None
-    return replace(before, error=error, initializing=False, doubt=clock.now(), last_known_state=left)
+    state = found.last_known_state or None
+    return replace(before, error=error, initializing=False, doubt=clock.now(), last_known_state=state)
 
 
 async def _find(driver: Driver, request: MachineRequest) -> tuple[Instance | None, bool]:
@@ -123,10 +125,10 @@ async def _look(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSe
 
 async def _delete(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSeen:
     try:
-        left = await driver.delete(request)
+        state = await driver.delete(request)
     except NotFound as gone:
-        left = gone.last_known_state
-    return VmSeen(absent=True, deleted=True, doubt=before.doubt, last_known_state=left or "")
+        state = gone.last_known_state
+    return VmSeen(absent=True, deleted=True, doubt=before.doubt, last_known_state=state or "")
 
 
 def _filled(answer: Instance, known: Instance) -> Instance:

@@ -130,7 +130,7 @@ def _ensured(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPla
 
 def _known(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
     if vm.running and vm.verb is not Verb.DELETE:
-        return VmPlan(State.RUNNING, "it waits for the cloud call in flight")
+        return VmPlan(State.RUNNING, "a cloud call is still in flight")
     if wanted.recorded or wanted.doubt_until is None or not wanted.callable:
         return VmPlan(State.DONE, "no creation is in doubt")
     if vm.verb in (None, Verb.ENSURE):
@@ -180,4 +180,4 @@ def _again(verb: Verb, vm: VmSeen, pause: timedelta, wanted: Wanted, now: dateti
 
 
 def _blocked() -> VmPlan:
-    return VmPlan(State.BLOCKED, "what the driver must be told is missing")
+    return VmPlan(State.BLOCKED, "the driver's request cannot be made")

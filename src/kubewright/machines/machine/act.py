@@ -32,7 +32,7 @@ from kubewright.kube.patches import exactly, merge_patch, with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.refusals import mute
+from kubewright.machines.machine.refusals import status_refused
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
@@ -112,7 +112,7 @@ class Actor:
                 else:
                     latest = await self._on_machine(seen, step) or latest
         with _refusable(None):
-            changed = not mute(seen) and await self._report(seen, plan, latest)
+            changed = not status_refused(seen) and await self._report(seen, plan, latest)
         if changed or plan.report is None:
             self._tell(seen.machine, plan, notes)
         return Result.later(plan.wake)
@@ -163,9 +163,9 @@ class Actor:
     async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
         match step:
             case NodePatch(patch):
-                await self._mark(seen, patch)
+                await self._patch_node(seen, patch)
             case NodeStatusPatch(patch):
-                await self._mark(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
+                await self._patch_node(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
                 await notes.drain.run(drain, self._target, now=seen.now)
             case DeleteVolumeAttachments(attachments):
@@ -200,7 +200,7 @@ class Actor:
         written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), body, **how)
         return written.metadata
 
-    async def _mark(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
+    async def _patch_node(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
         """Patch the node.
 
         Raises:

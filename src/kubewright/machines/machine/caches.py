@@ -4,7 +4,7 @@ Theory.      The control cluster has the machines, their classes and secrets; th
              has the nodes. Both are read from caches that already show our own writes, and every
              question is answered by an index. A node belongs to a machine when it has the recorded
              name and no other providerID.
-             The ration of replacements is shared by the machines of one deployment; of a set
+             The limit of replacements is shared by the machines of one deployment; of a set
              without one; else by those with the same label ``name``; a machine alone shares with
              no other (mcm.md §4.8; defect 3 of §19 is not copied).
 Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
@@ -113,7 +113,7 @@ class Caches:
         return ClassSeen(found, Secret(data=secret), version="/".join(versions))
 
     def group_of(self, machine: Machine) -> str:
-        """Who shares the ration of replacements with this machine."""
+        """The uid or label by which machines share the limit of replacements with this one."""
         owner = machine.metadata.controller
         if owner is None:
             return _label_group(machine) or machine.metadata.uid
@@ -121,7 +121,7 @@ class Caches:
         return (parent.owner_uid if parent and parent.uid == owner.uid else "") or owner.uid
 
     def replacing(self, group: str) -> int:
-        """How many machines of a group are on their way out or in."""
+        """How many machines of a group are being replaced, or are replacements that do not run yet."""
         sets = (self.sets.header(key) for key in self.sets.keys_by("owner", group))
         owners = [header.uid for header in sets if header] or [group]
         return sum(self.machines.count_by("replacing", owner) for owner in owners)
@@ -187,7 +187,7 @@ def _known(value: str) -> tuple[str, ...]:
 
 
 def _replacing(machine: Machine) -> str:
-    """Whose ration a machine uses up, being replaced, or a replacement on its way in; else empty."""
+    """The group in which a machine counts as being replaced, or as a replacement; empty: it counts in none."""
     meta, current = machine.metadata, machine.status.current_status
     steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
     if steady or current.preserve_expiry_time is not None:

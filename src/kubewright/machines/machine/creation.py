@@ -88,9 +88,9 @@ def ensure_vm(seen: Seen) -> Plan | None:
     asked = f"The driver is asked for a VM of class {seen.machine.spec.machine_class.name}"
     begins = Milestone(EventReason.CREATING_VM, asked, event=False)
     known = seen.machine.spec.provider_id
-    because = "its VM is on record, but not whether it is whole" if known else "it has no VM on record"
+    because = "its VM is on record, but not known to be complete" if known else "it has no VM on record"
     plan = Plan((Call(vm.call),), until_late(seen), because, milestone=begins)
-    return plan.sooner(_worth_telling(seen, seen.now))
+    return plan.sooner(_until_reported(seen, seen.now))
 
 
 def refuse_name_conflict(seen: Seen) -> Plan | None:
@@ -119,13 +119,13 @@ def _while_running(seen: Seen, vm: VmPlan) -> Plan:
     plan = Plan(wake=until_late(seen), because=vm.because)
     if not states.moves(seen.phase, Finding.CALL_LASTS) or seen.well:
         return plan  # its status shows the last error, or it will be Running in a moment
-    if (wait := _worth_telling(seen, seen.vm.began)) > timedelta(0):
+    if (wait := _until_reported(seen, seen.vm.began)) > timedelta(0):
         return plan.sooner(wait)
     report = states.report(seen, Finding.CALL_LASTS)
     return replace(plan, report=report, milestone=Milestone(EventReason.CREATING_VM, report.description))
 
 
-def _worth_telling(seen: Seen, began: datetime | None) -> timedelta:
+def _until_reported(seen: Seen, began: datetime | None) -> timedelta:
     """How long a call that began then may still last before the status mentions it."""
     return seen.until_worth_reporting(since=began, after=seen.settings.report_creation_after)
 

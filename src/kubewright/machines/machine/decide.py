@@ -17,14 +17,14 @@ from kubewright.machines.machine.creation import (
     refuse_invalid,
     refuse_name_conflict,
 )
-from kubewright.machines.machine.deletion import DELETING, Deciding
+from kubewright.machines.machine.deletion import DELETING, Decider
 from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_blind
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.preservation import begins, complaint, due, preserve
+from kubewright.machines.machine.preservation import invalid_annotation, new_expiry, next_look, preserve
 from kubewright.machines.machine.refusals import allowed, paced
 from kubewright.machines.machine.steps import Plan
 
-LIVING: tuple[Deciding, ...] = (
+LIVING: tuple[Decider, ...] = (
     add_finalizer, record_vm, wait_while_blind, delete_when_triggered, preserve, refuse_invalid,
     ensure_vm, refuse_name_conflict, follow_node,
 )  # fmt: skip
@@ -36,27 +36,27 @@ def decide(seen: Seen) -> Plan:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and has no finalizer of ours")
         return planned(DELETING, seen)
-    return _attentive(planned(LIVING, seen), seen)
+    return _with_preservation(planned(LIVING, seen), seen)
 
 
-def _attentive(plan: Plan, seen: Seen) -> Plan:
+def _with_preservation(plan: Plan, seen: Seen) -> Plan:
     """The plan, with the wake-up of a preservation and a warning about an annotation's unknown value."""
-    plan = plan.sooner(due(seen))
+    plan = plan.sooner(next_look(seen))
     after = plan.report.phase if plan.report is not None and plan.report.phase is not None else seen.phase
-    if until := begins(seen, after):
+    if until := new_expiry(seen, after):
         plan = replace(plan, because=f"{plan.because}; it is preserved until {rfc3339(until)}")
-    wrong = complaint(seen)
+    wrong = invalid_annotation(seen)
     if not wrong or plan.report is not None or plan.warning is not None:
         return plan
     return replace(plan, warning=(EventReason.INVALID_PRESERVE, wrong), topics=frozenset((wrong,)))
 
 
-def planned(phases: tuple[Deciding, ...], seen: Seen) -> Plan:
+def planned(phases: tuple[Decider, ...], seen: Seen) -> Plan:
     """The plan of the phases, without the steps that an API server refuses."""
     plan = in_order((partial(_possible, phase) for phase in phases), seen, Plan())
     return paced(plan if plan != Plan() else Plan(because="nothing is left to do"), seen)
 
 
-def _possible(phase: Deciding, seen: Seen) -> Plan | None:
+def _possible(phase: Decider, seen: Seen) -> Plan | None:
     plan = phase(seen)
     return allowed(plan, seen) if plan is not None else None

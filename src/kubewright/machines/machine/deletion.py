@@ -47,7 +47,7 @@ from kubewright.machines.machine.steps import (
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
 
-SOONEST, RAREST = timedelta(seconds=1), timedelta(seconds=10)
+MIN_POLL, MAX_POLL = timedelta(seconds=1), timedelta(seconds=10)
 """Least and most time between two looks at the pods of a draining node; it grows with the drain's age."""
 
 GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
@@ -77,17 +77,17 @@ def delete_first_node(seen: Seen) -> Plan | None:
     return cordon(seen) or drain(seen) or delete_node(seen)
 
 
-def identify(seen: Seen) -> Plan | None:
+def identify_vm(seen: Seen) -> Plan | None:
     """Before a VM that a creation may have left is deleted, ask the driver for its node, to drain that."""
     vm = seen.vm_plan(Want.KNOWN)
     if vm.error is None:
         return _calling(seen, vm)
-    how = "with retry." if _passes(vm.error) else "without retry. machine code:"
+    how = "with retry." if _is_transient(vm.error) else "without retry. machine code:"
     text = f"{UNSURE}, aborting {how} {vm.error}. {GETTING_STATUS}"
     return _again(vm, deletion_failed(text, vm.error.code.name))
 
 
-def read(seen: Seen) -> Plan | None:
+def wait_until_readable(seen: Seen) -> Plan | None:
     """The server refuses to show node or pods: keep the VM until it shows them, or time runs out."""
     if not seen.unread or seen.drain_timed_out or seen.vm.running:
         return None
@@ -105,7 +105,7 @@ def cordon(seen: Seen) -> Plan | None:
     return _with_step(Cordon(marks.cordon()), "its node should take no new pods")
 
 
-def look(seen: Seen) -> Plan | None:
+def look_for_vm(seen: Seen) -> Plan | None:
     """Before waiting for pods of an unhealthy node, ask the driver whether its VM still exists: without a VM
     no kubelet ends them."""
     stuck = _drainable(seen) and seen.drain is not None and not seen.drain.done
@@ -169,7 +169,7 @@ def delete_vm(seen: Seen) -> Plan | None:
             return _without_class(seen)
     if vm.error is None:
         return _calling(seen, vm)
-    tail = "However, will re-try in the next resync" if _passes(vm.error) else "Aborting operation"
+    tail = "However, will re-try in the next resync" if _is_transient(vm.error) else "Aborting operation"
     text = f"VM deletion failed due to - {vm.error}. {tail}. {DELETING_VM}"
     return _again(vm, deletion_failed(text, vm.error.code.name))
 
@@ -223,10 +223,10 @@ def _drain_report(plan: DrainPlan) -> Report:
     return _processing(f"Drain waits: {leaving}{why}. {DRAINING}")
 
 
-Deciding = Callable[[Seen], Plan | None]
-DELETING: tuple[Deciding, ...] = (
-    settle_creation, delete_first_node, record_vm, identify, read, cordon, look, drain, detach_volumes,
-    delete_vm, delete_node, remove_finalizer,
+Decider = Callable[[Seen], Plan | None]
+DELETING: tuple[Decider, ...] = (
+    settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm, drain,
+    detach_volumes, delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 
 
@@ -242,8 +242,8 @@ def _calling(seen: Seen, vm: VmPlan) -> Plan | None:
     return Plan((Call(vm.call),), because=vm.because) if vm.call is not None else None
 
 
-def _passes(error: DriverError) -> bool:
-    return error.meaning.trouble is Trouble.PASSING
+def _is_transient(error: DriverError) -> bool:
+    return error.meaning.trouble is Trouble.TRANSIENT
 
 
 def _without_class(seen: Seen) -> Plan | None:
@@ -271,7 +271,7 @@ def _with_step(step: Step, because: str) -> Plan:
 
 
 def _poll_interval(seen: Seen) -> timedelta:
-    return min(max((seen.now - seen.deleted_at) / 8, SOONEST), RAREST)
+    return min(max((seen.now - seen.deleted_at) / 8, MIN_POLL), MAX_POLL)
 
 
 def _waiting(seen: Seen, doing: str, because: str, wake: timedelta | None = None) -> Plan:

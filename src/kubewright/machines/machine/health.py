@@ -34,10 +34,10 @@ from kubewright.machines.machine.steps import (
     SyncNode,
 )
 
-ASK_AGAIN = timedelta(seconds=5)
+REPLACEMENT_RETRY = timedelta(seconds=5)
 """How soon an Unknown machine is looked at again that must wait for the replacement of others."""
 
-LOOK_AGAIN = timedelta(seconds=30)
+UNREACHABLE_RETRY = timedelta(seconds=30)
 """How soon a machine is looked at again while a cluster cannot be watched."""
 
 
@@ -45,7 +45,7 @@ def wait_while_blind(seen: Seen) -> Plan | None:
     """While a cluster cannot be watched its cache is old: create no VM, fail no machine."""
     if not seen.blind:
         return None
-    return Plan(wake=LOOK_AGAIN, because=f"the {seen.blind} cluster cannot be watched")
+    return Plan(wake=UNREACHABLE_RETRY, because=f"the {seen.blind} cluster cannot be watched")
 
 
 def delete_when_triggered(seen: Seen) -> Plan | None:
@@ -66,7 +66,7 @@ def delete_when_triggered(seen: Seen) -> Plan | None:
 
 def follow_node(seen: Seen) -> Plan:
     """One pass over a machine whose VM is on record."""
-    report, wake, because = _verdict(seen)
+    report, wake, because = _decide_phase(seen)
     steps: list[Step] = []
     if seen.node is not None and (patch := node_marks.sync_node(seen.node, seen.machine)):
         steps.append(SyncNode(patch))
@@ -89,7 +89,7 @@ def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
     return Milestone(EventReason.RECOVERED, report.description)
 
 
-Verdict = tuple[Report | None, timedelta | None, str]
+PhaseDecision = tuple[Report | None, timedelta | None, str]
 
 
 def _warning(report: Report | None) -> tuple[str, str] | None:
@@ -99,7 +99,7 @@ def _warning(report: Report | None) -> tuple[str, str] | None:
     return told[report.phase], report.description
 
 
-def _verdict(seen: Seen) -> Verdict:
+def _decide_phase(seen: Seen) -> PhaseDecision:
     if report := _next_phase(seen):
         return report, timedelta(0), report.description
     match seen.phase:
@@ -137,7 +137,7 @@ def _held_back(seen: Seen) -> bool:
     return any(taint.key == names.CRITICAL_COMPONENTS_TAINT for taint in taints)
 
 
-def _joining(seen: Seen) -> Verdict:
+def _joining(seen: Seen) -> PhaseDecision:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if seen.now > seen.creation_deadline:
         return states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time"
@@ -151,18 +151,18 @@ def _joining(seen: Seen) -> Verdict:
     return states.report(seen, Finding.NODE_AWAITED), left, because
 
 
-def _unwell(seen: Seen) -> Verdict:
+def _unwell(seen: Seen) -> PhaseDecision:
     """Unknown: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
-        return None, None, "it is unwell, and its health timeout is disabled"
+        return None, None, "it is Unknown, and its health timeout is disabled"
     left = seen.due(seen.phase_since, seen.health_timeout) - seen.now
     if left >= timedelta(0):
-        return None, left + timedelta(milliseconds=1), "it is unwell; its health timeout runs"
+        return None, left + timedelta(milliseconds=1), "it is Unknown; its health timeout runs"
     name = seen.machine.metadata.name
     if seen.replacing >= seen.settings.max_replacements:
         return (
             None,
-            ASK_AGAIN,
+            REPLACEMENT_RETRY,
             f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced',
         )
     report = states.report(seen, Finding.HEALTH_TIMEOUT)

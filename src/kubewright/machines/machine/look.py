@@ -81,7 +81,7 @@ class Looker:
         except ApiError as error:
             if not is_refusal(error):
                 raise
-            unread = f"The API server refused to tell of node or pods: {error.message}"
+            unread = f"The API server refused to show node or pods: {error.message}"
             return replace(self._seen(machine, node, vm, busy), unread=unread)
 
     async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
@@ -102,7 +102,7 @@ class Looker:
                 raise
             return seen
 
-    async def closer(self, seen: Seen) -> Seen:
+    async def with_live_node(self, seen: Seen) -> Seen:
         """The same machine, with its node read live: the cache may be old (a late or dead watch).
 
         Raises:
@@ -125,7 +125,7 @@ class Looker:
         kept = keep or machine.status.current_status.preserve_expiry_time is not None
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
-    def refuse(self, machine: Machine, step: Step | None, error: ApiError) -> Refused:
+    def remember_refusal(self, machine: Machine, step: Step | None, error: ApiError) -> Refused:
         """Remember that an API server refused a step of this machine; None: its status."""
         found = remember(step, error, self._moments.now())
         before = self._refused.get(machine.metadata.uid, ())

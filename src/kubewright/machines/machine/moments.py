@@ -1,11 +1,11 @@
 """When things began, on a clock that no step of the wall clock can move.
 
 Theory.      A creation time-out counts from a time that the server wrote, a drain's from another, the
-             health time-out from one that some manager wrote. To subtract them from our wall clock is
-             right as long as that is not set: a step of an hour would fail every machine that is being
+             health time-out from one that some manager wrote. Compared with our wall clock they would be
+             wrong once that clock is set: a step of an hour would fail every machine that is being
              made and end every drain. But this process sees most of what matters begin: a machine is
-             created, is deleted, becomes unhealthy. Of that it keeps the moment on its own
-             monotonic clock (``base.witness``); what had begun before is as old as its dates say.
+             created, is deleted, becomes unhealthy. It notes the moment on its own monotonic clock
+             (``base.witness``); of what began before its start it has only the dates.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
 Called by    ``reconciler`` (tells of changes), ``look`` (asks).
 """
@@ -47,7 +47,7 @@ class Moments:
         for witness in (self._phases, self._nodes):
             witness.forget(uid)
 
-    def hear(self, change: Change[Machine], *, live: bool) -> None:
+    def on_change(self, change: Change[Machine], *, live: bool) -> None:
         """A machine has changed. ``live``: it happened now; what a first list shows did not."""
         old, new = change.old, change.new
         if new is None:

@@ -1,6 +1,6 @@
 """Decide whether a machine is preserved, until when, and which marks its node carries meanwhile.
 
-Theory.      Users ask for it by an annotation on the node or the machine. ``verdict`` says what they want
+Theory.      Users ask for it by an annotation on the node or the machine. ``requested`` says what they want
              now and until when; it depends on the annotations, the phase, the expiry on record and the
              date. A preservation *begins* with its expiry in the machine's status, written together with
              the phase Failed if that is its cause: so a set that sees the Failed machine sees, too, that
@@ -13,7 +13,7 @@ Invariants.  Every preservation ends: an expiry is never moved, and once it has 
              ``scale-down-disabled``) stay. An annotation with an unknown value begins nothing.
 Source       mcm.md §4.12; users compare the expiry with their own clocks, so it is compared with our wall
              clock (decision 0011).
-Called by    ``decide``, ``look`` (``draining``, ``by_node``), ``status`` (``begins``).
+Called by    ``decide``, ``look`` (``draining``, ``by_node``), ``status`` (``new_expiry``).
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ SOON = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Preservation:
     """What the annotations ask for.
 
     ``until``   the end of the preservation; None: the machine is not preserved
@@ -63,28 +63,28 @@ class Verdict:
     by_node: bool = False
 
 
-def verdict(seen: Seen, phase: Phase) -> Verdict:
+def requested(seen: Seen, phase: Phase) -> Preservation:
     """What the annotations ask for if the machine is in that phase (mcm.md §4.12, table "Effective")."""
     value, by_node = _effective(seen)
     expiry, failed = seen.machine.status.current_status.preserve_expiry_time, phase is Phase.FAILED
     if expiry is not None and expiry <= seen.wall:
-        return Verdict(None, drop=value not in (None, Preserve.FALSE), value=value, by_node=by_node)
+        return Preservation(None, drop=value not in (None, Preserve.FALSE), value=value, by_node=by_node)
     until = expiry or seen.wall + seen.preserve_timeout
     match value:
         case Preserve.NOW:
-            return Verdict(until, value=value, by_node=by_node)
+            return Preservation(until, value=value, by_node=by_node)
         case Preserve.WHEN_FAILED:
-            return Verdict(until if failed else None, value=value, by_node=by_node)
+            return Preservation(until if failed else None, value=value, by_node=by_node)
         case Preserve.AUTO:
-            return Verdict(until if failed else None, drop=not failed, value=value, by_node=by_node)
+            return Preservation(until if failed else None, drop=not failed, value=value, by_node=by_node)
         case _:
-            return Verdict(None, by_node=by_node)
+            return Preservation(None, by_node=by_node)
 
 
-def begins(seen: Seen, phase: Phase) -> datetime | None:
+def new_expiry(seen: Seen, phase: Phase) -> datetime | None:
     """The expiry of a preservation that begins now if the machine is in that phase; None if none begins."""
     known = seen.machine.status.current_status.preserve_expiry_time is not None
-    return None if known or seen.machine.metadata.deleting or seen.blind else verdict(seen, phase).until
+    return None if known or seen.machine.metadata.deleting or seen.blind else requested(seen, phase).until
 
 
 def by_node(machine: Machine) -> bool:
@@ -100,19 +100,19 @@ def draining(machine: Machine, node: Node | None) -> bool:
     if node is None or current.preserve_expiry_time is None or current.phase != Phase.FAILED:
         return False
     tainted = any(taint.key == names.PRESERVED_TAINT for taint in node.spec.taints)
-    return tainted and not _said(node).message.startswith(DRAINED)
+    return tainted and not _preserved_condition(node).message.startswith(DRAINED)
 
 
 def preserve(seen: Seen) -> Plan | None:
-    """Bring the node's marks in line with the verdict; None if they are, or before the expiry is written."""
-    found, expiry = verdict(seen, seen.phase), seen.machine.status.current_status.preserve_expiry_time
+    """Bring the node's marks in line with the request; None if they are, or before the expiry is written."""
+    found, expiry = requested(seen, seen.phase), seen.machine.status.current_status.preserve_expiry_time
     if found.until is None:
-        marked = seen.node is not None and _said(seen.node).status == "True"
-        return _ending(seen, found) if expiry or marked or found.drop else _noting(seen, found)
+        marked = seen.node is not None and _preserved_condition(seen.node).status == "True"
+        return _ending(seen, found) if expiry or marked or found.drop else _record_request(seen, found)
     return _keeping(seen, found, expiry) if expiry is not None else None
 
 
-def complaint(seen: Seen) -> str:
+def invalid_annotation(seen: Seen) -> str:
     """Which annotation has an unknown value, in a sentence; empty if none has."""
     places: list[tuple[str, Machine | Node | None]] = [("machine", seen.machine), ("node", seen.node)]
     for what, each in places:
@@ -123,14 +123,14 @@ def complaint(seen: Seen) -> str:
     return ""
 
 
-def due(seen: Seen) -> timedelta | None:
+def next_look(seen: Seen) -> timedelta | None:
     """When to look again at the latest: at the expiry, or sooner while a drain goes on; None: no need to.
 
     The status of this pass writes the expiry of a preservation that begins now; the next pass marks the node.
     """
     expiry = seen.machine.status.current_status.preserve_expiry_time
     if expiry is None:
-        return SOON if begins(seen, seen.phase) else None
+        return SOON if new_expiry(seen, seen.phase) else None
     if expiry <= seen.wall:
         return None
     waits = [expiry - seen.wall + timedelta(milliseconds=1)]
@@ -139,9 +139,9 @@ def due(seen: Seen) -> timedelta | None:
     return min(waits)
 
 
-def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
+def _keeping(seen: Seen, found: Preservation, until: datetime) -> Plan | None:
     """The steps of a preservation that goes on: marks, drain if the machine is Failed, condition."""
-    steps: list[Step] = list(_notes(seen, found))
+    steps: list[Step] = list(_annotate(seen, found))
     if seen.node is not None:
         marked = node_marks.preserved(seen.node, seen.wall, seen.phase)
         if marked:
@@ -155,11 +155,15 @@ def _keeping(seen: Seen, found: Verdict, until: datetime) -> Plan | None:
     return Plan(tuple(steps), wake=AT_ONCE, because=because) if steps else None
 
 
-def _condition(seen: Seen, found: Verdict, until: datetime) -> NodeCondition:
+def _condition(seen: Seen, found: Preservation, until: datetime) -> NodeCondition:
     reason = PreservedReason.BY_US if found.value is Preserve.AUTO else PreservedReason.BY_USER
     status, told = "True", f"Machine preserved until {rfc3339(until)}."
     if seen.phase is Phase.FAILED and seen.node is not None:
-        over = seen.drain.done if seen.drain is not None else _said(seen.node).message.startswith(DRAINED)
+        over = (
+            seen.drain.done
+            if seen.drain is not None
+            else _preserved_condition(seen.node).message.startswith(DRAINED)
+        )
         if over:
             told = f"{DRAINED} {told}"
         elif seen.drain is not None and seen.drain.failed:
@@ -167,7 +171,7 @@ def _condition(seen: Seen, found: Verdict, until: datetime) -> NodeCondition:
     return NodeCondition(type=NodeConditionType.PRESERVED, status=status, reason=reason, message=told)
 
 
-def _ending(seen: Seen, found: Verdict) -> Plan | None:
+def _ending(seen: Seen, found: Preservation) -> Plan | None:
     """The steps that end a preservation; the expiry is removed last. None: all of that is done."""
     why, expiry = _why_it_ends(seen, found), seen.machine.status.current_status.preserve_expiry_time
     steps: list[Step] = []
@@ -177,9 +181,9 @@ def _ending(seen: Seen, found: Verdict) -> Plan | None:
         stopped = NodeCondition(
             type=NodeConditionType.PRESERVED, status="False", reason=PreservedReason.STOPPED, message=""
         )
-        if _said(seen.node).type and (patch := marks.condition(seen.node, stopped, seen.wall)):
+        if _preserved_condition(seen.node).type and (patch := marks.condition(seen.node, stopped, seen.wall)):
             steps.append(SetPreservedCondition(patch))
-    steps += _notes(seen, found)
+    steps += _annotate(seen, found)
     if not steps and expiry is not None and not _for_its_set(seen, expiry):
         steps.append(EndPreservation(f"The machine is not preserved any longer: {why}"))
     if not steps:
@@ -193,7 +197,7 @@ def _for_its_set(seen: Seen, expiry: datetime) -> bool:
     return over and seen.machine.metadata.controller is not None
 
 
-def _why_it_ends(seen: Seen, found: Verdict) -> str:
+def _why_it_ends(seen: Seen, found: Preservation) -> str:
     expiry = seen.machine.status.current_status.preserve_expiry_time
     if expiry is not None and expiry <= seen.wall:
         return "its time is over"
@@ -202,12 +206,12 @@ def _why_it_ends(seen: Seen, found: Verdict) -> str:
     return "it is not asked for any more"
 
 
-def _noting(seen: Seen, found: Verdict) -> Plan | None:
-    steps = _notes(seen, found)
+def _record_request(seen: Seen, found: Preservation) -> Plan | None:
+    steps = _annotate(seen, found)
     return Plan(steps, wake=AT_ONCE, because="its node says whether to preserve it") if steps else None
 
 
-def _notes(seen: Seen, found: Verdict) -> tuple[Step, ...]:
+def _annotate(seen: Seen, found: Preservation) -> tuple[Step, ...]:
     """The machine's annotations: where the node's decides, they only record its last value."""
     have = seen.machine.metadata.annotations
     said = seen.node.metadata.annotations.get(names.PRESERVE_ANNOTATION) if seen.node is not None else None
@@ -223,12 +227,12 @@ def _notes(seen: Seen, found: Verdict) -> tuple[Step, ...]:
 def _effective(seen: Seen) -> tuple[Preserve | None, bool]:
     """What is asked for, and whether by the node's annotation. Without one the machine's counts, unless the
     node had one before: then a user has removed it, and nothing is asked for."""
-    notes = seen.machine.metadata.annotations
-    own = parse_preserve(notes.get(names.PRESERVE_ANNOTATION, ""))
+    annotations = seen.machine.metadata.annotations
+    own = parse_preserve(annotations.get(names.PRESERVE_ANNOTATION, ""))
     if seen.node is None:
         return own, False
     said = seen.node.metadata.annotations.get(names.PRESERVE_ANNOTATION, "")
-    if not said and not notes.get(names.LAST_APPLIED_PRESERVE_ANNOTATION):
+    if not said and not annotations.get(names.LAST_APPLIED_PRESERVE_ANNOTATION):
         return own, False
     theirs = parse_preserve(said)
     if said and theirs is None:
@@ -242,6 +246,6 @@ def _as_before(seen: Seen, own: Preserve | None) -> Preserve | None:
     return Preserve.NOW if expiry is not None and own is None else own
 
 
-def _said(node: Node) -> NodeCondition:
+def _preserved_condition(node: Node) -> NodeCondition:
     """The node's condition ``Preserved``; an empty one when it has none."""
     return condition_of(node.status.conditions, NodeConditionType.PRESERVED) or NodeCondition()

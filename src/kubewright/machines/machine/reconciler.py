@@ -1,6 +1,6 @@
 """One machine, one pass: look, decide, act. And who wakes a machine.
 
-Called by    ``runtime.controller``; put together by ``machines.wiring``.
+Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,12 +61,12 @@ class Machines:
         try:
             return await self._act(machine, seen)
         except WriteRefused as refused:
-            told = self._looker.refuse(machine, refused.step, refused.error)
+            told = self._looker.remember_refusal(machine, refused.step, refused.error)
             return self._tell(machine, event_of(told), told.problem, Result.later(0))
         except ApiError as error:
             if not is_refusal(error):
                 raise
-            problem = f"The API server refused to tell of the node: {error.message}"
+            problem = f"The API server refused to show the node: {error.message}"
             return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(PAUSE))
         finally:
             self._looker.uncount(uid)
@@ -75,7 +75,7 @@ class Machines:
         plan = decide(seen)
         if _fails(plan):
             self._looker.count_as_replaced(machine)  # before other workers decide about their machines
-            seen = await self._looker.closer(seen)
+            seen = await self._looker.with_live_node(seen)
             plan = decide(seen)
         steps = [type(step).__name__ for step in plan.steps]
         log.debug("plan", machine=str(_key(machine)), because=plan.because, steps=steps)
@@ -117,7 +117,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     )
     steady = shared.control.steady()
     moments = Moments(steady)
-    caches.machines.subscribe(lambda change: moments.hear(change, live=caches.machines.synced))
+    caches.machines.subscribe(lambda change: moments.on_change(change, live=caches.machines.synced))
     calls = VmCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
     machines = Machines(shared, calls, moments, lambda: controller.load > BUSY)
     controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
@@ -125,7 +125,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
     controller.watches(caches.classes, lambda change: caches.machines.keys_by("class", str(change.key)))
     controller.watches(caches.secrets, lambda change: _machines_of_secret(caches, change.key))
-    controller.watches(caches.attachments, lambda change: _leaving_machines(caches, change))
+    controller.watches(caches.attachments, lambda change: _machines_awaiting_detach(caches, change))
     return controller, calls
 
 
@@ -176,7 +176,7 @@ def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:
     return [key for found in classes for key in caches.machines.keys_by("class", str(found))]
 
 
-def _leaving_machines(caches: Caches, change: Change[VolumeAttachment]) -> Iterable[Key]:
+def _machines_awaiting_detach(caches: Caches, change: Change[VolumeAttachment]) -> Iterable[Key]:
     """The machine whose volumes are being detached, if it waits for that."""
     attachment = change.after() or change.before()
     keys = caches.machines.keys_by("node", attachment.spec.node_name) if attachment else ()

@@ -47,14 +47,14 @@ class Rule:
 
     ``doing``   what the step does, for messages
     ``living``  whether a machine that is not being deleted goes on without the step
-    ``leaving`` whether a machine that is being deleted goes on without it
+    ``deleting`` whether a machine that is being deleted goes on without it
     ``ends``    the last sentence of ``lastOperation`` while a deletion waits for the step: MCM parses it
     ``event``   the reason of the warning event about the refusal
     """
 
     doing: str
     living: GoesOn
-    leaving: GoesOn
+    deleting: GoesOn
     ends: str = ""
     event: EventReason = EventReason.FAILED_UPDATE
 
@@ -84,18 +84,18 @@ STATUS = "write the machine's status"
 
 RULES: Mapping[type[Step], Rule] = {
     steps.AddFinalizer: Rule("put finalizer and priority onto the machine", _has_its_vm, _always),
-    steps.Call: Rule("tell what a driver must know", _always, _always),  # reads; errors end the call
+    steps.Call: Rule("read what a driver call needs", _always, _always),  # reads; errors end the call
     steps.Record: Rule("record the machine's VM", _never, _always),
     steps.DeleteMachine: Rule("delete the machine", _always, _always),
     steps.Annotate: Rule("annotate the machine", _always, _always),
     steps.EndPreservation: Rule("take the expiry off the machine", _always, _always),
     steps.SetPreservationMarks: Rule("mark the node as preserved", _always, _always),
-    steps.SetPreservedCondition: Rule("tell of the preservation in the node's status", _always, _always),
+    steps.SetPreservedCondition: Rule("write the node's Preserved condition", _always, _always),
     steps.SyncNode: Rule(
         "bring the node in line with the machine", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
     steps.Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
-    steps.SetTerminatingCondition: Rule("mark the node as terminating", _always, _always),
+    steps.SetTerminatingCondition: Rule("write the node's Terminating condition", _always, _always),
     steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
     steps.DeleteVolumeAttachments: Rule("delete the node's VolumeAttachments", _always, _always),
     steps.DeleteNode: Rule("delete the node", _always, _is_forced, DELETING_NODE),
@@ -118,7 +118,7 @@ def event_of(refused: Refused) -> EventReason:
     return RULES[type(refused.step)].event if refused.step is not None else EventReason.FAILED_UPDATE
 
 
-def mute(seen: Seen) -> bool:
+def status_refused(seen: Seen) -> bool:
     """Whether the server refused the status not long ago: then only the status is not written."""
     return _refusal_of(None, seen) is not None
 
@@ -128,10 +128,10 @@ def allowed(plan: Plan, seen: Seen) -> Plan | None:
     refusals = [(step, found) for step in plan.steps if (found := _refusal_of(step, seen)) is not None]
     if not refusals:
         return plan
-    leaving = seen.machine.metadata.deleting
+    deleting = seen.machine.metadata.deleting
     for step, found in refusals:
         rule = RULES[type(step)]
-        if not (rule.leaving if leaving else rule.living)(seen):
+        if not (rule.deleting if deleting else rule.living)(seen):
             return _held(seen, found, rule)
     refused = [step for step, _ in refusals]
     left = tuple(step for step in plan.steps if step not in refused)
@@ -151,7 +151,7 @@ def paced(plan: Plan, seen: Seen) -> Plan:
     rests = [each.until - seen.now for each in seen.refused if seen.now < each.until]
     if not rests:
         return plan
-    if mute(seen) and plan.report is not None and plan.wake is not None:
+    if status_refused(seen) and plan.report is not None and plan.wake is not None:
         pause = NEXT_PASS if seen.machine.metadata.deleting else min(rests)
         plan = replace(plan, wake=max(plan.wake, pause))
     return plan.sooner(min(rests))

@@ -18,7 +18,7 @@ from msgspec import structs
 from kubewright.api.machine.names import REASONED_CONDITIONS, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.preservation import begins
+from kubewright.machines.machine.preservation import new_expiry
 from kubewright.machines.machine.steps import Report
 from kubewright.nodes.health import conditions_differ
 
@@ -34,7 +34,7 @@ def machine_status(seen: Seen, report: Report | None, wall: datetime) -> Machine
     """The status to write; equal to the present one when there is nothing new."""
     status = _reported(seen, report, wall)
     after = report.phase if report is not None and report.phase is not None else seen.phase
-    until = begins(seen, after)
+    until = new_expiry(seen, after)
     if until is None:
         return status
     current = structs.replace(status.current_status, preserve_expiry_time=until)

@@ -29,7 +29,7 @@ T = TypeVar("T", bound=KubeObject)
 log = structlog.get_logger(__name__)
 
 
-class Kept(Generic[T]):
+class FinalizerReconciler(Generic[T]):
     """The reconciler of a kind whose objects carry the finalizer ``ours`` while ``used`` says so."""
 
     def __init__(
@@ -72,8 +72,8 @@ def finalizers(
 ) -> list[str] | None:
     """The finalizers that should stand, or None when they do.
 
-    An object that is already being deleted takes no new finalizers. One without users loses it at once,
-    or, if it ``lingers``, only when it is being deleted.
+    An object that is already being deleted takes no new finalizers. An object without users loses ours at
+    once or, with ``lingers``, only when it is being deleted.
     """
     if used and not deleting and ours not in present:
         return with_finalizer(present, ours)
@@ -93,8 +93,8 @@ def wire(shared: Shared) -> tuple[Controller, Controller]:
     def secret_is_used(key: Key) -> bool:
         return classes.count_by("secret", str(key)) > 0
 
-    of_classes = Kept(shared, classes, class_is_used, names.FINALIZER, lingers=True)
-    of_secrets = Kept(shared, secrets, secret_is_used, names.SECRET_FINALIZER, lingers=False)
+    of_classes = FinalizerReconciler(shared, classes, class_is_used, names.FINALIZER, lingers=True)
+    of_secrets = FinalizerReconciler(shared, secrets, secret_is_used, names.SECRET_FINALIZER, lingers=False)
     return (
         Controller("machineclass", of_classes, clock, workers=2, metrics=metrics)
         .watches(classes)

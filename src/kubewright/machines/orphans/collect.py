@@ -104,5 +104,5 @@ class Collector:
             tell(found, EventReason.FAILED_ORPHAN_DELETE, f"VM {what} is not deleted: {error}", warning=True)
             raise
         log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
-        tell(found, EventReason.ORPHAN_DELETED, f"Deleted VM {what}, which does not exist")
+        tell(found, EventReason.ORPHAN_DELETED, f"Deleted VM {what}: there is no such machine")
         self._collected.labels(place.namespace, place.name).inc()

@@ -44,21 +44,21 @@ class OrphanSettings:
 class ListedVm:
     """A VM on the list of a class, and what may want it.
 
-    ``owner_lives``  a machine has the uid that the VM was made for
+    ``owner_exists``  a machine has the uid that the VM was made for
     ``recorded``     a machine of any class has the VM on record
     ``busy``         a cloud call of ours for that uid has not come to its end
     ``same_name``     the machine of the VM's machine's name, beside the class
     """
 
     vm: Instance
-    owner_lives: bool = False
+    owner_exists: bool = False
     recorded: bool = False
     busy: bool = False
     same_name: Machine | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class SuspectUpdate:
     """What a list of VMs comes to.
 
     ``suspects``   provider ids of VMs that no machine wants, and since when (monotonic seconds)
@@ -75,7 +75,7 @@ def why_kept(seen: ListedVm) -> str:
     """Why the VM is kept, as a clause; empty when nothing wants it."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
-    if seen.owner_lives:
+    if seen.owner_exists:
         return "its machine exists"
     if seen.recorded:
         return "a machine has it on record"
@@ -100,14 +100,14 @@ def why_spared(vm: Instance, same_name: Machine | None) -> str:
     return ""
 
 
-def weigh(
+def update_suspects(
     listed: Sequence[ListedVm],
     since: Mapping[str, float],
     *,
     began: float,
     ended: float,
     confirmation: float,
-) -> Weighed:
+) -> SuspectUpdate:
     """Compare a list with what was suspect before it.
 
     Args:
@@ -121,7 +121,9 @@ def weigh(
     suspects = {vm_id: since.get(vm_id, ended) for vm_id in found}
     old = sorted((at, vm_id) for vm_id, at in suspects.items() if began - at >= confirmation)
     left = [confirmation - (ended - at) for at in suspects.values() if began - at < confirmation]
-    return Weighed(suspects, tuple(found[vm_id] for _, vm_id in old), max(0.0, min(left)) if left else None)
+    return SuspectUpdate(
+        suspects, tuple(found[vm_id] for _, vm_id in old), max(0.0, min(left)) if left else None
+    )
 
 
 def scheme(provider_id: str) -> str:

@@ -14,14 +14,20 @@ from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.collect import Collector
-from kubewright.machines.orphans.decide import ListedVm, OrphanSettings, Weighed, scheme, weigh
+from kubewright.machines.orphans.decide import (
+    ListedVm,
+    OrphanSettings,
+    SuspectUpdate,
+    scheme,
+    update_suspects,
+)
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
 Busy = Callable[[str], bool]
 """Whether a cloud call for the machine with this uid is under way in this process."""
 
-SEEN_BY = "orphan-of"
+COLLECTED_BY = "orphan-of"
 """The index of nodes by the class that is collecting their VM."""
 
 log = structlog.get_logger(__name__)
@@ -66,10 +72,10 @@ class OrphanVms:
         listed = await self._listed(request)
         if listed is None:
             return Result.done()
-        weighed = self._weigh(key, listed, began)
-        tidy = await self._tidy(key, {vm.provider_id for vm in listed})
-        gone = await self._collect(request, weighed.confirmed)
-        return self._next(weighed.wake, hurry=not (tidy and gone))
+        updated = self._update_suspects(key, listed, began)
+        cleaned = await self._delete_leftover_nodes(key, {vm.provider_id for vm in listed})
+        gone = await self._collect(request, updated.confirmed)
+        return self._next(updated.wake, hurry=not (cleaned and gone))
 
     def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
         """How many VMs of each class are suspect now; for a gauge."""
@@ -89,30 +95,30 @@ class OrphanVms:
             told = f"the VMs of class {meta.namespace}/{meta.name} were not listed: {error}"
             raise NotListed(told) from error
 
-    def _weigh(self, key: Key, listed: Sequence[Instance], began: float) -> Weighed:
+    def _update_suspects(self, key: Key, listed: Sequence[Instance], began: float) -> SuspectUpdate:
         before = self._since.get(key, {})
-        weighed = weigh(
+        updated = update_suspects(
             self._listed_vms(key, listed),
             before,
             began=began,
             ended=self._shared.clock.monotonic(),
             confirmation=self._settings.confirmation.total_seconds(),
         )
-        self._since[key] = weighed.suspects
+        self._since[key] = updated.suspects
         self.schemes.update(found for vm in listed if (found := scheme(vm.provider_id)))
-        for vm_id in before.keys() - weighed.suspects.keys():
+        for vm_id in before.keys() - updated.suspects.keys():
             self._cleanup.forget(vm_id)
-        if new := sorted(weighed.suspects.keys() - before.keys()):
+        if new := sorted(updated.suspects.keys() - before.keys()):
             wait = self._settings.confirmation.total_seconds()
             log.info("VMs without a machine", machine_class=str(key), vms=new, confirmed_in=wait)
-        return weighed
+        return updated
 
     def _listed_vms(self, key: Key, listed: Iterable[Instance]) -> list[ListedVm]:
-        """A VM whose owner is not told is told apart by its machine's name, in whatever namespace."""
+        """The list, matched with machines: by owner uid or, without one, by machine name in any namespace."""
         there = list(self._caches.machines.headers())
         owners = {header.uid for header in there} | {header.key.name for header in there}
         return [
-            ListedVm(vm, owner_lives=True)
+            ListedVm(vm, owner_exists=True)
             if (vm.owner_uid or vm.machine_name) in owners
             else self._stray(key, vm)
             for vm in listed
@@ -127,9 +133,9 @@ class OrphanVms:
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _tidy(self, key: Key, listed: set[str]) -> bool:
+    async def _delete_leftover_nodes(self, key: Key, listed: set[str]) -> bool:
         """Remove the nodes whose VMs an earlier process was collecting. Whether none is left."""
-        marked = self._caches.nodes.by(SEEN_BY, str(key))
+        marked = self._caches.nodes.by(COLLECTED_BY, str(key))
         gone = [node for node in marked if node.spec.provider_id not in listed]
         left = [node for node in gone if not self._cleanup.owners(node)]
         done = [await self._collector.delete_node(node.metadata.name, node.spec.provider_id) for node in left]

@@ -20,7 +20,7 @@ from kubewright.machines.machine.caches import Shared, class_key
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
-from kubewright.machines.orphans.vms import SEEN_BY, Busy, OrphanVms
+from kubewright.machines.orphans.vms import COLLECTED_BY, Busy, OrphanVms
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
@@ -37,7 +37,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     caches, clock, metrics = shared.caches, shared.clock, shared.metrics
     cleanup = NodeCleanup(shared)
     vms = OrphanVms(shared, settings, busy, cleanup)
-    caches.nodes.index(SEEN_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
+    caches.nodes.index(COLLECTED_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
     caches.nodes.index(NOT_MANAGED, _not_managed)
     classes = Controller(
         "orphanvms", vms, clock, workers=4, timeout=LONGEST_LOOK, metrics=metrics, curve=LIST_BACKOFF

@@ -307,7 +307,7 @@ def _because(draft: _Draft) -> str:
         (len(draft.delete), "to delete after too many refusals"),
         (len(draft.leaving) - late, "leaving"),
         (late, "leaving later than their grace allows"),
-        (len(draft.resting), "refused to be tried again"),
+        (len(draft.resting), "refused, to be tried again"),
         (len(draft.queued), "queued behind others with volumes"),
     )
     told = ", ".join(f"{count} {what}" for count, what in counts if count)
