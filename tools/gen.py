@@ -14,7 +14,7 @@ from pathlib import Path
 
 import controllers_page
 import machine_phases
-from kubewright.api.machine import access, crds
+from kubewright.api.machine import crds, rbac
 
 ROOT = Path(__file__).parents[1]
 Texts = Mapping[str, str]
@@ -38,7 +38,7 @@ class Generated:
 
 GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/crds", crds.files),
-    Generated("deploy/rbac", access.files),
+    Generated("deploy/rbac", rbac.files),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
 )

@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from kubewright import __version__
-from kubewright.api.machine import access
+from kubewright.api.machine import rbac
 from kubewright.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -47,10 +47,10 @@ def manifests() -> list[Path]:
 
 def test_the_account_of_the_deployment_is_the_one_that_the_roles_are_bound_to() -> None:
     account, deployment = read("service-account.yaml"), read("deployment.yaml")
-    assert account["metadata"] == {"name": access.ACCOUNT, "namespace": access.NAMESPACE}
-    assert read("namespace.yaml")["metadata"]["name"] == access.NAMESPACE
-    assert deployment["metadata"]["namespace"] == access.NAMESPACE
-    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == access.ACCOUNT
+    assert account["metadata"] == {"name": rbac.ACCOUNT, "namespace": rbac.NAMESPACE}
+    assert read("namespace.yaml")["metadata"]["name"] == rbac.NAMESPACE
+    assert deployment["metadata"]["namespace"] == rbac.NAMESPACE
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == rbac.ACCOUNT
 
 
 def test_the_installation_has_every_manifest() -> None:

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
-from kubewright.api.machine.access import roles_of_users
+from kubewright.api.machine.rbac import roles_of_users
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator

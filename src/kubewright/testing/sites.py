@@ -20,7 +20,7 @@ from typing import Any
 
 from kubewright.api.core import CRD, NAMESPACE
 from kubewright.api.kinds import dynamic
-from kubewright.api.machine import access
+from kubewright.api.machine import rbac
 from kubewright.api.machine.crds import crds
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.cluster import run_with
@@ -63,8 +63,8 @@ RBAC = {
 }
 SERVICE_ACCOUNT = dynamic(Resource("", "v1", "serviceaccounts", "ServiceAccount"))
 ACCOUNT = User(
-    f"system:serviceaccount:{access.NAMESPACE}:{access.ACCOUNT}",
-    ("system:serviceaccounts", f"system:serviceaccounts:{access.NAMESPACE}", "system:authenticated"),
+    f"system:serviceaccount:{rbac.NAMESPACE}:{rbac.ACCOUNT}",
+    ("system:serviceaccounts", f"system:serviceaccounts:{rbac.NAMESPACE}", "system:authenticated"),
 )
 ORPHANS = OrphanSettings(
     period=timedelta(seconds=2), confirmation=timedelta(seconds=3), soon=timedelta(seconds=1)
@@ -141,7 +141,7 @@ class Site:
 
 def manifests(files: Iterable[str]) -> list[dict[str, Any]]:
     """The objects of some files of ``deploy/rbac``."""
-    return [each for name in files for each in access.manifests()[name]]
+    return [each for name in files for each in rbac.manifests()[name]]
 
 
 class As(InProcess):
@@ -212,10 +212,10 @@ async def real_cluster(judge: Judge, clock: Clock, stack: AsyncExitStack, *files
 async def _furnish(admin: Client, files: Iterable[str]) -> None:
     """Our account and its roles."""
     with suppress(AlreadyExists):
-        await admin.create(NAMESPACE, {"metadata": {"name": access.NAMESPACE}})
+        await admin.create(NAMESPACE, {"metadata": {"name": rbac.NAMESPACE}})
     with suppress(AlreadyExists):
         await admin.create(
-            SERVICE_ACCOUNT, {"metadata": {"name": access.ACCOUNT, "namespace": access.NAMESPACE}}
+            SERVICE_ACCOUNT, {"metadata": {"name": rbac.ACCOUNT, "namespace": rbac.NAMESPACE}}
         )
     for body in manifests(files):
         await admin.create(RBAC[body["kind"]], body, namespace=body["metadata"].get("namespace", ""))
@@ -230,7 +230,7 @@ async def _take_back(admin: Client, files: Iterable[str]) -> None:
 
 async def _login(judge: Judge, admin: Client, clock: Clock) -> Transport:
     """A connection with a token of our service account, as a pod has one."""
-    path = f"/api/v1/namespaces/{access.NAMESPACE}/serviceaccounts/{access.ACCOUNT}/token"
+    path = f"/api/v1/namespaces/{rbac.NAMESPACE}/serviceaccounts/{rbac.ACCOUNT}/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await admin.send(admin.request("POST", path, json.dumps(body).encode()))
     token = json.loads(answer.body)["status"]["token"]

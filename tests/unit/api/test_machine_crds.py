@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kubewright.api.crd import schema_of
-from kubewright.api.machine import access
+from kubewright.api.machine import rbac
 from kubewright.api.machine.crds import crds, files, manifest
 
 ROOT = Path(__file__).parents[3]
@@ -176,7 +176,7 @@ def test_a_type_without_a_schema_is_refused():
         schema_of(set[str])
 
 
-@pytest.mark.parametrize(("folder", "texts"), [("deploy/crds", files()), ("deploy/rbac", access.files())])
+@pytest.mark.parametrize(("folder", "texts"), [("deploy/crds", files()), ("deploy/rbac", rbac.files())])
 def test_committed_files_are_current(folder, texts):
     committed = {path.name: path.read_text() for path in (ROOT / folder).iterdir()}
     assert committed == texts, "run: make gen"

@@ -5,5 +5,5 @@
 ``defaults``   what an omitted field means
 ``validate``   the rules beyond the schema, with MCM's own messages
 ``crds``       the four CustomResourceDefinitions
-``access``     the permissions that our controllers need
+``rbac``       the permissions that our controllers need
 """

@@ -35,18 +35,18 @@ class Rule:
     why: str
 
 
-KINDS = ("machineclasses", "machines", "machinesets", "machinedeployments")
+RESOURCES = ("machineclasses", "machines", "machinesets", "machinedeployments")
 
-CLASSES, *FLEET = KINDS
+CLASSES, *FLEET = RESOURCES
 SCALES = [f"{kind}/scale" for kind in FLEET[1:]]
 
 CONTROL = (
-    Rule(GROUP, KINDS, ("list", "watch", "patch"), "what is wanted; finalizers, sizes, what a VM is called"),
-    Rule(GROUP, KINDS[1:], ("get",), "a look at the server before something is adopted, or a VM collected"),
+    Rule(GROUP, RESOURCES, ("list", "watch", "patch"), "what is wanted; finalizers, sizes, what a VM is called"),
+    Rule(GROUP, RESOURCES[1:], ("get",), "a look at the server before something is adopted, or a VM collected"),
     Rule(
         GROUP, ("machines", "machinesets"), ("create", "delete"), "deployments make sets, sets make machines"
     ),
-    Rule(GROUP, [f"{kind}/status" for kind in KINDS[1:]], ("patch",), "what became of them"),
+    Rule(GROUP, [f"{kind}/status" for kind in RESOURCES[1:]], ("patch",), "what became of them"),
     Rule(
         GROUP,
         ("machinesets/finalizers", "machinedeployments/finalizers"),
