@@ -17,7 +17,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
-from kubewright.driver.fence import Listener
+from kubewright.driver.guard import Listener
 from kubewright.machines import world as machines
 from kubewright.runtime.world import ControllerInfo, World
 

@@ -4,7 +4,7 @@
                   provider's author implements
 ``errors``        the codes a driver may answer with, and how each wants to be retried
 ``registry``      finding drivers by name through entry points
-``fence``         what stands around any driver: deadlines, slots, foreign exceptions, counts
+``guard``         the wrapper around any driver: deadlines, slots, foreign exceptions, counts
 ``life``          what a controller does about one VM: ensured, looked for, deleted
 ``metrics``       those counts for Prometheus, under the names that dashboards know
 

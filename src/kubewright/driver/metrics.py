@@ -9,7 +9,7 @@ Source    mcm.md §10.5. A call whose caller left (Canceled) is timed but not a 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kubewright.driver.errors import Code
-from kubewright.driver.fence import CallEnded, Listener
+from kubewright.driver.guard import CallEnded, Listener
 
 _SECONDS = (0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 240.0)
 """Buckets from a cached answer to the longest deadline of a call."""
@@ -34,7 +34,7 @@ class DriverMetrics:
         )
 
     def of(self, provider: str) -> Listener:
-        """A listener for ``fence.Fenced(on_end=...)``."""
+        """A listener for ``guard.GuardedDriver(on_end=...)``."""
 
         def count(ended: CallEnded) -> None:
             self._seconds.labels(provider, ended.operation.value).observe(ended.seconds)

@@ -4,11 +4,13 @@ Theory.      A MachineDeployment wants a template rolled out and tells MachineSe
              a MachineSet wants a number of Machines and makes and deletes them; a Machine wants a
              VM and a healthy Node. Each layer sees only the objects below it, so each can be
              stopped, upgraded or replaced by MCM's own controller.
-Map          deployment/    MachineDeployment: sets, sizes, revisions; decided by ``rollout``
+Map          deployment/    MachineDeployment: the policy of ``replicas.deployment``; decided by ``rollout``
              machineset/    MachineSet: the policy of ``replicas.set``
              machine/       Machine: VM, node, health, deletion
              machineclass/  MachineClass and Secret: kept while used
-Anatomy      Every folder has the same inside: ``observe`` reads, ``decide`` and ``status`` are
-             pure, ``steps`` are the closed set of effects, ``act`` writes, ``reconciler`` wires.
+             orphans/       VMs and nodes without a machine
+Anatomy      ``decide`` and ``status`` are pure, ``steps`` are the closed set of effects, ``act`` writes,
+             ``reconciler`` wires. Deployments and sets have theirs in ``replicas``: their folders here
+             hold only what differs for machines.
 Source       mcm.md §1-8; DESIGN D3-D6.
 """

@@ -19,7 +19,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.driver.contract import Background, Driver
-from kubewright.driver.fence import Fenced, Listener
+from kubewright.driver.guard import GuardedDriver, Listener
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of
@@ -76,8 +76,8 @@ def world(
         background: list[Task] = []
         if Half.MACHINES in halves:
             assert driver is not None, "machines need a driver"
-            fenced = Fenced(driver, environment.clock, on_end=on_call, entitled=environment.entitled)
-            shared = shared_of(environment, fenced, settings)
+            guarded = GuardedDriver(driver, environment.clock, on_end=on_call, entitled=environment.entitled)
+            shared = shared_of(environment, guarded, settings)
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
             background.append(calls.run)

@@ -214,9 +214,7 @@ async def _furnish(admin: Client, files: Iterable[str]) -> None:
     with suppress(AlreadyExists):
         await admin.create(NAMESPACE, {"metadata": {"name": rbac.NAMESPACE}})
     with suppress(AlreadyExists):
-        await admin.create(
-            SERVICE_ACCOUNT, {"metadata": {"name": rbac.ACCOUNT, "namespace": rbac.NAMESPACE}}
-        )
+        await admin.create(SERVICE_ACCOUNT, {"metadata": {"name": rbac.ACCOUNT, "namespace": rbac.NAMESPACE}})
     for body in manifests(files):
         await admin.create(RBAC[body["kind"]], body, namespace=body["metadata"].get("namespace", ""))
 

@@ -41,8 +41,8 @@ CLASSES, *FLEET = RESOURCES
 SCALES = [f"{kind}/scale" for kind in FLEET[1:]]
 
 CONTROL = (
-    Rule(GROUP, RESOURCES, ("list", "watch", "patch"), "what is wanted; finalizers, sizes, what a VM is called"),
-    Rule(GROUP, RESOURCES[1:], ("get",), "a look at the server before something is adopted, or a VM collected"),
+    Rule(GROUP, RESOURCES, ("list", "watch", "patch"), "what is wanted; finalizers, sizes, VM names"),
+    Rule(GROUP, RESOURCES[1:], ("get",), "live reads before an adoption, or the collection of a VM"),
     Rule(
         GROUP, ("machines", "machinesets"), ("create", "delete"), "deployments make sets, sets make machines"
     ),

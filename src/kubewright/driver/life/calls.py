@@ -4,8 +4,8 @@ Theory.      Clouds answer in seconds or minutes; a worker that waited for them 
              objects. So a call is a task of its own: ``start`` returns at once, ``seen`` tells how it stands,
              and ``on_done`` wakes the object. What is kept here is only knowledge, never intent.
 Invariants.  At most one call per object at a time.
-             ``driver`` is fenced (``driver.fence``): a call ends in time, and with an error of the vocabulary
-             if at all.
+             ``driver`` is guarded (``driver.guard``): a call ends in time, and if it fails, then with an
+             error of the vocabulary.
 Called by    the controller of the objects; a program owns ``run``.
 """
 

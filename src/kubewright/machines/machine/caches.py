@@ -131,8 +131,8 @@ class Caches:
 class Shared:
     """What the controllers of machines, classes and orphans share, for one term.
 
-    ``control`` has the machines, ``target`` their nodes; the two may be one. ``driver`` is fenced
-    (``driver.fence``). ``recorder`` writes events next to the machines.
+    ``control`` has the machines, ``target`` their nodes; the two may be one. ``driver`` is guarded
+    (``driver.guard``). ``recorder`` writes events next to the machines.
     """
 
     control: Client
@@ -187,7 +187,7 @@ def _known(value: str) -> tuple[str, ...]:
 
 
 def _replacing(machine: Machine) -> str:
-    """The group in which a machine counts as being replaced, or as a replacement; empty: it counts in none."""
+    """The group in which a machine counts as being replaced or as a replacement; empty: in none."""
     meta, current = machine.metadata, machine.status.current_status
     steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
     if steady or current.preserve_expiry_time is not None:

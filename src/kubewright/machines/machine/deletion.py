@@ -225,8 +225,8 @@ def _drain_report(plan: DrainPlan) -> Report:
 
 Decider = Callable[[Seen], Plan | None]
 DELETING: tuple[Decider, ...] = (
-    settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm, drain,
-    detach_volumes, delete_vm, delete_node, remove_finalizer,
+    settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
+    drain, detach_volumes, delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ SEVERAL = Code.OutOfRange.name.encode()
 LIST_BACKOFF = Curve(base=5.0, cap=600.0)
 """For lists that fail: they cost a cloud more than other calls, and nothing waits for them."""
 LONGEST_LOOK = 900.0
-"""Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.fence``)."""
+"""Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.guard``)."""
 
 
 def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:

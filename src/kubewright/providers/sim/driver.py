@@ -4,7 +4,7 @@ Theory.      Everything interesting happens in ``cloud``; here a class's ``provi
              a VM becomes an ``Instance``. The driver also runs the VMs' kubelets (``run``), which
              is how nodes join a cluster that has no real machines. The cloud keeps everything that the
              driver must know later, so it returns no last known state.
-Called by    the machine controllers through ``driver.fence``; ``compose`` for ``run`` and ``close``.
+Called by    the machine controllers through ``driver.guard``; ``compose`` for ``run`` and ``close``.
 """
 
 from collections.abc import Sequence

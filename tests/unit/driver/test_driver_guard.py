@@ -1,4 +1,4 @@
-"""The fence around drivers: deadlines, slots, foreign errors, counts. Time is virtual."""
+"""The guard around drivers: deadlines, slots, foreign errors, counts. Time is virtual."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from kubewright.base.clock import LoopClock
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound
-from kubewright.driver.fence import FENCES, CallEnded, Fence, Fenced, Operation
+from kubewright.driver.guard import CALL_LIMITS, CallEnded, CallLimits, GuardedDriver, Operation
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.testing.scenes import class_request
 
@@ -70,15 +70,15 @@ def raising(error: Exception) -> Callable[[], Awaitable[Instance]]:
     return create
 
 
-def fenced(
+def guarded(
     create: Callable[[], Awaitable[Instance]] = at_once, *, slots: int = 2, seconds: float = 60
-) -> Fenced:
-    fences = {**FENCES, Operation.CREATE: Fence(seconds, slots)}
-    return Fenced(Scripted(create), LoopClock(), fences=fences)
+) -> GuardedDriver:
+    limits = {**CALL_LIMITS, Operation.CREATE: CallLimits(seconds, slots)}
+    return GuardedDriver(Scripted(create), LoopClock(), limits=limits)
 
 
 async def test_answers_pass_through() -> None:
-    driver = fenced()
+    driver = guarded()
     assert await driver.create(REQUEST) == await driver.initialize(REQUEST) == VM
     assert await driver.list(CLASS) == [VM]
     assert await driver.volume_ids([VolumeSpec("pv", {})]) == ["pv"]
@@ -99,7 +99,7 @@ async def test_answers_pass_through() -> None:
 )
 async def test_errors_leave_in_the_vocabulary(error: Exception, code: Code, says: str) -> None:
     with pytest.raises(DriverError, match=says) as raised:
-        await fenced(raising(error)).create(REQUEST)
+        await guarded(raising(error)).create(REQUEST)
     assert raised.value.code is code
 
 
@@ -107,19 +107,19 @@ async def test_a_call_that_hangs_ends_at_its_deadline() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(DriverError) as late:
-        await fenced(never, seconds=60).create(REQUEST)
+        await guarded(never, seconds=60).create(REQUEST)
     assert (late.value.code, loop.time() - began) == (Code.DeadlineExceeded, 60)
 
 
 async def test_no_more_calls_at_a_time_than_slots_and_all_get_through() -> None:
-    driver = fenced(in_ten_seconds, slots=2)
+    driver = guarded(in_ten_seconds, slots=2)
     assert await asyncio.gather(*(driver.create(REQUEST) for _ in range(6))) == [VM] * 6
     assert isinstance(driver.driver, Scripted)
     assert driver.driver.most == 2
 
 
 async def test_waiting_for_a_slot_is_bounded_and_says_that_nothing_was_begun() -> None:
-    driver = fenced(never, slots=1, seconds=60)
+    driver = guarded(never, slots=1, seconds=60)
     first = asyncio.ensure_future(driver.create(REQUEST))
     await asyncio.sleep(1)
     second = asyncio.ensure_future(driver.create(REQUEST))
@@ -131,7 +131,7 @@ async def test_waiting_for_a_slot_is_bounded_and_says_that_nothing_was_begun() -
 
 
 async def test_hanging_creations_do_not_hold_up_a_deletion() -> None:
-    driver = fenced(never, slots=1)
+    driver = guarded(never, slots=1)
     hanging = asyncio.ensure_future(driver.create(REQUEST))
     await asyncio.sleep(1)
     async with asyncio.timeout(1):
@@ -141,7 +141,7 @@ async def test_hanging_creations_do_not_hold_up_a_deletion() -> None:
 
 
 async def test_a_cancelled_call_frees_its_slot() -> None:
-    driver = fenced(in_ten_seconds, slots=1)
+    driver = guarded(in_ten_seconds, slots=1)
     first = asyncio.ensure_future(driver.create(REQUEST))
     await asyncio.sleep(1)
     first.cancel()
@@ -151,7 +151,7 @@ async def test_a_cancelled_call_frees_its_slot() -> None:
 
 async def test_calls_are_counted_by_operation_and_code_and_timed() -> None:
     ended: list[CallEnded] = []
-    driver = Fenced(Scripted(in_ten_seconds), LoopClock(), on_end=ended.append)
+    driver = GuardedDriver(Scripted(in_ten_seconds), LoopClock(), on_end=ended.append)
     await driver.create(REQUEST)
     with pytest.raises(NotFound):
         await driver.status(REQUEST)

@@ -1,14 +1,14 @@
-"""A fence around any driver, so that no driver can hurt the controllers.
+"""A guard around any driver, so that no driver can hurt the controllers.
 
 Theory.      Drivers are code of other authors in front of other networks. Whatever one does,
-             a call through ``Fenced`` ends within its deadline, ends with an answer or with an error
-             of the vocabulary, and is counted. Each verb has slots of its own: hundred creations
+             a call through ``GuardedDriver`` ends within its deadline, ends with an answer or with an error
+             of the vocabulary, and is counted. Each verb has slots of its own: a hundred creations
              that hang must not delay one deletion.
 Invariants.  Cancellation passes through untouched. Waiting for a slot is bounded by the same
              deadline as the call and ends in ``Unavailable``; the call then never began. A deadline
              that ends during the call says nothing about what the cloud did: DeadlineExceeded.
              A process that is not ``entitled`` any more (``runtime.leader``) begins no call.
-Called by    ``compose``, which fences every driver it loads.
+Called by    ``compose``, which limits every driver it loads.
 """
 
 import asyncio
@@ -40,20 +40,20 @@ class Operation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class CallLimits:
     """The bounds of one verb: ``seconds`` for slot and call each, ``slots`` calls at a time."""
 
     seconds: float
     slots: int
 
 
-FENCES: Mapping[Operation, Fence] = {
-    Operation.CREATE: Fence(seconds=240, slots=200),
-    Operation.INITIALIZE: Fence(seconds=240, slots=200),
-    Operation.DELETE: Fence(seconds=240, slots=200),
-    Operation.STATUS: Fence(seconds=60, slots=100),
-    Operation.LIST: Fence(seconds=120, slots=4),
-    Operation.VOLUME_IDS: Fence(seconds=60, slots=20),
+CALL_LIMITS: Mapping[Operation, CallLimits] = {
+    Operation.CREATE: CallLimits(seconds=240, slots=200),
+    Operation.INITIALIZE: CallLimits(seconds=240, slots=200),
+    Operation.DELETE: CallLimits(seconds=240, slots=200),
+    Operation.STATUS: CallLimits(seconds=60, slots=100),
+    Operation.LIST: CallLimits(seconds=120, slots=4),
+    Operation.VOLUME_IDS: CallLimits(seconds=60, slots=20),
 }
 """Creating and deleting may wait for a slow cloud, and stay below the runtime's deadline of a pass."""
 
@@ -70,23 +70,23 @@ class CallEnded:
 Listener = Callable[[CallEnded], None]
 
 
-class Fenced:
-    """Any driver behind a fence; itself a ``Driver``."""
+class GuardedDriver:
+    """Any driver behind the guard; itself a ``Driver``."""
 
     def __init__(
         self,
         driver: Driver,
         clock: Clock,
         *,
-        fences: Mapping[Operation, Fence] = FENCES,
+        limits: Mapping[Operation, CallLimits] = CALL_LIMITS,
         on_end: Listener = lambda _ended: None,
         entitled: Callable[[], bool] = lambda: True,
     ) -> None:
         self.driver = driver
         """The driver inside, to be asked what else it can do (``contract``)."""
         self._clock = clock
-        self._fences = fences
-        self._slots = {operation: asyncio.Semaphore(fence.slots) for operation, fence in fences.items()}
+        self._limits = limits
+        self._slots = {operation: asyncio.Semaphore(limit.slots) for operation, limit in limits.items()}
         self._on_end = on_end
         self._entitled = entitled
         self._counts: dict[tuple[Operation, Code], int] = {}
@@ -129,7 +129,7 @@ class Fenced:
             self._on_end(CallEnded(operation, code, self._clock.monotonic() - began))
 
     async def _in_slot(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
-        slots, seconds = self._slots[operation], self._fences[operation].seconds
+        slots, seconds = self._slots[operation], self._limits[operation].seconds
         try:
             async with asyncio.timeout(seconds):
                 await slots.acquire()
@@ -153,7 +153,7 @@ class Fenced:
             return await call()
         except (DriverError, TimeoutError):
             raise
-        except Exception as error:  # whatever a plugin raises: this is the fence
+        except Exception as error:  # whatever a plugin raises: this is the guard
             text = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
             log.warning("a driver raised a foreign error", operation=operation.value, what=what, error=text)
             log.debug("where the driver failed", exc_info=error)
