@@ -141,6 +141,7 @@ PATHS = [
     Case("create at a name", 405, "MethodNotAllowed", NOT_ALLOWED, cm(), path="configmaps/a"),
     Case("replace a collection", 405, "MethodNotAllowed", NOT_ALLOWED, cm(), method="PUT"),
     Case("patch a collection", 405, "MethodNotAllowed", NOT_ALLOWED, {}, method="PATCH", content_type="application/merge-patch+json"),
+    Case("delete in all namespaces", 405, "MethodNotAllowed", NOT_ALLOWED, path="/api/v1/configmaps", method="DELETE"),
     Case("a method that is none", 405, "MethodNotAllowed", NOT_ALLOWED, method="FOO"),
     Case("a media type that the server does not write", 406, "NotAcceptable", "~406: Not Acceptable\n\nAvailable representations: application/json, application/yaml.*", method="GET", accept="text/html"),
     Case("a view that the server does not have", 406, "NotAcceptable", "~only the following media types are accepted: application/json, application/yaml.*", method="GET", accept="application/json;as=Foo;v=v1;g=meta.k8s.io"),

@@ -88,6 +88,15 @@ async def test_a_scale_cannot_be_deleted(api: Api, scale: str) -> None:
     assert (await api.delete(scale)).code == 405
 
 
+async def test_a_status_and_a_log_cannot_be_created_or_deleted(api: Api) -> None:
+    """Else a role that allows every verb on a subresource would allow them on the whole object."""
+    pod = await running(api, "e")
+    for part in ("status", "log"):
+        assert (await api.post(f"{pod}/{part}", (await api.get(pod)).ok())).code == 405
+        assert (await api.delete(f"{pod}/{part}")).code == 405
+    assert "deletionTimestamp" not in (await api.get(pod)).ok()["metadata"]
+
+
 async def test_status_and_spec_do_not_touch_each_other(api: Api, scale: str) -> None:
     path = scale.removesuffix("/scale")
     await settled(api, path)

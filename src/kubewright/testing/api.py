@@ -158,7 +158,7 @@ class Api:
             yield Watch(_lines(chunks))
 
     async def eventually(
-        self, check: Callable[[], Awaitable[Any]], what: str, *, seconds: float = 20.0
+        self, check: Callable[[], Awaitable[Any]], what: str, *, seconds: float = 40.0
     ) -> Any:
         """Ask until the answer is true, and return it; an assertion error after ``seconds``."""
         deadline = self.clock.monotonic() + seconds

@@ -23,6 +23,10 @@ from kubewright.wire.http import JSON, STRATEGIC_PATCH, Request, Response
 
 _ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_OF_SUBRESOURCES = ("get", "update", "patch")
+"""Verbs on a status. A role that allows others on it must not reach the whole object by them."""
+_IN_PLACE = ("create", "deletecollection")
+"""Verbs on objects of one namespace, never of all."""
 
 
 def verb_of(request: Request, path: ResourcePath) -> str:
@@ -63,8 +67,10 @@ class Resources:
             ApiError
         """
         kind = target.kind
-        allowed = verb in kind.verbs or (subresource and verb in ("get", "update", "patch"))
-        if not allowed or (kind.resource.namespaced and not target.namespace and verb == "create"):
+        everywhere = kind.resource.namespaced and not target.namespace
+        if verb not in (_OF_SUBRESOURCES if subresource else kind.verbs) or (
+            everywhere and verb in _IN_PLACE
+        ):
             raise refusals.not_allowed()
         match verb:
             case "get":

@@ -69,7 +69,7 @@ class Subresources:
         if subresource == "log" and verb == "get":
             self._there(target)
             return Response(200, _NOT_PRINTED, "text/plain; charset=utf-8")
-        if verb != "create" or (subresource and not target.namespace):
+        if verb != "create" or subresource == "log" or (subresource and not target.namespace):
             raise refusals.not_allowed()
         match subresource:
             case "eviction":
