@@ -3,7 +3,7 @@
 ``driver_conformance``   does a driver keep the contract? For authors of drivers
 ``faults``               what goes wrong between a client and a server, in process
 ``fault_server``         the same behind a real socket
-``toy``                  a very small API server to try clients on
+``tiny_server``          a very small API server to try clients on
 ``judge``                a real etcd, kube-apiserver and kube-controller-manager on loopback
 
 Nothing outside tests may import this package (import-linter sees to it).

@@ -3,7 +3,7 @@
 import pytest
 
 from kubewright.base.clock import LoopClock
-from kubewright.testing.toy import Toy
+from kubewright.testing.tiny_server import TinyServer
 
 
 @pytest.fixture
@@ -12,5 +12,5 @@ def clock() -> LoopClock:
 
 
 @pytest.fixture
-def toy(clock: LoopClock) -> Toy:
-    return Toy(clock)
+def toy(clock: LoopClock) -> TinyServer:
+    return TinyServer(clock)

@@ -20,7 +20,7 @@ from kubewright.runtime.sessions.connection import Listener, Settings
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Fixed, NotConnected, Session
 from kubewright.testing.faults import Answer, Delay, Faulty, Lose
-from kubewright.testing.toy import Toy
+from kubewright.testing.tiny_server import TinyServer
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import Response
 
@@ -37,7 +37,7 @@ class World:
 
     def __init__(self, **settings):
         self.clock = LoopClock()
-        self.toys = {cluster: Toy(self.clock) for cluster in (EAST, WEST)}
+        self.toys = {cluster: TinyServer(self.clock) for cluster in (EAST, WEST)}
         self.faults = dict.fromkeys(self.toys)
         self.lines = {cluster: [] for cluster in self.toys}
         self.told = []
@@ -364,7 +364,9 @@ async def test_few_clusters_are_connected_to_at_one_time(world):
 
     def reach(cluster, _credentials):
         reached.append(cluster)
-        return Client(Faulty(InProcess(Toy(world.clock).handle), world.clock, lambda _: HANGS), world.clock)
+        return Client(
+            Faulty(InProcess(TinyServer(world.clock).handle), world.clock, lambda _: HANGS), world.clock
+        )
 
     world.sessions = Sessions(world.clock, reach)
     async with world.running():

@@ -27,7 +27,7 @@ INSTANT = 0.001
 """Less than this is over: virtual time has a resolution."""
 
 
-class Toy:
+class TinyServer:
     """The server. Tests may change its world with ``put`` and ``remove`` behind the client's back."""
 
     def __init__(self, clock: Clock) -> None:
