@@ -101,9 +101,9 @@ def _elsewhere(work: Coroutine[Any, Any, Any]) -> None:
 @pytest.fixture(scope="session")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an embedded server that listens for the session, in real time."""
-    from kubewright.testing.servers import embedded_door
+    from kubewright.testing.servers import embedded_kubeconfig
 
-    with embedded_door(tmp_path_factory.mktemp("door")) as kubeconfig:
+    with embedded_kubeconfig(tmp_path_factory.mktemp("door")) as kubeconfig:
         yield kubeconfig
 
 

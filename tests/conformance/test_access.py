@@ -40,7 +40,7 @@ from kubewright.testing.sites import (
     real_cluster,
     real_site,
 )
-from kubewright.testing.world import Sight, World
+from kubewright.testing.world import Snapshot, World
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
@@ -71,7 +71,7 @@ async def test_the_shipped_roles_are_enough_and_none_is_idle(new_site: NewSite, 
         assert not any(any(each.values()) for each in wrong.values()), json.dumps(wrong, indent=1)
         if two:  # with --namespace, a RoleBinding there will do instead of the ClusterRoleBinding
             within = [replace(grant, namespace=site.world.namespace) for grant in site.control.grants]
-            assert missing(site.control.witness.needs, within) == []
+            assert missing(site.control.log.needs, within) == []
 
 
 @pytest.mark.kube
@@ -205,10 +205,10 @@ async def a_cloud_refuses_until_its_class_changes(world: World) -> None:
     """The second attempt finds the token of the first; the token goes with the machine that never joined."""
     await world.make("quota-1")
 
-    def refused(sight: Sight) -> bool:
+    def refused(snapshot: Snapshot) -> bool:
         return any(
             m.metadata.name == "quota-1" and m.status.current_status.phase == Phase.CRASH_LOOP_BACK_OFF
-            for m in sight.machines
+            for m in snapshot.machines
         )
 
     await until(world, refused, "it is refused")
@@ -243,27 +243,27 @@ async def a_vm_is_left_behind(world: World) -> None:
 # ---------------------------------------------------------------- words
 
 
-def of(sight: Sight, prefix: str) -> list[str]:
-    return sorted(name for name in sight.names if name == prefix or name.startswith(f"{prefix}-"))
+def of(snapshot: Snapshot, prefix: str) -> list[str]:
+    return sorted(name for name in snapshot.names if name == prefix or name.startswith(f"{prefix}-"))
 
 
-def well(sight: Sight, prefix: str, number: int) -> bool:
-    mine = [m for m in sight.machines if m.metadata.name in of(sight, prefix)]
+def well(snapshot: Snapshot, prefix: str, number: int) -> bool:
+    mine = [m for m in snapshot.machines if m.metadata.name in of(snapshot, prefix)]
     return len(mine) == number and all(m.status.current_status.phase == Phase.RUNNING for m in mine)
 
 
-def classes(sight: Sight) -> list[str]:
+def classes(snapshot: Snapshot) -> list[str]:
     """The classes of the pool's machines, when all of them run."""
-    mine = of(sight, "pool")
-    found = [m.spec.machine_class.name for m in sight.machines if m.metadata.name in mine]
-    return found if well(sight, "pool", len(mine)) else []
+    mine = of(snapshot, "pool")
+    found = [m.spec.machine_class.name for m in snapshot.machines if m.metadata.name in mine]
+    return found if well(snapshot, "pool", len(mine)) else []
 
 
-async def up(world: World, prefix: str, number: int) -> Sight:
+async def up(world: World, prefix: str, number: int) -> Snapshot:
     return await until(world, lambda s: well(s, prefix, number), f"{number} of {prefix} run")
 
 
-async def until(world: World, met: Callable[[Sight], bool], what: str) -> Sight:
+async def until(world: World, met: Callable[[Snapshot], bool], what: str) -> Snapshot:
     return await world.until(met, what, seconds=TIMEOUT_SECONDS, every=0.25)
 
 

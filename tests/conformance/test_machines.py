@@ -12,7 +12,7 @@ from kubewright.api.core import PDB, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE
-from kubewright.testing.world import Sight, World
+from kubewright.testing.world import Snapshot, World
 from kubewright.wire.gvk import Key
 
 NewWorld = Callable[[], AbstractAsyncContextManager[World]]
@@ -21,15 +21,15 @@ NewWorld = Callable[[], AbstractAsyncContextManager[World]]
 async def test_machines_come_up(new_world: NewWorld) -> None:
     async with new_world() as world:
         await world.deploy("workers", 3)
-        sight = await world.settled(3)
-        for machine in sight.machines:
+        snapshot = await world.settled(3)
+        for machine in snapshot.machines:
             assert machine.spec.provider_id.startswith("sim:///")
             assert names.FINALIZER in machine.metadata.finalizers
             assert names.node_name(machine.metadata.labels) == machine.metadata.name
             assert machine.status.last_operation.description.startswith(
                 f"Machine {machine.metadata.name} successfully joined the cluster in "
             )
-        assert {node.metadata.labels[names.MACHINE_NAME_LABEL] for node in sight.nodes} == sight.names
+        assert {node.metadata.labels[names.MACHINE_NAME_LABEL] for node in snapshot.nodes} == snapshot.names
 
 
 async def test_machines_scale_up_and_down(new_world: NewWorld) -> None:
@@ -50,10 +50,10 @@ async def test_machines_roll_to_another_class_within_their_bounds(new_world: New
         before = (await world.settled(4)).names
         seen: list[tuple[int, int]] = []
 
-        def rolled(sight: Sight) -> bool:
-            running = sum(m.status.current_status.phase == Phase.RUNNING for m in sight.machines)
-            seen.append((len(sight.machines), running))
-            return sight.settled(4, "large")
+        def rolled(snapshot: Snapshot) -> bool:
+            running = sum(m.status.current_status.phase == Phase.RUNNING for m in snapshot.machines)
+            seen.append((len(snapshot.machines), running))
+            return snapshot.settled(4, "large")
 
         await world.roll("workers", "large")
         after = await world.until(rolled, "all machines are large")
@@ -116,15 +116,15 @@ async def test_a_machine_whose_node_asks_to_be_kept_outlives_its_failure(new_wor
         assert vm is not None
         world.cloud.order(vm.id, {"disk-pressure"})
 
-        def marked(sight: Sight) -> bool:
-            (node,) = sight.nodes
+        def marked(snapshot: Snapshot) -> bool:
+            (node,) = snapshot.nodes
             told = [each for each in node.status.conditions if each.type == "Preserved"]
             return any(
                 each.status == "True" and each.message.startswith("Preserved node drained") for each in told
             )
 
-        sight = await world.until(marked, "it is preserved")
-        (machine,), (node,) = sight.machines, sight.nodes
+        snapshot = await world.until(marked, "it is preserved")
+        (machine,), (node,) = snapshot.machines, snapshot.nodes
         assert machine.status.current_status.phase == Phase.FAILED
         assert machine.status.current_status.preserve_expiry_time is not None
         assert node.metadata.annotations[names.SCALE_DOWN_DISABLED_ANNOTATION] == "true"
@@ -136,11 +136,11 @@ async def test_a_machine_whose_node_asks_to_be_kept_outlives_its_failure(new_wor
 async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWorld) -> None:
     async with new_world() as world:
         await world.deploy("quota-workers", 1)
-        sight = await world.until(
+        snapshot = await world.until(
             lambda s: any(m.status.current_status.phase == Phase.CRASH_LOOP_BACK_OFF for m in s.machines),
             "the refusal is reported",
         )
-        operation = sight.machines[0].status.last_operation
+        operation = snapshot.machines[0].status.last_operation
         assert operation.error_code == "ResourceExhausted"
         assert operation.description.startswith(
             "Cloud provider message - machine codes error: code = [ResourceExhausted]"
@@ -172,12 +172,12 @@ async def drained_under(world: World, spec: dict[str, Any], **status: int) -> st
 
 
 async def told_of_drain(world: World, name: str, state: OperationState) -> str:
-    def told(sight: Sight) -> bool:
-        found = {m.metadata.name: m.status.last_operation for m in sight.machines}
+    def told(snapshot: Snapshot) -> bool:
+        found = {m.metadata.name: m.status.last_operation for m in snapshot.machines}
         return name in found and found[name].state == state and "budget" in found[name].description
 
-    sight = await world.until(told, "the budget is told of", seconds=20)
-    found = {m.metadata.name: m.status.last_operation.description for m in sight.machines}
+    snapshot = await world.until(told, "the budget is told of", seconds=20)
+    found = {m.metadata.name: m.status.last_operation.description for m in snapshot.machines}
     return found[name]
 
 

@@ -4,9 +4,9 @@ Theory.      A request is one or more permissions: a verb on a resource, in a na
              ``asked`` reads them off the request alone. One of them is no request of its own: an
              owner reference that holds its owner needs ``update`` on the owner's ``finalizers``,
              where the admission plugin OwnerReferencesPermissionEnforcement looks. ``granted`` reads
-             the permissions off manifests. ``Witness`` is a transport that writes down what
+             the permissions off manifests. ``PermissionLog`` is a transport that writes down what
              passes through it, and what the server forbade.
-Invariants.  Pure but for ``Witness``, which changes nothing that passes. A path that is no resource
+Invariants.  Pure but for ``PermissionLog``, which changes nothing that passes. A path that is no resource
              (health, discovery) needs no permission here: every authenticated user may see those.
              Server-side apply, which may also create, is not understood: our controllers never use it.
 Called by    tests/conformance/test_access.py.
@@ -84,14 +84,14 @@ def missing(needs: Iterable[Permission], grants: Iterable[Permission]) -> list[P
     return sorted(need for need in needs if not any(grant.covers(need) for grant in grants))
 
 
-def idle(needs: Iterable[Permission], grants: Iterable[Permission]) -> list[Permission]:
+def unused(needs: Iterable[Permission], grants: Iterable[Permission]) -> list[Permission]:
     """The grants that no need called for."""
     needs = tuple(needs)
     return sorted(grant for grant in grants if not any(grant.covers(need) for need in needs))
 
 
-class Witness:
-    """``inner``; ``needs`` is what was asked through it, ``refusals`` what the server forbade."""
+class PermissionLog:
+    """``inner``; ``needs`` is what its requests must be allowed, ``refusals`` what the server forbade."""
 
     def __init__(self, inner: Transport) -> None:
         self.needs: set[Permission] = set()

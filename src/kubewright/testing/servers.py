@@ -3,7 +3,7 @@
 Theory.      ``embedded_api`` is the embedded server with its built-in controllers, in this process
              and in memory, on the event loop's time. ``real_api`` is a ``Judge`` that runs
              already. What a test sees is the same.
-             ``embedded_door`` is for programs: kubectl reaches it through a socket.
+             ``embedded_kubeconfig`` is for programs: the same server behind TLS, which kubectl can reach.
 Called by    tests/conftest.py.
 """
 
@@ -39,7 +39,7 @@ START_SECONDS = 20.0
 
 @asynccontextmanager
 async def embedded_api(*, seed: int = 0) -> AsyncIterator[Api]:
-    """A fresh embedded server, its garbage collector and namespace controller at work."""
+    """A fresh embedded server with its built-in controllers."""
     clock = LoopClock(seed=seed)
     async with _served(clock) as server:
         yield Api(InProcess(server.handle), clock, "embedded")
@@ -88,7 +88,7 @@ async def _served(clock: Clock) -> AsyncIterator[ApiServer]:
 
 
 @contextmanager
-def embedded_door(folder: Path) -> Iterator[Path]:
+def embedded_kubeconfig(folder: Path) -> Iterator[Path]:
     """An embedded server behind TLS, in a thread with a loop of its own, for programs such as kubectl.
 
     Yields the path of its kubeconfig.

@@ -1,8 +1,8 @@
-"""Places where the controllers work under exactly the roles of ``deploy/rbac``, and are watched.
+"""Clusters where the controllers work under exactly the roles of ``deploy/rbac``; their requests are noted.
 
 Theory.      A site has a control and a target cluster, perhaps the same one: two embedded servers, or real
              ones. In each there is our service account with the shipped roles and no others, and a
-             ``Witness`` between it and the controllers. The kubelets of the simulated cloud are not
+             ``PermissionLog`` between it and the controllers. The kubelets of the simulated cloud are not
              restricted: they join as the target's admin.
 Invariants.  Real clusters: the account logs in with a token of its own, as a pod does; what was granted is
              taken back at the end. Embedded ones are reached in process under the account's name.
@@ -41,7 +41,7 @@ from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.lease import Timings
 from kubewright.testing.judge import Judge, Options, find
-from kubewright.testing.permissions import Permission, Witness, granted, idle, missing
+from kubewright.testing.permissions import Permission, PermissionLog, granted, missing, unused
 from kubewright.testing.stage import stage
 from kubewright.testing.world import World, running, short_timeouts
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
@@ -80,11 +80,11 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster: its admin, our account as ``Witness`` sees it, and the files of ``deploy/rbac`` there."""
+    """A cluster: its admin, our account, the log of what it asks for, and its files of ``deploy/rbac``."""
 
     admin: Client
     account: Client
-    witness: Witness
+    log: PermissionLog
     files: tuple[str, ...]
 
     @property
@@ -95,9 +95,9 @@ class Cluster:
         """What was wrong with the roles in the life that was seen."""
         enough = [*self.grants, *ALWAYS_GRANTED]
         return {
-            "forbidden": self.witness.refusals,
-            "not granted": [str(each) for each in missing(self.witness.needs, enough)],
-            "never needed": [str(each) for each in idle(self.witness.needs, self.grants)],
+            "forbidden": self.log.refusals,
+            "not granted": [str(each) for each in missing(self.log.needs, enough)],
+            "never needed": [str(each) for each in unused(self.log.needs, self.grants)],
         }
 
 
@@ -163,8 +163,8 @@ async def embedded_site(*, two: bool) -> AsyncIterator[Site]:
 
         async def cluster(handler: Handler, admin: Client, name: str, *files: str) -> Cluster:
             await _furnish(admin, files)
-            witness = Witness(As(handler, ACCOUNT))
-            return Cluster(admin, Client(witness, scene.clock, name=name), witness, files)
+            log = PermissionLog(As(handler, ACCOUNT))
+            return Cluster(admin, Client(log, scene.clock, name=name), log, files)
 
         world, here, there = scene.world, scene.control.handle, scene.target.handle
         if not two:
@@ -201,12 +201,12 @@ async def real_cluster(judge: Judge, clock: Clock, stack: AsyncExitStack, *files
     stack.push_async_callback(admin.transport.close)
     stack.push_async_callback(_take_back, admin, files)
     await _furnish(admin, files)
-    witness = Witness(await _login(judge, admin, clock))
-    stack.push_async_callback(witness.close)
-    account = Client(witness, clock, name="account")
+    log = PermissionLog(await _login(judge, admin, clock))
+    stack.push_async_callback(log.close)
+    account = Client(log, clock, name="account")
     await _allowed(account, granted(manifests(files)))
-    witness.needs.clear()
-    return Cluster(admin, account, witness, files)
+    log.needs.clear()
+    return Cluster(admin, account, log, files)
 
 
 async def _furnish(admin: Client, files: Iterable[str]) -> None:

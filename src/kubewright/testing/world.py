@@ -52,8 +52,8 @@ SHORT_TIMEOUTS = short_timeouts()
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What there is at one moment."""
+class Snapshot:
+    """The machines, nodes and number of VMs at one moment."""
 
     machines: tuple[Machine, ...]
     nodes: tuple[Node, ...]
@@ -79,9 +79,9 @@ class Sight:
         return {machine.metadata.uid for machine in self.machines}
 
 
-def in_phase(phase: Phase) -> Callable[[Sight], bool]:
+def in_phase(phase: Phase) -> Callable[[Snapshot], bool]:
     """Whether some machine is in that phase: for ``World.until``."""
-    return lambda sight: phase in sight.phases
+    return lambda snapshot: phase in snapshot.phases
 
 
 class World:
@@ -169,13 +169,13 @@ class World:
     async def machine(self, name: str) -> Machine:
         return await self.client.get(MACHINE, self.key(name))
 
-    async def look(self) -> Sight:
+    async def look(self) -> Snapshot:
         """The machines of this namespace, their nodes, and the VMs of the cloud."""
         machines = await self.client.list(MACHINE, self.namespace)
         nodes = await self.target.list(NODE)
         mine = [vm for vm in self.cloud.vms.values() if vm.namespace == self.namespace]
         named = {vm.node_name for vm in mine} | {m.metadata.name for m in machines}
-        return Sight(tuple(machines), tuple(n for n in nodes if n.metadata.name in named), len(mine))
+        return Snapshot(tuple(machines), tuple(n for n in nodes if n.metadata.name in named), len(mine))
 
     async def left(self) -> list[str]:
         """Everything of machines that is still there anywhere: a clean world has nothing."""
@@ -186,18 +186,18 @@ class World:
         return [*machines, *nodes, *tokens, *(f"VM {vm.name}" for vm in self.cloud.vms.values())]
 
     async def until(
-        self, met: Callable[[Sight], bool], what: str, *, seconds: float = 60.0, every: float = 0.1
-    ) -> Sight:
+        self, met: Callable[[Snapshot], bool], what: str, *, seconds: float = 60.0, every: float = 0.1
+    ) -> Snapshot:
         """Look until it is true; an assertion error with what is there otherwise."""
         deadline = self.clock.monotonic() + seconds
-        while not met(sight := await self.look()):
-            told = [(m.metadata.name, m.status.current_status.phase) for m in sight.machines]
-            nodes = [node.metadata.name for node in sight.nodes]
+        while not met(snapshot := await self.look()):
+            told = [(m.metadata.name, m.status.current_status.phase) for m in snapshot.machines]
+            nodes = [node.metadata.name for node in snapshot.nodes]
             assert self.clock.monotonic() < deadline, f"not within {seconds:g} s: {what}; {told}, {nodes}"
             await self.clock.sleep(every)
-        return sight
+        return snapshot
 
-    async def settled(self, count: int, machine_class: str = "", *, seconds: float = 60.0) -> Sight:
+    async def settled(self, count: int, machine_class: str = "", *, seconds: float = 60.0) -> Snapshot:
         """Wait until there are so many machines and all is well."""
         return await self.until(
             lambda s: s.settled(count, machine_class), f"{count} machines", seconds=seconds

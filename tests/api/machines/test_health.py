@@ -4,7 +4,7 @@ from kubewright.api.core import NODE
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
-from kubewright.testing.world import Sight, World, embedded_world, in_phase, short_timeouts
+from kubewright.testing.world import Snapshot, World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
 
 
@@ -40,17 +40,17 @@ async def test_of_three_machines_that_die_at_once_one_is_replaced_after_the_othe
             kill(world, name)
         in_work: list[int] = []
 
-        def healed(sight: Sight) -> bool:
-            in_work.append(len(set(victims) - settled(sight)) - len(settled(sight) - before.names))
-            return sight.settled(5) and not sight.names & set(victims)
+        def healed(snapshot: Snapshot) -> bool:
+            in_work.append(len(set(victims) - settled(snapshot)) - len(settled(snapshot) - before.names))
+            return snapshot.settled(5) and not snapshot.names & set(victims)
 
         await world.until(healed, "all three are replaced", seconds=120, every=0.05)
         assert max(in_work) == 1
 
 
-def settled(sight: Sight) -> set[str]:
+def settled(snapshot: Snapshot) -> set[str]:
     """Machines that no set replaces: Running, or Unknown and waiting for their turn."""
-    steady = [m for m in sight.machines if m.status.current_status.phase in (Phase.RUNNING, Phase.UNKNOWN)]
+    steady = [m for m in snapshot.machines if m.status.current_status.phase in (Phase.RUNNING, Phase.UNKNOWN)]
     return {m.metadata.name for m in steady if not m.metadata.deleting}
 
 

@@ -17,7 +17,7 @@ from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.runtime.lease import Timings
 from kubewright.testing.faults import Faulty, Lose, Script
 from kubewright.testing.stage import Borrowed, Process, Stage, stage
-from kubewright.testing.world import Sight, short_timeouts
+from kubewright.testing.world import Snapshot, short_timeouts
 from kubewright.wire.gvk import Key
 
 ENDS = [
@@ -32,8 +32,8 @@ async def restart(here: Stage, process: Process, end: End) -> Process:
     return here.begin()
 
 
-def ids(sight: Sight) -> set[tuple[str, str]]:
-    return {(machine.metadata.uid, machine.spec.provider_id) for machine in sight.machines}
+def ids(snapshot: Snapshot) -> set[tuple[str, str]]:
+    return {(machine.metadata.uid, machine.spec.provider_id) for machine in snapshot.machines}
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -58,8 +58,8 @@ async def test_a_restart_while_machines_are_made(end: End, after: float) -> None
         await world.deploy("workers", 4)
         await world.clock.sleep(after)
         process = await restart(here, process, end)
-        sight = await world.settled(4)
-        assert here.cloud.vms.keys() == {m.spec.provider_id.rpartition("/")[2] for m in sight.machines}
+        snapshot = await world.settled(4)
+        assert here.cloud.vms.keys() == {m.spec.provider_id.rpartition("/")[2] for m in snapshot.machines}
         assert len(await world.client.list(MACHINE_SET, world.namespace)) == 1
         await process.end()
 
@@ -118,13 +118,13 @@ async def test_two_clusters_machines_here_and_nodes_there() -> None:
     async with stage(short_timeouts(), two=True) as here, here.process():
         world = here.world
         await world.deploy("workers", 2)
-        sight = await world.settled(2)
+        snapshot = await world.settled(2)
         assert await world.client.list(NODE) == []
         assert await world.target.list(SECRET, world.namespace) == []
-        living = sight.nodes[0].metadata.name  # a pod of a dead node would have its machine wait for it
+        living = snapshot.nodes[0].metadata.name  # a pod of a dead node would have its machine wait for it
         await world.run_pod("web", living)
         world.cloud.kill(next(key for key, vm in world.cloud.vms.items() if vm.node_name != living))
-        await world.until(lambda s: s.settled(2) and s.names != sight.names, "the dead one is replaced")
+        await world.until(lambda s: s.settled(2) and s.names != snapshot.names, "the dead one is replaced")
         assert "MachineUnknown" in await world.warnings()
         assert not [e for e in await world.target.list(EVENT) if e.involved_object.kind == "Machine"]
         await world.delete("workers")
@@ -201,10 +201,10 @@ async def test_a_cache_that_lags_doubles_nothing() -> None:
         world = here.world
         most = 0
 
-        def counted(sight: Sight) -> Sight:
+        def counted(snapshot: Snapshot) -> Snapshot:
             nonlocal most
-            most = max(most, len(sight.machines), sight.vms)
-            return sight
+            most = max(most, len(snapshot.machines), snapshot.vms)
+            return snapshot
 
         await world.deploy("workers", 3)
         await world.until(lambda s: counted(s).settled(3), "three come up")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.testing.permissions import Permission, asked, granted, idle, missing
+from kubewright.testing.permissions import Permission, asked, granted, missing, unused
 from kubewright.wire.http import Request
 
 MACHINES = "/apis/machine.sapcloud.io/v1alpha1"
@@ -80,4 +80,4 @@ def test_a_role_grants_in_its_namespace_and_a_cluster_role_everywhere() -> None:
 def test_what_is_missing_and_what_is_idle() -> None:
     needs = [Permission("", "pods", "get", "b"), Permission("", "pods", "delete", "b")]
     assert [str(each) for each in missing(needs, granted(ROLES))] == ["delete pods in b"]
-    assert [str(each) for each in idle(needs, granted(ROLES))] == ["delete pods in a", "list pods"]
+    assert [str(each) for each in unused(needs, granted(ROLES))] == ["delete pods in a", "list pods"]
