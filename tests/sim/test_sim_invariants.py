@@ -83,7 +83,7 @@ DRAINS = [
     Case(
         "a VM under pods is not deleted",
         told(lambda t: t.pod(), lambda t: t.up(leaving=True), lambda t: t.ends()),
-        "a_drained_vm",
+        "a_vm_is_drained_first",
     ),
     Case(
         "pods that have ended do not count",
@@ -111,7 +111,7 @@ DRAINS = [
             lambda t: t.up(leaving=True),
             lambda t: t.ends(),
         ),
-        "a_drained_vm",
+        "a_vm_is_drained_first",
     ),
     Case(
         "a person may force it",
@@ -138,7 +138,7 @@ DRAINS = [
             lambda t: t.wait(200),
             lambda t: t.ends(),
         ),
-        "a_drained_vm",
+        "a_vm_is_drained_first",
     ),
     Case(
         "a kubelet that was silent for long ends no pods",
@@ -159,7 +159,7 @@ DRAINS = [
             lambda t: t.wait(60),
             lambda t: t.ends(),
         ),
-        "a_drained_vm",
+        "a_vm_is_drained_first",
     ),
     Case(
         "a Node is not deleted before its VM",
@@ -304,12 +304,12 @@ LIVES = [
     Case(
         "it does not become young again",
         told(lambda t: t.up(), lambda t: t.machine(phase="Pending")),
-        "no_way_back",
+        "no_phase_goes_back",
     ),
     Case(
         "nor does one come back that is leaving",
         told(lambda t: t.up("Terminating", leaving=True), lambda t: t.machine(leaving=True)),
-        "no_way_back",
+        "no_phase_goes_back",
     ),
     Case(
         "a machine whose node is well has not failed",
@@ -376,7 +376,7 @@ GIVEN_UP = [
             lambda t: t.wait(600),
             lambda t: t.machine("b", "Failed"),
         ),
-        "a_ration_of_replacements",
+        "replacements_are_limited",
     ),
     Case(
         "but that another has just begun to be cannot be known",

@@ -349,7 +349,7 @@ def _generous_budgets(patch: Patch) -> None:
     patch.setattr(budgets, "judge", generous)
 
 
-def _no_ration(patch: Patch) -> None:
+def _no_limit_of_replacements(patch: Patch) -> None:
     """No machine that is replaced counts."""
     patch.setattr(Caches, "replacing", lambda *_: 0)
 
@@ -405,7 +405,7 @@ MUTATIONS = (
              prepare=_driven_by(_Forgetful), stories=("create", "delete-while-creating"), near=13),
     Mutation("finalizer dropped early", ("the_finalizer_goes_last",), lambda patch: _without(patch,
              deletion.delete_vm)),
-    Mutation("drain skipped", ("a_drained_vm",), lambda patch: _without(patch, deletion.drain),
+    Mutation("drain skipped", ("a_vm_is_drained_first",), lambda patch: _without(patch, deletion.drain),
              stories=("delete-while-draining",)),
     Mutation("node left behind", ("Late",), lambda patch: _without(patch, deletion.delete_node),
              stories=("delete",)),
@@ -425,11 +425,11 @@ MUTATIONS = (
     Mutation("revisions fall", ("revisions_grow",), _revisions_fall, stories=("roll",)),
     Mutation("the VM of a machine whose node is not ready is deleted", ("a_living_machine_keeps_its_vm",), _not_ready_is_dead,
              stories=("heal",)),
-    Mutation("a machine without its node is Pending again", ("no_way_back",), _pending_again, stories=("heal", "vanish"),
+    Mutation("a machine without its node is Pending again", ("no_phase_goes_back",), _pending_again, stories=("heal", "vanish"),
              near=26),
     Mutation("creation never ends", ("a_healthy_machine_is_not_failed",), _creation_never_ends),
-    Mutation("a status counts one machine too many", ("a_true_count",), _counts_one_more),
-    Mutation("a deployment's status counts one machine too many", ("a_true_total",), _deployment_counts_one_more, stories=("roll",)),
+    Mutation("a status counts one machine too many", ("a_set_counts_what_exists",), _counts_one_more),
+    Mutation("a deployment's status counts one machine too many", ("a_deployment_counts_what_exists",), _deployment_counts_one_more, stories=("roll",)),
     Mutation("one rollout for ever", ("complete_is_true",), _one_rollout_for_ever, stories=("stuck", "roll")),
     Mutation("time is never over", ("a_rollout_is_reported",), _time_is_never_over, stories=("stuck",)),
     Mutation("a set loses its finalizer early", ("a_set_outlives_its_machines",), _set_lets_go_early,
@@ -453,7 +453,7 @@ MUTATIONS = (
     Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,
              detach_timeout=timedelta(seconds=1)), stories=("drain-volumes",)),
     Mutation("whichever it is", ("what_was_seen_is_deleted",), _whichever_it_is, stories=("drain-volumes",)),
-    Mutation("no ration", ("a_ration_of_replacements",), _no_ration, stories=("heal-in-turn",)),
+    Mutation("no limit of replacements", ("replacements_are_limited",), _no_limit_of_replacements, stories=("heal-in-turn",)),
     Mutation("one time-out for all", ("a_machine_has_its_time",), _one_timeout_for_all,
              stories=("heal-in-turn",)),
     Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",)),

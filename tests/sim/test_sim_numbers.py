@@ -136,12 +136,12 @@ WORDS = [
     Case(
         "a set does not tell of what is not",
         told(lambda t: t.pool("Running", "Running"), lambda t: t.set(replicas=3)),
-        "a_true_count",
+        "a_set_counts_what_exists",
     ),
     Case(
         "nor call ready what is not",
         told(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=2)),
-        "a_true_count",
+        "a_set_counts_what_exists",
     ),
     Case(
         "it may tell of what has just gone",
@@ -159,12 +159,12 @@ WORDS = [
             lambda t: t.wait(3),
             lambda t: t.set(replicas=2),
         ),
-        "a_true_count",
+        "a_set_counts_what_exists",
     ),
     Case(
         "a deployment does not tell of what is not",
         told(lambda t: t.pool("Running"), lambda t: t.deployment(1, replicas=2)),
-        "a_true_total",
+        "a_deployment_counts_what_exists",
     ),
     Case(
         "nor call old machines new",
@@ -175,7 +175,7 @@ WORDS = [
             lambda t: t.set(1, "new", "large"),
             lambda t: t.deployment(2, of="large", replicas=2, updatedReplicas=2),
         ),
-        "a_true_total",
+        "a_deployment_counts_what_exists",
     ),
     Case(
         "a set holds its finalizer while it has machines",

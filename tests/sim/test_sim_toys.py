@@ -176,11 +176,11 @@ def a_set_waits_for_those_that_go(step: Step, past: Past) -> str:
     """No toy is created while as many as the set wants exist, those that are being deleted included."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is not None or step.new is None:
         return ""
-    crew = past.crew_of(step.new)
-    if crew is None or not crew.sizes or past.late_creation(step.new["metadata"]["name"]):
+    record = past.set_of(step.new)
+    if record is None or not record.sizes or past.late_creation(step.new["metadata"]["name"]):
         return ""
-    size = max(crew.sizes.in_force(past.since()))
-    return f"set {crew.key} has {crew.total} toys, and a size of {size}" if crew.total > size else ""
+    size = max(record.sizes.in_force(past.since()))
+    return f"set {record.key} has {record.total} toys, and a size of {size}" if record.total > size else ""
 
 
 RULES = (*INVARIANTS, a_set_waits_for_those_that_go)

@@ -22,7 +22,7 @@ from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
-from kubewright.testing.simulation.invariants.facts import well
+from kubewright.testing.simulation.invariants.facts import is_ready
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
 from kubewright.testing.simulation.world import World
 
@@ -43,8 +43,8 @@ SHOWN = {
 
 def enter(world: World) -> None:
     """Let the managers of a world run Deployments too, and the journal convert Pods to machines."""
-    world.managers.beside.append(ApiWorld("apps", LISTED, _wire, (DEPLOYMENT, REPLICA_SET, POD)))
-    world.managers.heard.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
+    world.managers.extra_worlds.append(ApiWorld("apps", LISTED, _wire, (DEPLOYMENT, REPLICA_SET, POD)))
+    world.managers.extra_resources.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
     world.journal.shown_as.update({each: (shown, as_machine) for each, shown in SHOWN.items()})
 
 
@@ -67,7 +67,7 @@ def as_machine(found: Object) -> Object:
         spec["template"] = _classed(spec["template"])
         return {"metadata": meta, "spec": spec, "status": status}
     started = status.get("phase", "Pending") != "Pending"
-    phase = "Running" if well(found) else "Unknown" if started else "Pending"
+    phase = "Running" if is_ready(found) else "Unknown" if started else "Pending"
     return {"metadata": meta, "spec": _class_of(spec), "status": {"currentStatus": {"phase": phase}}}
 
 

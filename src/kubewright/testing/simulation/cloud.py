@@ -6,7 +6,7 @@ Theory.      As a request on a network, a driver call is carried out by the othe
              after the work, an answer that comes late or never, no capacity, work that is done long
              after its caller got a timeout, an answer that was true some seconds ago.
 Invariants.  The driver inside sees each call at most once, and to its end.
-Called by    ``world``, which puts it between the product's ``GuardedDriver`` and ``providers.sim``.
+Called by    ``managers``, which puts it between the product's ``GuardedDriver`` and ``providers.sim``.
 """
 
 import asyncio

@@ -55,10 +55,10 @@ class Managers:
 
     def __init__(self, world: "World", cloud: Process) -> None:
         self.living: list[Process] = []
-        self.beside: list[ApiWorld] = []
-        """Further worlds that every manager runs."""
-        self.heard: dict[str, str] = {}
-        """The resources of them on which decisions are based, as ``staleness.CONTROL``."""
+        self.extra_worlds: list[ApiWorld] = []
+        """Further APIs with their controllers (``runtime.world``) that every manager runs."""
+        self.extra_resources: dict[str, str] = {}
+        """Their resources on which decisions are based, as ``staleness.CONTROL``."""
         self._world = world
         self._cloud = cloud
         self._ahead = 0.0
@@ -168,7 +168,7 @@ class Managers:
             driver,
             options,
             Metrics(),
-            beside=[_loops(world.plot.options.grace), *self.beside],
+            beside=[_loops(world.plot.options.grace), *self.extra_worlds],
         )
         who = identity(process.name, clock) if world.plot.elect else ""
         groups = kit.groups(Election(enabled=world.plot.elect), who, Settings())
@@ -194,7 +194,7 @@ class Managers:
             spawn=world.faults.spawn,
         )
         heard = {
-            **({**CONTROL, **self.heard} if cluster is world.control else {}),
+            **({**CONTROL, **self.extra_resources} if cluster is world.control else {}),
             **(TARGET if cluster is world.target else {}),
         }
         return Client(Received(faulty, world.staleness, process, heard), clock, name=cluster.name)

@@ -8,7 +8,7 @@ Theory.      A server runs in a process of its own. A request is a task of the s
 Invariants.  A server that is down refuses. A request in flight when it dies gets no answer, only a
              broken connection; whether it was carried out is not known to its sender. A client
              that is cut off receives nothing: its requests are lost, and its watches are late.
-Called by    ``world``. A ``Line`` gets its faults from ``testing.faults.Faulty``.
+Called by    ``world``, ``clusters``, ``managers``. A ``Line`` gets its faults from ``testing.faults.Faulty``.
 """
 
 import asyncio

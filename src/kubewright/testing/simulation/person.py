@@ -68,9 +68,9 @@ class Person:
     # ------------------------------------------------------------ actions
 
     async def furnish(self) -> None:
-        """CRDs, a namespace, and ``CLASSES`` in it."""
+        """Create what a story needs: CRDs, a namespace, and ``CLASSES`` with their Secret in it."""
         client = self.world.client
-        more = (crd for each in self.world.managers.beside for crd in each.definitions())
+        more = (crd for each in self.world.managers.extra_worlds for crd in each.definitions())
         for crd in (*crds(), *more):
             await client.create(dynamic(CRD.resource), crd)
         await client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})

@@ -5,7 +5,7 @@ Theory.      ``simulate`` makes a loop and a world, runs the story while the plo
              Names, ids and times differ between runs, so the picture has the machines as a multiset
              of what matters about them: two runs ended in the same world when their pictures are equal.
 Invariants.  The same story, plot and code give the same trace, byte for byte.
-Called by    ``crashes``, ``search``, ``goldens`` and tests.
+Called by    ``campaign``, ``crashes``, ``search``, ``goldens``, ``scale``, ``__main__`` and tests.
 """
 
 import gc
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from kubewright.testing.simulation import incidents
-from kubewright.testing.simulation.invariants import INVARIANTS, NEED_TRUE_LISTS, Invariant, Past, judge
+from kubewright.testing.simulation.invariants import INVARIANTS, NEED_FRESH_LISTS, Invariant, Past, judge
 from kubewright.testing.simulation.journal import Step
 from kubewright.testing.simulation.log_capture import captured_logs
 from kubewright.testing.simulation.loop import Deadlock, Livelock, SimLoop
@@ -100,7 +100,7 @@ class _Run:
         self._loop = loop
         self._story = story
         self._plot = plot
-        self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_TRUE_LISTS]
+        self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_FRESH_LISTS]
         self.world = World(loop, plot, story.kubelets)
         self.person = Person(self.world, self._over)
         self.violations: list[str] = []
@@ -115,8 +115,8 @@ class _Run:
             settings=plot.options.machine,
             deleted_by_users=self.person.deleted,
             late_creation=self.world.is_late_creation,
-            calm=self._calm,
-            late=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
+            undisturbed_since=self._undisturbed_since,
+            late_vms=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
             unseen=lambda: self.world.managers.unseen,
         )
 
@@ -164,14 +164,14 @@ class _Run:
         world, person, counts = self.world, self.person, self.world.counts
         last = max((at for at, _ in self._plot.schedule.moments()), default=0.0) + world.began + 5.0
 
-        def calm() -> bool:
+        def at_rest() -> bool:
             now = self._loop.time()
             led = (since := world.managers.led_since) is not None and now - since > REST_SECONDS
             still = now > last and now - counts.last_write > REST_SECONDS and not world.busy
             return led and still and self._story.end(person)
 
         await person.until(
-            calm, "the world comes to rest", seconds=UNREST_SECONDS + last + _longest(self._plot)
+            at_rest, "the world comes to rest", seconds=UNREST_SECONDS + last + _longest(self._plot)
         )
 
     async def _be_quiet(self, seconds: float) -> None:
@@ -200,8 +200,8 @@ class _Run:
             apart=self._plot.apart,
             lives=1 + counts.kills,
             machines=past.machines,
-            desired=sum(each.most for fleet in past.fleets.values() for each in fleet.desired),
-            changes=sum(len(fleet.desired) for fleet in past.fleets.values()),
+            desired=sum(each.most for deployment in past.deployments.values() for each in deployment.desired),
+            changes=sum(len(deployment.desired) for deployment in past.deployments.values()),
             seconds=self._loop.time() - self.world.began,
             held=self.person.held,
             elect=self._plot.elect,
@@ -211,7 +211,7 @@ class _Run:
     def _over(self) -> bool:
         return len(self.violations) >= VIOLATIONS
 
-    def _calm(self) -> float:
+    def _undisturbed_since(self) -> float:
         """Since when nothing has disturbed the managers that work; now, while one half has none."""
         led = self.world.managers.led_since
         return self._loop.time() if led is None else max(self._troubled, led if self._plot.elect else 0.0)

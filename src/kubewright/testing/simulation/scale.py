@@ -124,7 +124,7 @@ class _Acts:
 
 @contextmanager
 def _settings_of_the_product() -> Iterator[None]:
-    """The garbage collector as ``runtime.manager`` sets it, for as long as this lasts."""
+    """The garbage collector as ``runtime.group`` sets it, for as long as this lasts."""
     before = gc.get_threshold()
     tune_gc()
     try:

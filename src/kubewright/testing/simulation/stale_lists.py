@@ -4,7 +4,7 @@ Theory.      A list asks for exactly one version, which the server's history sti
              that goes on from there is begun a while later. So a manager first acts on an older state, and
              its writes meet the present one. This is what a follower of a replicated API server may
              show to a client that is started again.
-Called by    ``world``, for managers that are started again under ``Plot.stale``.
+Called by    ``managers``, for those that are started again under ``Plot.stale``.
 """
 
 from collections.abc import AsyncIterator

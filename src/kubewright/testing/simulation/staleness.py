@@ -49,7 +49,7 @@ _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
 @dataclass(slots=True)
-class _Past:
+class _Versions:
     """When each version of one resource was written."""
 
     versions: list[int] = field(default_factory=list)
@@ -71,12 +71,12 @@ class _Write:
 
 
 class Staleness:
-    """For one world. ``duties`` answers which managers may act now, and on which resource."""
+    """For one world. ``duties`` answers which managers may act now, each on which resource."""
 
     def __init__(self, now: Callable[[], float], duties: Callable[[], Iterable[Duty]]) -> None:
         self._now = now
         self._duties = duties
-        self._past = {resource: _Past() for resource in (*CONTROL.values(), *TARGET.values())}
+        self._written = {resource: _Versions() for resource in (*CONTROL.values(), *TARGET.values())}
         self._known: dict[Process, dict[str, int]] = {}
         self._writes: dict[int, _Write] = {}
         """By the request's identity, until the server has answered it."""
@@ -89,10 +89,10 @@ class Staleness:
 
     def learn(self, step: Step) -> None:
         """Note a change that managers should receive."""
-        if isinstance(step, ApiStep) and step.resource in self._past:
-            past = self._past[step.resource]
-            past.versions.append(step.version)
-            past.moments.append(self._now())
+        if isinstance(step, ApiStep) and step.resource in self._written:
+            written = self._written[step.resource]
+            written.versions.append(step.version)
+            written.moments.append(self._now())
 
     def received(self, process: Process, resource: str, version: int) -> None:
         """A manager has received all changes of this resource up to a version."""
@@ -153,7 +153,7 @@ class Staleness:
 
     def _first_unknown(self, resource: str, version: int | None) -> float:
         """When the first change was written that the manager has not received; it begins with a list."""
-        found = self._past[resource].after(version) if version is not None else None
+        found = self._written[resource].after(version) if version is not None else None
         return self._now() if found is None else found
 
     def _stale_since(self, moment: float) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.core import POD, VOLUME_ATTACHMENT
 from kubewright.kube.errors import TransportError
-from kubewright.testing.simulation.invariants.facts import deleting, ended, volume_claims, well
+from kubewright.testing.simulation.invariants.facts import deleting, ended, is_ready, volume_claims
 from kubewright.testing.simulation.journal import ATTACHMENTS, NODES, PODS, ApiStep, Object, Step
 from kubewright.testing.simulation.loop import Process
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
@@ -153,12 +153,12 @@ class Workloads:
 
     def _ready(self, app: App) -> Iterator[Object]:
         nodes = self._world.journal.objects[NODES]
-        return (pod for pod in self._there(app) if well(pod) and pod["spec"]["nodeName"] in nodes)
+        return (pod for pod in self._there(app) if is_ready(pod) and pod["spec"]["nodeName"] in nodes)
 
     def _roomiest(self, homes: list[str]) -> str | None:
         """The node that takes pods and has the fewest of them."""
         nodes = self._world.journal.objects[NODES]
-        takes = sorted(name for name, node in nodes.items() if well(node) and not _closed(node))
+        takes = sorted(name for name, node in nodes.items() if is_ready(node) and not _closed(node))
         return min(takes, key=homes.count, default=None)
 
 

@@ -82,7 +82,7 @@ class World:
         self.tally = Tally(self.journal, loop.time)
         self.injector = Injector(plot.schedule, self.tally, self.journal, self.clock("weather"))
         self.faults = Process(loop, "faults")
-        self._hand = Process(loop, "person")
+        self._person = Process(loop, "person")
         self._kubelets = Process(loop, "kubelets")
         self._kubelet_settings = kubelets or KubeletSettings()
         self._cloud = Process(loop, "cloud")
@@ -92,8 +92,8 @@ class World:
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
         self.driver: Driver = SimDriver(self.cloud)
         steady = self.clock("person")
-        self.client = self._connect(self.control, self._hand, steady)
-        self.nodes = self._connect(self.target, self._hand, steady) if plot.apart else self.client
+        self.client = self._connect(self.control, self._person, steady)
+        self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
         self.managers = Managers(self, self._cloud)
         self.tally.on_write.append(self._kill_after)
 
@@ -108,7 +108,10 @@ class World:
         return self.faults.busy or self._cloud.busy
 
     def is_late_creation(self, name: str) -> bool:
-        """Whether an object is created by a late request of a killed manager: no living one knows of it."""
+        """Whether an object is created by a late request that no manager knows of: its sender was killed.
+
+        Where managers elect a leader, every late sender counts as one that leads no more.
+        """
         sender = self.injector.late_creations.get(name)
         living = [] if self.plot.elect else [process.name for process in self.managers.living]
         return sender is not None and sender not in living

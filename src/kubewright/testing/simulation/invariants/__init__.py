@@ -7,7 +7,7 @@ Theory.      An invariant gets each step right after it happened and answers wha
 Where        ``vms``       machines and their VMs: one each, none forgotten, none taken away undrained
              ``replicas``  numbers: neither too many nor too few; statuses count only what exists
              ``drains``    pods: asked to leave in their order, and removed only when their time is up
-             ``timeouts``  when machines are given up, and how many at once
+             ``timeouts``  when machines are Failed, and how many are replaced at once
              ``rollouts``  what a deployment's status says about its rollout
              ``past``, ``pods``, ``waits``, ``history``, ``facts``   what the rules read
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
@@ -27,12 +27,12 @@ from kubewright.testing.simulation.invariants.drains import (
 )
 from kubewright.testing.simulation.invariants.past import Past as Past
 from kubewright.testing.simulation.invariants.replicas import (
+    a_deployment_counts_what_exists,
     a_deployment_outlives_its_sets,
     a_name_is_for_one_machine,
+    a_set_counts_what_exists,
     a_set_keeps_its_size,
     a_set_outlives_its_machines,
-    a_true_count,
-    a_true_total,
     no_roll_while_paused,
     not_too_few,
     not_too_many,
@@ -43,16 +43,16 @@ from kubewright.testing.simulation.invariants.rollouts import a_rollout_is_repor
 from kubewright.testing.simulation.invariants.timeouts import (
     a_machine_has_its_time,
     a_machine_is_given_up_in_time,
-    a_ration_of_replacements,
+    replacements_are_limited,
 )
 from kubewright.testing.simulation.invariants.vms import (
-    a_drained_vm,
     a_healthy_machine_is_not_failed,
     a_living_machine_keeps_its_vm,
     a_node_goes_after_its_vm,
+    a_vm_is_drained_first,
     a_vm_on_record_stays,
+    no_phase_goes_back,
     no_vm_without_a_machine,
-    no_way_back,
     one_vm_for_a_machine,
     the_finalizer_goes_last,
 )
@@ -65,7 +65,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     no_vm_without_a_machine,
     a_living_machine_keeps_its_vm,
     the_finalizer_goes_last,
-    a_drained_vm,
+    a_vm_is_drained_first,
     a_node_goes_after_its_vm,
     a_vm_on_record_stays,
     not_too_many,
@@ -73,37 +73,37 @@ INVARIANTS: tuple[Invariant, ...] = (
     a_name_is_for_one_machine,
     sizes_fit_the_spec,
     not_too_few,
-    a_true_count,
-    a_true_total,
+    a_set_counts_what_exists,
+    a_deployment_counts_what_exists,
     a_set_outlives_its_machines,
     a_deployment_outlives_its_sets,
     no_roll_while_paused,
     revisions_grow,
     complete_is_true,
     a_rollout_is_reported,
-    no_way_back,
+    no_phase_goes_back,
     a_healthy_machine_is_not_failed,
     no_pod_is_forced_early,
     budgets_hold,
     volumes_leave_one_by_one,
     volumes_are_detached_first,
     what_was_seen_is_deleted,
-    a_ration_of_replacements,
+    replacements_are_limited,
     a_machine_has_its_time,
     a_machine_is_given_up_in_time,
 )
 
 
-NEED_TRUE_LISTS: frozenset[Invariant] = frozenset(
+NEED_FRESH_LISTS: frozenset[Invariant] = frozenset(
     (
         not_too_many,
         a_set_keeps_its_size,
         a_name_is_for_one_machine,
-        a_true_count,
-        a_true_total,
+        a_set_counts_what_exists,
+        a_deployment_counts_what_exists,
         a_set_outlives_its_machines,
         a_deployment_outlives_its_sets,
-        a_ration_of_replacements,
+        replacements_are_limited,
     )
 )
 """Rules that a manager may break whose first lists are stale (``Plot.stale``). No API server answers so: our

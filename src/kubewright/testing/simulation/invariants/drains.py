@@ -13,7 +13,12 @@ from kubewright.api.machine import names
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.settings import SICK
 from kubewright.nodes.drain.plan import RETRY
-from kubewright.testing.simulation.invariants.facts import deleting, is_ended, volume_claims, well
+from kubewright.testing.simulation.invariants.facts import (
+    asks_for_deletion,
+    deleting,
+    is_ready,
+    volume_claims,
+)
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import (
     ATTACHMENTS,
@@ -31,9 +36,9 @@ from kubewright.testing.simulation.journal import (
 from kubewright.testing.simulation.staleness import SLACK_SECONDS
 from kubewright.wire import selectors
 
-DATED = 2.0
-"""Dates have no fractions of a second, and the server's clock is read off one: so many seconds are right."""
-EXACT = (PODS, MACHINES, NODES)
+DATE_SLACK_SECONDS = 2.0
+"""How much earlier than the exact time is right: dates in objects and in answers have whole seconds only."""
+BY_UID_OR_VERSION = (PODS, MACHINES, NODES)
 """What is deleted only as the very object that was seen."""
 
 
@@ -49,7 +54,7 @@ def no_pod_is_forced_early(step: Step, past: Past) -> str:
 
 def budgets_hold(step: Step, past: Past) -> str:
     """No pod begins to leave whose disruption budget has none to spare, unless force is due."""
-    if not isinstance(step, ApiStep) or step.resource != PODS or step.old is None or not well(step.old):
+    if not isinstance(step, ApiStep) or step.resource != PODS or step.old is None or not is_ready(step.old):
         return ""
     cause = past.drained.cause(step)
     if cause is None or (not cause.eviction and _may_be_deleted(step.old, past)):
@@ -88,7 +93,7 @@ def volumes_are_detached_first(step: Step, past: Past) -> str:
     A VM without a machine is deleted as soon as its pods have left: the collector of orphans does not look
     at volumes.
     """
-    if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
+    if not isinstance(step, VmStep) or not asks_for_deletion(step) or step.new is None:
         return ""
     uid, node = step.new.owner_uid, step.new.node_name
     attached = [
@@ -97,7 +102,9 @@ def volumes_are_detached_first(step: Step, past: Past) -> str:
     if not attached or uid not in past.uids or node in past.dead or node in past.lost:
         return ""
     empty = past.now() - past.drained.emptied.get(node, past.now())
-    if empty >= past.settings.detach_timeout.total_seconds() - DATED or may_force(uid, node, past):
+    if empty >= past.settings.detach_timeout.total_seconds() - DATE_SLACK_SECONDS or may_force(
+        uid, node, past
+    ):
         return ""
     return f"{step.new.id} is deleted, and {attached} are attached"
 
@@ -106,7 +113,7 @@ def what_was_seen_is_deleted(step: Step, past: Past) -> str:
     """Pods, machines and nodes are removed by uid or version, and a VM for the machine that has it."""
     if not isinstance(step, Removal):
         return ""
-    if step.resource in EXACT and not (step.uid or step.version):
+    if step.resource in BY_UID_OR_VERSION and not (step.uid or step.version):
         return f"{step.client} removes {step.resource} {step.key}, whichever it is"
     if step.resource != VMS:
         return ""
@@ -124,13 +131,13 @@ def may_force(uid: str, node: str, past: Past) -> bool:
         return False
     if names.force_deletion(machine["metadata"].get("labels", {})):
         return True
-    late = past.now() - past.leaving.get(uid, past.now()) >= drain_seconds(machine, past) - DATED
-    silent = past.now() - past.not_ready.get(node, past.now()) > SICK.total_seconds() - DATED
+    late = past.now() - past.leaving.get(uid, past.now()) >= drain_seconds(machine, past) - DATE_SLACK_SECONDS
+    silent = past.now() - past.not_ready.get(node, past.now()) > SICK.total_seconds() - DATE_SLACK_SECONDS
     return late or silent
 
 
 def drain_seconds(machine: Object, past: Past) -> float:
-    """How long pods have to leave: the drain timeout, or as many refusals as are borne, if that is less."""
+    """How long pods have to leave: the drain timeout, or ``maxEvictRetries`` refusals, if that is less."""
     spec, settings = machine["spec"], past.settings
     own, refusals = spec.get("drainTimeout"), spec.get("maxEvictRetries", settings.max_evict_retries)
     timeout: timedelta = parse_duration(own) if own else settings.drain_timeout
@@ -174,4 +181,4 @@ def _least(budget: Object, past: Past) -> int:
 
 
 def _serves(pod: Object) -> bool:
-    return well(pod) and not deleting(pod)
+    return is_ready(pod) and not deleting(pod)

@@ -25,8 +25,8 @@ def has_finalizer(found: Object | None) -> bool:
     return found is not None and names.FINALIZER in found["metadata"].get("finalizers", ())
 
 
-def lets_go(step: ApiStep) -> bool:
-    """Whether our finalizer leaves with this step."""
+def loses_finalizer(step: ApiStep) -> bool:
+    """Whether this step removes our finalizer."""
     return has_finalizer(step.old) and not has_finalizer(step.new)
 
 
@@ -64,8 +64,8 @@ def recorded_by(machine: Object | None) -> Iterator[str]:
         yield f"node {node}"
 
 
-def well(node: Object) -> bool:
-    """Whether a Node is Ready."""
+def is_ready(node: Object) -> bool:
+    """Whether a Node or Pod is Ready."""
     conditions = node.get("status", {}).get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
@@ -111,7 +111,7 @@ def progress_of(deployment: Object) -> tuple[str, str]:
     return next(found, ("", ""))
 
 
-def is_ended(step: VmStep) -> bool:
+def asks_for_deletion(step: VmStep) -> bool:
     """Whether the cloud was asked to delete the VM in this step."""
     old, new = step.old, step.new
     return old is not None and new is not None and old.gone_at is None and new.gone_at is not None

@@ -52,16 +52,19 @@ class History(Generic[T]):
         return len(self._entries)
 
 
-def mixed(numbers: History[int], since: float) -> int:
-    """The most that a manager may count: it sees its own changes at once, those of others late or never."""
+def most_seen(numbers: History[int], since: float) -> int:
+    """The most that a manager may count: it sees its own changes at once, those of others late or never.
+
+    So each fall in the numbers may be hidden from it, while it sees every rise.
+    """
     values = [*numbers.in_force(since)]
     falls = (max(0, before - after) for after, before in pairwise(values))
     return values[0] + sum(falls) if values else 0
 
 
 @dataclass(slots=True)
-class Crew:
-    """The machines of one set: how many there are, how many are not being deleted, how many of those run."""
+class SetRecord:
+    """One set and its machines: how many there are, how many are not being deleted, how many of those run."""
 
     uid: str
     key: str = ""
@@ -72,7 +75,7 @@ class Crew:
     """Whether the set itself exists."""
     size: int = 0
     sizes: History[int] = field(default_factory=History)
-    told: float = 0.0
+    size_since: float = 0.0
     """``Past.since`` at the moment when its size last changed."""
     total: int = 0
     alive: int = 0
@@ -139,11 +142,11 @@ class Desired:
 
 
 Marks = tuple[int, int, int]
-"""How far a rollout is: new machines, old ones (below zero), new ones that run."""
+"""How far a rollout is: new machines, minus the number of old ones, new ones that run."""
 
 
 @dataclass(slots=True)
-class Roll:
+class Rollout:
     """A deployment's rollout: the last template that all its machines had, and when it last progressed."""
 
     template: str = ""
@@ -174,24 +177,24 @@ class Roll:
 
 
 @dataclass(slots=True)
-class Fleet:
-    """The sets of one deployment. An older spec stays in force until the sets' sizes fit the newer one."""
+class DeploymentRecord:
+    """One deployment with its sets. An older spec stays in force until the sets' sizes fit the newer one."""
 
     key: str
     there: bool = False
     leaving: bool = False
-    crews: dict[str, Crew] = field(default_factory=dict)
+    sets: dict[str, SetRecord] = field(default_factory=dict)
     desired: list[Desired] = field(default_factory=list)
-    lost: deque[tuple[float, Crew]] = field(default_factory=lambda: deque(maxlen=LONG))
+    lost: deque[tuple[float, SetRecord]] = field(default_factory=lambda: deque(maxlen=LONG))
     """Sets that are no longer its own, and since when."""
-    roll: Roll = field(default_factory=Roll)
+    rollout: Rollout = field(default_factory=Rollout)
     ended: list[float | None] = field(default_factory=list)
     """When each spec but the last ceased to be in force; None: it still is."""
 
     def want(self, desired: Desired, now: float) -> None:
         """A user wants this from now on."""
         if not self.desired or self.desired[-1] != desired:
-            self.roll.want(desired, now)
+            self.rollout.want(desired, now)
             self.ended += [None] * bool(self.desired)
             self.desired.append(desired)
 
@@ -210,43 +213,43 @@ class Fleet:
 
     def advance(self, now: float, since: float) -> None:
         """Note how far the rollout is: for the last spec, or one on which a manager may still act."""
-        if self.roll.over or not self.desired:
+        if self.rollout.over or not self.desired:
             return
         desired = self.desired[-1]
-        new = [crew for crew in self.crews.values() if crew.template == desired.template]
-        made, run = sum(crew.total for crew in new), sum(crew.running for crew in new)
-        self.roll.move((min(made, desired.replicas), made - self.total, run), now)
+        new = [record for record in self.sets.values() if record.template == desired.template]
+        made, run = sum(record.total for record in new), sum(record.running for record in new)
+        self.rollout.move((min(made, desired.replicas), made - self.total, run), now)
         for each in self.in_force(since):
             if each.template == desired.template and made == run == self.total == each.replicas:
-                self.roll.arrived.put(desired.template, now)
+                self.rollout.arrived.put(desired.template, now)
 
     @property
     def total(self) -> int:
         """All its machines."""
-        return sum(crew.total for crew in self.crews.values())
+        return sum(record.total for record in self.sets.values())
 
-    def crews_since(self, since: float) -> list[Crew]:
+    def sets_since(self, since: float) -> list[SetRecord]:
         """The sets that a manager may still take for the deployment's."""
-        return [*self.crews.values(), *(crew for at, crew in self.lost if at >= since)]
+        return [*self.sets.values(), *(record for at, record in self.lost if at >= since)]
 
     @property
     def size(self) -> int:
         """The sum of the sets' sizes."""
-        return sum(crew.size for crew in self.crews.values())
+        return sum(record.size for record in self.sets.values())
 
     @property
     def alive(self) -> int:
         """Machines that are not being deleted."""
-        return sum(crew.alive for crew in self.crews.values())
+        return sum(record.alive for record in self.sets.values())
 
     @property
     def running(self) -> int:
         """Of those, the ones that run."""
-        return sum(crew.running for crew in self.crews.values())
+        return sum(record.running for record in self.sets.values())
 
     def available(self, now: float) -> int:
         """Of those, the ones that have been ready for long enough."""
-        return self.running - sum(crew.unavailable(now) for crew in self.crews.values())
+        return self.running - sum(record.unavailable(now) for record in self.sets.values())
 
 
 def desired_by(deployment: Object) -> Desired:

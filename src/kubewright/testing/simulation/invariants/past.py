@@ -7,7 +7,7 @@ Theory.      Everything is kept up to date step by step (``learn``), so that a s
              Exceptions are for one VM or node: a VM without power, a Node that a user deleted, a
              silent kubelet; a fault of one excuses nothing that happens to another.
 Invariants.  ``learn`` is called once for each step, before any rule judges it. Nothing here judges.
-Called by    ``run``; read by ``vms``, ``replicas`` and ``rollouts``.
+Called by    ``run``; read by all rules.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from kubewright.machines.machine.settings import MachineSettings
 from kubewright.testing.simulation.invariants.facts import (
     controller_of,
     deleting,
+    is_ready,
     node_name,
     ready_date,
     recorded_by,
     running,
     template_of,
-    well,
 )
-from kubewright.testing.simulation.invariants.history import LONG, Crew, Fleet, desired_by
+from kubewright.testing.simulation.invariants.history import LONG, DeploymentRecord, SetRecord, desired_by
 from kubewright.testing.simulation.invariants.pods import Pods
 from kubewright.testing.simulation.invariants.waits import Waits
 from kubewright.testing.simulation.journal import (
@@ -57,8 +57,8 @@ class Past:
     ``deleted_by_users``  names of machines, and of nodes after ``nodes/``
     ``late_creation``  whether an object of this name is created by a late request of a killed manager: no
                   living manager can know of it
-    ``calm``      since when nothing has disturbed the managers that work
-    ``late``      the cloud makes VMs whose creation was given up
+    ``undisturbed_since``  since when nothing has disturbed the managers that work
+    ``late_vms``  the cloud makes VMs whose creation was given up
     """
 
     journal: Journal
@@ -67,13 +67,13 @@ class Past:
     settings: MachineSettings = field(default_factory=MachineSettings)
     deleted_by_users: set[str] = field(default_factory=set)
     late_creation: Callable[[str], bool] = lambda _name: False
-    late: bool = False
-    calm: Callable[[], float] = lambda: 0.0
+    late_vms: bool = False
+    undisturbed_since: Callable[[], float] = lambda: 0.0
     unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """The versions that the lists of the last manager did not show: above the first, up to the second."""
     machines: int = 0
     """How many there ever were."""
-    again: bool = False
+    name_repeated: bool = False
     """Whether the machine that was made last has the name of an earlier one of its set."""
     uids: dict[str, str] = field(default_factory=dict)
     """Machines that exist: uid to key."""
@@ -95,14 +95,14 @@ class Past:
     """Since when nodes are Ready, by name."""
     recorded: Index = field(default_factory=dict)
     """Keys of machines by the VM and by the node that they have on record."""
-    crews: dict[str, Crew] = field(default_factory=dict)
+    sets: dict[str, SetRecord] = field(default_factory=dict)
     """The machines of each set, by the set's uid."""
-    fleets: dict[str, Fleet] = field(default_factory=dict)
+    deployments: dict[str, DeploymentRecord] = field(default_factory=dict)
     """The sets of each deployment, by its key."""
     drained: Pods = field(init=False)
     """Pods, and who asked them to leave."""
     waits: Waits = field(init=False)
-    """Machines that wait to be given up, and those that use up the ration of replacements."""
+    """Machines that wait to be given up, and those that count against the limit of replacements."""
     _places: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
     """How each machine is counted: its set, whether it is alive, whether it runs."""
 
@@ -126,18 +126,18 @@ class Past:
         """The VMs of a machine that are not being deleted."""
         return [vm_id for vm_id in self.vms.get(owner_uid, ()) if self.journal.vms[vm_id].gone_at is None]
 
-    def crew_of(self, machine: Object) -> Crew | None:
+    def set_of(self, machine: Object) -> SetRecord | None:
         """The machines of the same set."""
-        return self.crews.get(controller_of(machine)["uid"])
+        return self.sets.get(controller_of(machine)["uid"])
 
-    def fleet_of(self, crew: Crew | None) -> Fleet | None:
+    def deployment_of(self, record: SetRecord | None) -> DeploymentRecord | None:
         """The deployment behind a set, if there is one."""
-        return self.fleets.get(crew.deployment) if crew is not None else None
+        return self.deployments.get(record.deployment) if record is not None else None
 
     def _group(self, machine: Object) -> str:
-        """What shares the ration of replacements: a deployment's machines, or a set's, or one alone."""
-        crew = self.crew_of(machine) if controller_of(machine)["uid"] else None
-        return str(machine["metadata"]["uid"]) if crew is None else crew.deployment or crew.uid
+        """What shares the limit of replacements: a deployment's machines, or a set's, or one alone."""
+        record = self.set_of(machine) if controller_of(machine)["uid"] else None
+        return str(machine["metadata"]["uid"]) if record is None else record.deployment or record.uid
 
     # ------------------------------------------------------------ machines
 
@@ -160,10 +160,10 @@ class Past:
 
     def _name(self, machine: Object) -> None:
         """Note whether the set of a new machine had one of that name before."""
-        crew, name = self.crew_of(machine), str(machine["metadata"]["name"])
-        self.again = crew is not None and name in crew.names
-        if crew is not None:
-            crew.names.add(name)
+        record, name = self.set_of(machine), str(machine["metadata"]["name"])
+        self.name_repeated = record is not None and name in record.names
+        if record is not None:
+            record.names.add(name)
 
     def _gone(self, uid: str) -> None:
         self.uids.pop(uid, None)
@@ -186,17 +186,17 @@ class Past:
             return
         for place, by in ((before, -1), (after, 1)):
             if place is not None:
-                self._crew(place[0]).count(place[1], place[2], by)
+                self._set_record(place[0]).count(place[1], place[2], by)
         if machine is not None and after and after[2] != bool(before and before[2]):
             self._changed(machine, after)
         for place in (before, after):
             if place is not None:
-                self._note(self._crew(place[0]))
-                self._advance(self._crew(place[0]))
+                self._note(self._set_record(place[0]))
+                self._advance(self._set_record(place[0]))
         if before and before[2]:
-            self._crew(before[0]).not_yet_available.pop(uid, None)
+            self._set_record(before[0]).not_yet_available.pop(uid, None)
         if machine is not None and after and after[2]:
-            self._crew(after[0]).started_running(uid, self._ready_since(node_name(machine)))
+            self._set_record(after[0]).started_running(uid, self._ready_since(node_name(machine)))
         if after is None:
             self._places.pop(uid, None)
         else:
@@ -204,72 +204,72 @@ class Past:
 
     def _changed(self, machine: Object, after: tuple[str, bool, bool]) -> None:
         """Note that a machine began to run, to be deleted, or stopped running."""
-        crew, (_, alive, runs) = self._crew(after[0]), after
+        record, (_, alive, runs) = self._set_record(after[0]), after
         if alive and not runs:
-            crew.stopped_at.append(self.now())
+            record.stopped_at.append(self.now())
         else:
-            crew.changed_at.append(int(machine["metadata"].get("resourceVersion", 0)))
+            record.changed_at.append(int(machine["metadata"].get("resourceVersion", 0)))
 
     def _ready_since(self, name: str) -> float:
         """Since when a node is Ready by its own date: its kubelet may have reported it late."""
         shown, node = self.ready.get(name, self.now()), self.journal.objects[NODES].get(name)
         return min(shown, ready_date(node)) if node is not None else shown
 
-    def _note(self, crew: Crew) -> None:
-        crew.note(self.now())
-        if len(crew.totals) > LONG or len(crew.runnings) > LONG:
+    def _note(self, record: SetRecord) -> None:
+        record.note(self.now())
+        if len(record.totals) > LONG or len(record.runnings) > LONG:
             since = self.since()
-            crew.totals.forget(since)
-            crew.runnings.forget(since)
+            record.totals.forget(since)
+            record.runnings.forget(since)
 
     # ------------------------------------------------------------ sets and deployments
 
-    def _crew(self, uid: str) -> Crew:
-        return self.crews.setdefault(uid, Crew(uid))
+    def _set_record(self, uid: str) -> SetRecord:
+        return self.sets.setdefault(uid, SetRecord(uid))
 
     def _set(self, step: ApiStep) -> None:
         found = step.new or step.old
         assert found is not None
-        crew, owner = self._crew(found["metadata"]["uid"]), controller_of(found)
-        before = self.fleets.get(crew.deployment)
+        record, owner = self._set_record(found["metadata"]["uid"]), controller_of(found)
+        before = self.deployments.get(record.deployment)
         if before is not None:
-            before.crews.pop(crew.uid, None)
-        crew.key, crew.there = step.key, step.new is not None
-        crew.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
-        crew.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
-        crew.template = template_of(found)
-        crew.min_ready_seconds = float(found["spec"].get("minReadySeconds", 0))
-        crew.size = int(found["spec"].get("replicas", 0)) if crew.there else 0
-        if crew.sizes.put(crew.size, self.now()):
-            crew.told = self.since()
-        if crew.there and crew.deployment:
-            fleet = self._fleet(crew.deployment)
-            fleet.crews[crew.uid] = crew
-        if before is not None and crew.uid not in before.crews:
-            before.lost.append((self.now(), crew))
-        if crew.deployment:
-            self._fleet(crew.deployment).settle(self.now())
-            self._advance(crew)
-        if not crew.there and not crew.total:
-            del self.crews[crew.uid]
+            before.sets.pop(record.uid, None)
+        record.key, record.there = step.key, step.new is not None
+        record.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
+        record.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
+        record.template = template_of(found)
+        record.min_ready_seconds = float(found["spec"].get("minReadySeconds", 0))
+        record.size = int(found["spec"].get("replicas", 0)) if record.there else 0
+        if record.sizes.put(record.size, self.now()):
+            record.size_since = self.since()
+        if record.there and record.deployment:
+            deployment = self._deployment_record(record.deployment)
+            deployment.sets[record.uid] = record
+        if before is not None and record.uid not in before.sets:
+            before.lost.append((self.now(), record))
+        if record.deployment:
+            self._deployment_record(record.deployment).settle(self.now())
+            self._advance(record)
+        if not record.there and not record.total:
+            del self.sets[record.uid]
 
-    def _advance(self, crew: Crew) -> None:
+    def _advance(self, record: SetRecord) -> None:
         """A set or its machines changed: so may its deployment's rollout."""
-        fleet = self.fleet_of(crew)
-        if fleet is not None and not fleet.roll.over:
-            fleet.advance(self.now(), self.since())
+        deployment = self.deployment_of(record)
+        if deployment is not None and not deployment.rollout.over:
+            deployment.advance(self.now(), self.since())
 
-    def _fleet(self, key: str) -> Fleet:
-        return self.fleets.setdefault(key, Fleet(key))
+    def _deployment_record(self, key: str) -> DeploymentRecord:
+        return self.deployments.setdefault(key, DeploymentRecord(key))
 
     def _deployment(self, step: ApiStep) -> None:
-        fleet = self._fleet(step.key)
-        fleet.there = step.new is not None
-        fleet.leaving = step.new is None or deleting(step.new)
+        deployment = self._deployment_record(step.key)
+        deployment.there = step.new is not None
+        deployment.leaving = step.new is None or deleting(step.new)
         if step.new is not None:
-            fleet.want(desired_by(step.new), self.now())
-            fleet.settle(self.now())
-            fleet.advance(self.now(), self.since())
+            deployment.want(desired_by(step.new), self.now())
+            deployment.settle(self.now())
+            deployment.advance(self.now(), self.since())
 
     # ------------------------------------------------------------ VMs, nodes, pods
 
@@ -302,7 +302,7 @@ class Past:
             self.ready.pop(step.key, None)
             if NODE_DELETED + step.key in self.deleted_by_users:
                 self.lost.add(step.key)
-        elif well(step.new):
+        elif is_ready(step.new):
             self.not_ready.pop(step.key, None)
             self.ready.setdefault(step.key, self.now())
         else:

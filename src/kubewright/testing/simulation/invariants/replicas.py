@@ -8,8 +8,8 @@ Called by    ``invariants``, whose table these rules stand in.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kubewright.testing.simulation.invariants.facts import deleting, lets_go, revision, running
-from kubewright.testing.simulation.invariants.history import Crew, Fleet, mixed
+from kubewright.testing.simulation.invariants.facts import deleting, loses_finalizer, revision, running
+from kubewright.testing.simulation.invariants.history import DeploymentRecord, SetRecord, most_seen
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
@@ -20,33 +20,39 @@ from kubewright.testing.simulation.journal import (
     Step,
 )
 
-Peak = Callable[[Crew, float], int]
+Peak = Callable[[SetRecord, float], int]
 
 
 def not_too_many(step: Step, past: Past) -> str:
     """A new machine does not take its deployment above replicas + surge."""
     made = _made(step, past)
-    fleet = past.fleet_of(past.crew_of(made)) if made is not None else None
-    if fleet is None:
+    deployment = past.deployment_of(past.set_of(made)) if made is not None else None
+    if deployment is None:
         return ""
-    most = max((each.most for each in fleet.in_force(past.since())), default=fleet.alive)
-    return f"{fleet.key} has {fleet.alive} machines, more than {most}" if fleet.alive > most else ""
+    most = max((each.most for each in deployment.in_force(past.since())), default=deployment.alive)
+    return (
+        f"{deployment.key} has {deployment.alive} machines, more than {most}"
+        if deployment.alive > most
+        else ""
+    )
 
 
 def a_set_keeps_its_size(step: Step, past: Past) -> str:
     """A set makes no machine beyond its own size."""
     made = _made(step, past)
-    crew = past.crew_of(made) if made is not None else None
-    if crew is None or not crew.sizes:
+    record = past.set_of(made) if made is not None else None
+    if record is None or not record.sizes:
         return ""
-    size = max(crew.sizes.in_force(past.since()))
-    return f"set {crew.key} has {crew.alive} machines, and a size of {size}" if crew.alive > size else ""
+    size = max(record.sizes.in_force(past.since()))
+    return (
+        f"set {record.key} has {record.alive} machines, and a size of {size}" if record.alive > size else ""
+    )
 
 
 def a_name_is_for_one_machine(step: Step, past: Past) -> str:
     """No two machines of a set ever have the same name, also when the first is long gone."""
     made = _made(step, past)
-    if made is None or not past.again:
+    if made is None or not past.name_repeated:
         return ""
     return f"machine {made['metadata']['name']} has the name of one that is gone"
 
@@ -55,17 +61,21 @@ def sizes_fit_the_spec(step: Step, past: Past) -> str:
     """No set is created or enlarged beyond what its deployment may have."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or step.new is None:
         return ""
-    crew = past.crews[step.new["metadata"]["uid"]]
+    record = past.sets[step.new["metadata"]["uid"]]
     before = int(step.old["spec"].get("replicas", 0)) if step.old is not None else 0
-    fleet = past.fleet_of(crew)
+    deployment = past.deployment_of(record)
     if (
-        fleet is None
-        or crew.size <= before
-        or (step.old is None and past.late_creation(crew.key.partition("/")[2]))
+        deployment is None
+        or record.size <= before
+        or (step.old is None and past.late_creation(record.key.partition("/")[2]))
     ):
         return ""
-    most = max((each.most for each in fleet.in_force(past.since())), default=fleet.size)
-    return f"the sets of {fleet.key} add up to {fleet.size}, more than {most}" if fleet.size > most else ""
+    most = max((each.most for each in deployment.in_force(past.since())), default=deployment.size)
+    return (
+        f"the sets of {deployment.key} add up to {deployment.size}, more than {most}"
+        if deployment.size > most
+        else ""
+    )
 
 
 def not_too_few(step: Step, past: Past) -> str:
@@ -80,52 +90,56 @@ def not_too_few(step: Step, past: Past) -> str:
     began = step.new is None or deleting(step.new)
     if deleting(step.old) or not began or not running(step.old):
         return ""
-    crew = past.crew_of(step.old)
-    fleet = past.fleet_of(crew)
+    record = past.set_of(step.old)
+    deployment = past.deployment_of(record)
     if (
-        crew is None
-        or fleet is None
-        or fleet.leaving
+        record is None
+        or deployment is None
+        or deployment.leaving
         or step.old["metadata"]["name"] in past.deleted_by_users
     ):
         return ""
-    told = min(past.since(), crew.told)
-    least = min((each.least for each in fleet.in_force(told)), default=0)
-    fallen = sum(each.stopped_since(told) for each in fleet.crews.values())
-    hidden = sum(each.changed_between(*past.unseen()) for each in fleet.crews.values())
-    kept = fleet.available(past.now())
-    return f"{fleet.key} keeps {kept} of at least {least} available" if kept + fallen + hidden < least else ""
+    told = min(past.since(), record.size_since)
+    least = min((each.least for each in deployment.in_force(told)), default=0)
+    fallen = sum(each.stopped_since(told) for each in deployment.sets.values())
+    hidden = sum(each.changed_between(*past.unseen()) for each in deployment.sets.values())
+    kept = deployment.available(past.now())
+    return (
+        f"{deployment.key} keeps {kept} of at least {least} available"
+        if kept + fallen + hidden < least
+        else ""
+    )
 
 
 SET_COUNTS: Mapping[str, Peak] = {
-    "replicas": lambda crew, since: mixed(crew.totals, since),
-    "fullyLabeledReplicas": lambda crew, since: mixed(crew.totals, since),
-    "readyReplicas": lambda crew, since: mixed(crew.runnings, since),
-    "availableReplicas": lambda crew, since: mixed(crew.runnings, since),
+    "replicas": lambda record, since: most_seen(record.totals, since),
+    "fullyLabeledReplicas": lambda record, since: most_seen(record.totals, since),
+    "readyReplicas": lambda record, since: most_seen(record.runnings, since),
+    "availableReplicas": lambda record, since: most_seen(record.runnings, since),
 }
 """What each number in a set's status may be at most."""
 
 
-def a_true_count(step: Step, past: Past) -> str:
+def a_set_counts_what_exists(step: Step, past: Past) -> str:
     """A set's status counts no machine that does not exist."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or step.new is None:
         return ""
-    crew, since = past.crews[step.new["metadata"]["uid"]], past.since()
+    record, since = past.sets[step.new["metadata"]["uid"]], past.since()
     for name, told in _changed_counts(step, SET_COUNTS):
-        if told > (there := SET_COUNTS[name](crew, since)):
+        if told > (there := SET_COUNTS[name](record, since)):
             return f"{step.key} reports {told} {name}, and there are {there}"
     return ""
 
 
-def a_true_total(step: Step, past: Past) -> str:
+def a_deployment_counts_what_exists(step: Step, past: Past) -> str:
     """A deployment's status counts no machine that does not exist."""
     if not isinstance(step, ApiStep) or step.resource != MACHINE_DEPLOYMENTS or step.new is None:
         return ""
-    fleet, since = past.fleets[step.key], past.since()
+    deployment, since = past.deployments[step.key], past.since()
     for name, told in _changed_counts(step, (*DEPLOYMENT_COUNTS, "updatedReplicas")):
-        crews = _current(fleet, since) if name == "updatedReplicas" else fleet.crews_since(since)
+        sets = _current(deployment, since) if name == "updatedReplicas" else deployment.sets_since(since)
         count = SET_COUNTS[DEPLOYMENT_COUNTS.get(name, "replicas")]
-        if told > (there := sum(count(crew, since) for crew in crews)):
+        if told > (there := sum(count(record, since) for record in sets)):
             return f"{step.key} reports {told} {name}, and there are {there}"
     return ""
 
@@ -135,18 +149,18 @@ DEPLOYMENT_COUNTS = {name: name for name in ("replicas", "readyReplicas", "avail
 
 def a_set_outlives_its_machines(step: Step, past: Past) -> str:
     """Our finalizer is removed from a set when it has no machines, or they were disowned."""
-    if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or not lets_go(step):
+    if not isinstance(step, ApiStep) or step.resource != MACHINE_SETS or not loses_finalizer(step):
         return ""
-    crew = past.crews.get(step.old["metadata"]["uid"]) if step.old is not None else None
-    left = crew.total if crew is not None else 0
+    record = past.sets.get(step.old["metadata"]["uid"]) if step.old is not None else None
+    left = record.total if record is not None else 0
     return f"set {step.key} lost our finalizer, and has {left} machines" if left else ""
 
 
 def a_deployment_outlives_its_sets(step: Step, past: Past) -> str:
     """Our finalizer is removed from a deployment when it has no sets, or they were disowned."""
-    if not isinstance(step, ApiStep) or step.resource != MACHINE_DEPLOYMENTS or not lets_go(step):
+    if not isinstance(step, ApiStep) or step.resource != MACHINE_DEPLOYMENTS or not loses_finalizer(step):
         return ""
-    left = [crew.key for crew in past.fleets[step.key].crews.values()]
+    left = [record.key for record in past.deployments[step.key].sets.values()]
     return f"deployment {step.key} lost our finalizer, and has {left}" if left else ""
 
 
@@ -159,10 +173,10 @@ def no_roll_while_paused(step: Step, past: Past) -> str:
         or step.new is None
     ):
         return ""
-    crew = past.crews[step.new["metadata"]["uid"]]
-    fleet = past.fleet_of(crew)
-    specs = fleet.in_force(past.since()) if fleet is not None else []
-    paused = [each.paused for each in specs if each.machine_class == crew.machine_class]
+    record = past.sets[step.new["metadata"]["uid"]]
+    deployment = past.deployment_of(record)
+    specs = deployment.in_force(past.since()) if deployment is not None else []
+    paused = [each.paused for each in specs if each.machine_class == record.machine_class]
     return f"set {step.key} is made, and its deployment is paused" if paused and all(paused) else ""
 
 
@@ -183,10 +197,10 @@ def _made(step: Step, past: Past) -> Object | None:
     return None if past.late_creation(step.new["metadata"]["name"]) else step.new
 
 
-def _current(fleet: Fleet, since: float) -> list[Crew]:
+def _current(deployment: DeploymentRecord, since: float) -> list[SetRecord]:
     """The sets that a manager may take for the current set."""
-    classes = {each.machine_class for each in fleet.in_force(since)}
-    return [crew for crew in fleet.crews_since(since) if crew.machine_class in classes]
+    classes = {each.machine_class for each in deployment.in_force(since)}
+    return [record for record in deployment.sets_since(since) if record.machine_class in classes]
 
 
 def _changed_counts(step: ApiStep, known: Iterable[str]) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubewright.api.machine.names import ConditionReason
 from kubewright.testing.simulation.invariants.facts import progress_of
-from kubewright.testing.simulation.invariants.history import Desired, Fleet, mixed
+from kubewright.testing.simulation.invariants.history import DeploymentRecord, Desired, most_seen
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, ApiStep, Object, Step
 
@@ -29,43 +29,50 @@ def complete_is_true(step: Step, past: Past) -> str:
         return ""
     if not _reports(step) or progress_of(step.new)[1] != ConditionReason.NEW_MACHINE_SET_AVAILABLE:
         return ""
-    fleet, since = past.fleets[step.key], past.since()
-    specs, arrived = fleet.in_force(since), [*fleet.roll.arrived.in_force(since)]
-    if any(each.template in arrived or _may_seem_reached(each, fleet, since) for each in specs):
+    deployment, since = past.deployments[step.key], past.since()
+    specs, arrived = deployment.in_force(since), [*deployment.rollout.arrived.in_force(since)]
+    if any(each.template in arrived or _may_seem_reached(each, deployment, since) for each in specs):
         return ""
     return f"{step.key} says that its rollout is complete, and wants {specs[-1].template}"
 
 
 def a_rollout_is_reported(_step: Step, past: Past) -> str:
     """A rollout is not reported as complete for long after it began, and is reported as late in time."""
-    for fleet in past.fleets.values():
-        if fleet.roll.over or fleet.leaving or not fleet.desired or fleet.desired[-1].paused:
+    for deployment in past.deployments.values():
+        if (
+            deployment.rollout.over
+            or deployment.leaving
+            or not deployment.desired
+            or deployment.desired[-1].paused
+        ):
             continue
-        if (wrong := _wrong_report(fleet, past)) and past.now() - past.since() < AWAKE_SECONDS:
-            return f"{fleet.key} {wrong}"
+        if (wrong := _wrong_report(deployment, past)) and past.now() - past.since() < AWAKE_SECONDS:
+            return f"{deployment.key} {wrong}"
     return ""
 
 
-def _wrong_report(fleet: Fleet, past: Past) -> str:
-    found = past.journal.objects[MACHINE_DEPLOYMENTS].get(fleet.key)
+def _wrong_report(deployment: DeploymentRecord, past: Past) -> str:
+    found = past.journal.objects[MACHINE_DEPLOYMENTS].get(deployment.key)
     if found is None:
         return ""
     status, reason = progress_of(found)
-    on_its_way, deadline = past.now() - fleet.roll.began, fleet.desired[-1].deadline
+    on_its_way, deadline = past.now() - deployment.rollout.began, deployment.desired[-1].deadline
     if reason == ConditionReason.NEW_MACHINE_SET_AVAILABLE and on_its_way > GRACE_SECONDS:
         return f"rolls for {on_its_way:.0f} s, and says that it is complete"
-    still = past.now() - fleet.roll.moved
+    still = past.now() - deployment.rollout.moved
     if deadline is not None and still > deadline + GRACE_SECONDS and status != "False":
         return f"stands still for {still:.0f} s, and says {status} {reason}"
     return ""
 
 
-def _may_seem_reached(desired: Desired, fleet: Fleet, since: float) -> bool:
+def _may_seem_reached(desired: Desired, deployment: DeploymentRecord, since: float) -> bool:
     """Whether a manager, which sees its own writes at once and those of others late, may see it reached."""
-    crews = fleet.crews_since(since)
-    new = sum(mixed(crew.runnings, since) for crew in crews if crew.template == desired.template)
+    sets = deployment.sets_since(since)
+    new = sum(most_seen(record.runnings, since) for record in sets if record.template == desired.template)
     old = sum(
-        min(crew.totals.in_force(since), default=0) for crew in crews if crew.template != desired.template
+        min(record.totals.in_force(since), default=0)
+        for record in sets
+        if record.template != desired.template
     )
     return new >= desired.replicas and not old
 

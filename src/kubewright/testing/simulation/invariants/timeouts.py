@@ -1,9 +1,9 @@
-"""What must be true of machines that are given up: at their time, and no more at once than the ration.
+"""What must be true of time-outs: a machine is Failed when its own is over, and few are replaced at a time.
 
 Called by    ``invariants``, whose table these rules stand in.
 """
 
-from kubewright.testing.simulation.invariants.drains import DATED
+from kubewright.testing.simulation.invariants.drains import DATE_SLACK_SECONDS
 from kubewright.testing.simulation.invariants.facts import deleting, phase
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.invariants.waits import Limits
@@ -12,18 +12,18 @@ from kubewright.testing.simulation.journal import MACHINES, ApiStep, Object, Ste
 RECOVERY_SECONDS = 40.0
 """From the end of a fault until every watch has been tried again: the pauses between attempts grow."""
 LATE_SECONDS = 20.0
-"""How much later than its time an undisturbed manager may give a machine up."""
+"""How much later than its time an undisturbed manager may call a machine Failed."""
 NAME_TAKEN = "VM using old node obj"
 """Why a machine fails at once: another VM's node has the name of its own."""
 
 
-def a_ration_of_replacements(step: Step, past: Past) -> str:
-    """No machine is given up for its health while as many others of its deployment are replaced as may be."""
+def replacements_are_limited(step: Step, past: Past) -> str:
+    """No machine is Failed for its health while ``max_replacements`` others of its group are replaced."""
     machine = _given_up(step)
     if machine is None or _fails_to_join(machine):
         return ""
     since, most = past.since(), past.settings.max_replacements
-    known = [past.uids[uid] for uid, at in past.waits.others(machine) if at < since]
+    known = [past.uids[uid] for uid, at in past.waits.others_replacing(machine) if at < since]
     return (
         f"machine {machine['metadata']['name']} is Failed, and {known} are replaced"
         if len(known) >= most
@@ -32,7 +32,7 @@ def a_ration_of_replacements(step: Step, past: Past) -> str:
 
 
 def a_machine_has_its_time(step: Step, past: Past) -> str:
-    """No machine is given up before its own creation or health time-out is over."""
+    """No machine is Failed before its own creation or health time-out is over."""
     machine = _given_up(step)
     if machine is None or machine["status"]["lastOperation"].get("description") == NAME_TAKEN:
         return ""
@@ -44,24 +44,28 @@ def a_machine_has_its_time(step: Step, past: Past) -> str:
     least = min(_limit(machine, each) for each in limits)
     waited = past.now() - past.waits.since[uid]
     name = machine["metadata"]["name"]
-    return f"machine {name} is Failed after {waited:.1f} of {least:g} s" if waited < least - DATED else ""
+    return (
+        f"machine {name} is Failed after {waited:.1f} of {least:g} s"
+        if waited < least - DATE_SLACK_SECONDS
+        else ""
+    )
 
 
 def a_machine_is_given_up_in_time(step: Step, past: Past) -> str:
-    """A machine is given up not much after its time: counted from the last disturbance of its manager, from
-    the last change of its time-out, and from the moment at which the ration lets it."""
+    """A machine is Failed soon after its time-out: counted from the last disturbance of its manager, from the
+    last change of the time-out, and from the end of the replacement that it had to wait for."""
     machine = _given_up(step)
     if machine is None:
         return ""
     uid = str(machine["metadata"]["uid"])
     changed, _ = past.waits.before.get(uid, (0.0, None))
-    calm, since = past.calm(), past.waits.since[uid]
+    calm, since = past.undisturbed_since(), past.waits.since[uid]
     begun = max(since, changed, calm + RECOVERY_SECONDS if calm > since else 0.0)
     due = begun + _limit(machine, past.waits.limits(machine))
     if not _fails_to_join(machine):
-        if any(past.waits.others(machine)):
+        if any(past.waits.others_replacing(machine)):
             return ""
-        due = max(due, past.waits.freed.get(past.waits.group(machine), 0.0))
+        due = max(due, past.waits.last_replaced.get(past.waits.group(machine), 0.0))
     late = past.now() - due
     return f"machine {machine['metadata']['name']} is Failed {late:.1f} s late" if late > LATE_SECONDS else ""
 

@@ -5,9 +5,9 @@ Called by    ``invariants``, whose table these rules stand in.
 
 from kubewright.testing.simulation.invariants.drains import may_force
 from kubewright.testing.simulation.invariants.facts import (
+    asks_for_deletion,
     deleting,
-    is_ended,
-    lets_go,
+    loses_finalizer,
     node_name,
     phase,
     provider_id,
@@ -35,7 +35,7 @@ def one_vm_for_a_machine(step: Step, past: Past) -> str:
 def no_vm_without_a_machine(_step: Step, past: Past) -> str:
     """A VM has a machine, the one it was made for or one that has it on record, or does not live for long."""
     for vm_id, since in past.unowned.items():
-        longest = ORPHAN_SECONDS if past.late and vm_id in past.made_unowned else CONFIRM_SECONDS
+        longest = ORPHAN_SECONDS if past.late_vms and vm_id in past.made_unowned else CONFIRM_SECONDS
         if past.now() - since > longest and past.journal.vms[vm_id].provider_id not in past.recorded:
             return f"{vm_id} has lived for {past.now() - since:.0f} s without a machine"
     return ""
@@ -43,7 +43,7 @@ def no_vm_without_a_machine(_step: Step, past: Past) -> str:
 
 def a_living_machine_keeps_its_vm(step: Step, past: Past) -> str:
     """No VM is deleted while its machine should live."""
-    if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
+    if not isinstance(step, VmStep) or not asks_for_deletion(step) or step.new is None:
         return ""
     uid = step.new.owner_uid
     if uid not in past.uids or uid in past.leaving:
@@ -53,19 +53,24 @@ def a_living_machine_keeps_its_vm(step: Step, past: Past) -> str:
 
 def the_finalizer_goes_last(step: Step, past: Past) -> str:
     """Our finalizer is removed from a machine when no VM of it is left."""
-    if not isinstance(step, ApiStep) or step.resource != MACHINES or not lets_go(step) or step.old is None:
+    if (
+        not isinstance(step, ApiStep)
+        or step.resource != MACHINES
+        or not loses_finalizer(step)
+        or step.old is None
+    ):
         return ""
     left = past.living_vms(step.old["metadata"]["uid"])
     return f"machine {step.key} lost our finalizer, and {left} still live" if left else ""
 
 
-def a_drained_vm(step: Step, past: Past) -> str:
+def a_vm_is_drained_first(step: Step, past: Past) -> str:
     """A VM with pods on it is deleted only when waiting for them cannot help any more.
 
     That is: the VM is dead, or a user deleted its Node; a user forces the deletion; the drain timeout is
     over; or its kubelet has been silent for so long that it will not end them.
     """
-    if not isinstance(step, VmStep) or not is_ended(step) or step.new is None:
+    if not isinstance(step, VmStep) or not asks_for_deletion(step) or step.new is None:
         return ""
     vm = step.new
     pods, node = past.drained.on.get(vm.node_name), vm.node_name
@@ -111,7 +116,7 @@ BEFORE_UP = ("", "Pending", "CrashLoopBackOff")
 """Phases of a machine that has not been up yet."""
 
 
-def no_way_back(step: Step, _past: Past) -> str:
+def no_phase_goes_back(step: Step, _past: Past) -> str:
     """A machine that was up never returns to a phase before that, and one that is Terminating stays so."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is None or step.new is None:
         return ""

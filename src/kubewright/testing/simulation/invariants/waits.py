@@ -1,4 +1,4 @@
-"""What invariants know of machines that wait to be given up, or use up the ration of replacements.
+"""What invariants know of machines that may become Failed when a time-out is over, or are being replaced.
 
 Called by    ``past``, which keeps it up to date; read by ``timeouts``.
 """
@@ -25,7 +25,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Waits:
-    """For one world. ``group`` answers who shares the ration with a machine."""
+    """For one world. ``group`` answers with which machines one shares the limit of replacements."""
 
     now: Callable[[], float]
     settings: MachineSettings
@@ -35,10 +35,10 @@ class Waits:
     Unknown, by uid."""
     before: dict[str, tuple[float, Limits]] = field(default_factory=dict)
     """When the limits of machines changed, and what they were before, by uid."""
-    replaced: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Machines that are on their way out or in: their group, and since when, by uid."""
-    freed: dict[str, float] = field(default_factory=dict)
-    """When a machine of a group last ceased to be on its way."""
+    replacing: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Machines that are going or have not come up yet: their group, and since when, by uid."""
+    last_replaced: dict[str, float] = field(default_factory=dict)
+    """When a replacement in a group was last over."""
 
     def learn(self, step: ApiStep) -> None:
         """A machine has changed."""
@@ -64,18 +64,18 @@ class Waits:
         health = effective(spec.get("healthTimeout"), self.settings.health_timeout)
         return Limits(creation.total_seconds(), health.total_seconds())
 
-    def others(self, machine: Object) -> Iterator[tuple[str, float]]:
-        """Further machines of its group that are on their way, and since when."""
+    def others_replacing(self, machine: Object) -> Iterator[tuple[str, float]]:
+        """Further machines of its group that are being replaced or are replacements, and since when."""
         group, own = self.group(machine), machine["metadata"]["uid"]
-        return ((uid, at) for uid, (of, at) in self.replaced.items() if of == group and uid != own)
+        return ((uid, at) for uid, (of, at) in self.replacing.items() if of == group and uid != own)
 
     def _replace(self, uid: str, machine: Object | None) -> None:
         on_its_way = machine is not None and _on_its_way(machine)
         if machine is not None and on_its_way:
-            since = self.replaced[uid][1] if uid in self.replaced else self.now()
-            self.replaced[uid] = self.group(machine), since
-        elif (before := self.replaced.pop(uid, None)) is not None:
-            self.freed[before[0]] = self.now()
+            since = self.replacing[uid][1] if uid in self.replacing else self.now()
+            self.replacing[uid] = self.group(machine), since
+        elif (before := self.replacing.pop(uid, None)) is not None:
+            self.last_replaced[before[0]] = self.now()
 
 
 def _on_its_way(machine: Object) -> bool:

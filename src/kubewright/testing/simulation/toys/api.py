@@ -35,10 +35,10 @@ SHOWN = {
 
 def enter(world: World) -> None:
     """Let the managers of a world run the toy controllers too, and the journal convert toys to machines."""
-    world.managers.beside.append(
+    world.managers.extra_worlds.append(
         ApiWorld("toys", LISTED, _wire, (TOY, TOY_SET, TOY_DEPLOYMENT), definitions=definitions)
     )
-    world.managers.heard.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
+    world.managers.extra_resources.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})
     world.journal.shown_as.update({each: (shown, as_machine) for each, shown in SHOWN.items()})
     for each in map(str, (kind.resource for kind in PARTS)):
         world.journal.shown_as[each] = (each, dict)
