@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kubewright.api.core import LEASE, NAMESPACE
-from kubewright.base.clock import LoopClock
 from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected, TimedOut, TransportError
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import ExecuteLate, Faulty, Script
 from kubewright.testing.simulation import incidents, schedule
 from kubewright.testing.simulation.cloud import RemoteDriver

@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.schedule import Schedule, draw, parse
 from kubewright.testing.simulation.search import plot_of, replay, shrink

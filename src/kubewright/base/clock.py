@@ -2,7 +2,7 @@
 
 Theory.      Everything that asks what time it is, waits, or draws a random number asks a
              ``Clock``. Sleeping goes through the event loop, so a loop with virtual time
-             (looptime, in tests) makes every wait exact and instant; ``LoopClock`` then
+             (looptime, in tests) makes every wait exact and instant; ``testing.clocks`` then
              makes wall time follow the loop, and a seed makes the draws repeatable.
 Invariants.  This file and ``runtime`` are the only places where ``datetime.now``,
              ``time.*`` and ``asyncio.sleep`` may stand (ruff bans them elsewhere).
@@ -44,30 +44,6 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class LoopClock:
-    """Wall time that follows the event loop: on a virtual loop the whole system is repeatable.
-
-    ``now`` returns ``start`` at its first call, whenever that is.
-    """
-
-    def __init__(self, start: datetime | None = None, seed: int = 0) -> None:
-        self.random = random.Random(seed)
-        self._start = start or datetime(2030, 1, 1, tzinfo=UTC)
-        self._origin: float | None = None
-
-    def now(self) -> datetime:
-        return self._start + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        at = asyncio.get_running_loop().time()
-        if self._origin is None:
-            self._origin = at
-        return at - self._origin
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

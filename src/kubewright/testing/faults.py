@@ -17,10 +17,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubewright.base.clock import Clock, LoopClock
+from kubewright.base.clock import Clock
 from kubewright.kube.answers import failure
 from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, TimedOut, TransportError
 from kubewright.kube.transport import Transport
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire import watch
 from kubewright.wire.http import Request, Response
 

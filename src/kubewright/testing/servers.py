@@ -21,7 +21,7 @@ from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import Listener
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import Clock, LoopClock, SystemClock
+from kubewright.base.clock import Clock, SystemClock
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
@@ -32,6 +32,7 @@ from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
 from kubewright.testing import keys
 from kubewright.testing.api import Api
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.judge import Judge
 
 START_SECONDS = 20.0

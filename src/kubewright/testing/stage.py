@@ -17,7 +17,7 @@ from kubewright import builtin
 from kubewright.api.core import CRD, NAMESPACE
 from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import Clock, LoopClock
+from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election, Options
@@ -29,6 +29,7 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.group import Work
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone
 from kubewright.testing.world import SHORT_TIMEOUTS, World, running
 from kubewright.wire.http import Handler, Request

@@ -21,7 +21,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
-from kubewright.base.clock import Clock, LoopClock, SystemClock
+from kubewright.base.clock import Clock, SystemClock
 from kubewright.compose.cluster import run_with
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Election, Options
@@ -34,6 +34,7 @@ from kubewright.providers import sim
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Choice, Faulty
 from kubewright.testing.judge import Judge
 from kubewright.wire.errors import AlreadyExists

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing.api import Api
+from kubewright.testing.clocks import LoopClock
 
 Serving = Callable[[Path | None], AbstractAsyncContextManager[Api]]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
 from kubewright.testing.api import Api
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import ADMIN, AUTHENTICATED, Request, User
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

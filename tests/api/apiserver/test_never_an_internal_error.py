@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
 
 BASE = "/api/v1/namespaces/default"

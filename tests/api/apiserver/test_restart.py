@@ -8,8 +8,8 @@ import pytest
 
 from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Gone
 from kubewright.wire.http import ADMIN, Request, User
 

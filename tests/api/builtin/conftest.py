@@ -11,13 +11,13 @@ import structlog
 
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
 from kubewright.builtin import Settings, controllers
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.group import Work
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource

@@ -6,11 +6,11 @@ import re
 
 from rich.console import Console
 
-from kubewright.base.clock import LoopClock
 from kubewright.cli.demo import OPTIONS, run
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.story import CHAPTERS
 from kubewright.compose.embedded import Embedded
+from kubewright.testing.clocks import LoopClock
 
 
 async def tell(stop: asyncio.Event) -> tuple[bool | None, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.tiny_server import TinyServer
 
 

@@ -28,7 +28,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import Clock, LoopClock, rfc3339
+from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
@@ -42,6 +42,7 @@ from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty, Script
 from kubewright.testing.servers import alone
 from kubewright.wire.gvk import Key

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kubewright.api.kinds import dynamic
-from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
@@ -17,6 +16,7 @@ from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Lookup
 from kubewright.testing.api import Api
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Fault, Faulty, Lose
 from kubewright.testing.servers import alone, embedded_api
 from kubewright.wire.gvk import Key, Resource

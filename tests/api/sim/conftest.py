@@ -14,7 +14,6 @@ import structlog
 
 from kubewright.api.core import LEASE, NODE, POD, Lease, Node, Pod
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
 from kubewright.driver.contract import Instance, MachineRequest, stub
 from kubewright.driver.registry import Settings
 from kubewright.kube.client import Client
@@ -22,6 +21,7 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 from kubewright.wire.errors import NotFound, Unavailable, to_status
 from kubewright.wire.gvk import Key

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.folder import DiskFailed, FolderGone
 from kubewright.compose.options import Options, ServerConfig
+from kubewright.testing.clocks import LoopClock
 
 
 async def served_at(config: ServerConfig) -> str:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.base.clock import LoopClock, SystemClock, new_uid, parse_rfc3339, rfc3339, rfc3339_micro
+from kubewright.base.clock import SystemClock, new_uid, parse_rfc3339, rfc3339, rfc3339_micro
+from kubewright.testing.clocks import LoopClock
 
 MOMENT = datetime(2030, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 

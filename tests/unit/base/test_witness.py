@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
-from kubewright.testing.manual_clock import BEGIN, ManualClock
+from kubewright.testing.clocks import BEGIN, ManualClock
 
 T0 = BEGIN.timestamp()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.folder import LOOK_SECONDS, Address, FolderGone, Presence, recall, remember
+from kubewright.testing.clocks import LoopClock
 
 SERVED = Address(4321, "https://127.0.0.1:4321", "/somewhere/kubeconfig", datetime(2030, 1, 1, tzinfo=UTC))
 

@@ -9,7 +9,6 @@ import structlog
 from kubewright.api.core import CRD
 from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight, trouble_of
@@ -17,6 +16,7 @@ from kubewright.compose.worlds import kinds
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, ConnectFailed, LoginFailed, TimedOut, Unresolved, Untrusted
 from kubewright.kube.inprocess import InProcess
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from kubewright.wire.http import Response
 

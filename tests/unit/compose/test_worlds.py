@@ -3,7 +3,6 @@
 import pytest
 
 from kubewright import builtin
-from kubewright.base.clock import LoopClock
 from kubewright.compose.kit import Kit
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import chosen, leases, listed
@@ -14,6 +13,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.metrics import Metrics
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Response
 
 BESIDE = builtin.world(builtin.Settings(schedule_pods=True, run_apps=True))

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kubewright.base.clock import LoopClock
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.driver.guard import CALL_LIMITS, CallEnded, CallLimits, GuardedDriver, Operation
 from kubewright.driver.metrics import DriverMetrics
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 
 CLASS = class_request()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.driver import registry
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.clocks import LoopClock
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 SIM = EntryPoint("sim", "kubewright.providers.sim:driver", registry.GROUP)

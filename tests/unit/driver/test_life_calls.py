@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kubewright.api.core import Secret
-from kubewright.base.clock import LoopClock
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented, Uninitialized
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key

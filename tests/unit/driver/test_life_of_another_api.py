@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import LoopClock, SteadyClock
+from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.plan import Limits, State, Want, Wanted, plan
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 
 LIMITS = Limits(confirm_absent=timedelta(seconds=10))

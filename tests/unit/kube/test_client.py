@@ -10,11 +10,11 @@ import pytest
 from kubewright.api.core import LEASE, NODE, POD, Lease, LeaseSpec
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, LoginFailed, Silent, TimedOut
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.retries import TRIES, pause
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Delay, Faulty, Script
 from kubewright.wire.errors import Gone, NotFound, ServerError, TooManyRequests, Unavailable
 from kubewright.wire.gvk import Key, Resource

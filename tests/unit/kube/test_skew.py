@@ -8,7 +8,7 @@ import pytest
 
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.skew import MEASURE_SECONDS, Skew
-from kubewright.testing.manual_clock import BEGIN, ManualClock
+from kubewright.testing.clocks import BEGIN, ManualClock
 
 DATE = "Tue, 01 Jan 2030 00:00:00 GMT"
 """``BEGIN``, as a server says it."""

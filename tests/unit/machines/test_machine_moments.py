@@ -13,7 +13,7 @@ from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.observe import Begun
 from kubewright.machines.machine.steps import Call, Verb
-from kubewright.testing.manual_clock import BEGIN, ManualClock
+from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen
 from kubewright.wire.gvk import Key
 

@@ -9,7 +9,6 @@ import pytest
 from kubewright.api.core import NODE
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE
-from kubewright.base.clock import LoopClock
 from kubewright.compose.kit import Kit
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
@@ -21,6 +20,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.metrics import Metrics
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import (
     ENSURED,
     GONE,

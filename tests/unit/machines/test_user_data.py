@@ -3,8 +3,8 @@
 from base64 import b64encode
 from datetime import UTC, datetime
 
-from kubewright.base.clock import LoopClock
 from kubewright.machines.machine import userdata
+from kubewright.testing.clocks import LoopClock
 
 
 def test_every_placeholder_is_filled() -> None:

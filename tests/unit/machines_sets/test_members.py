@@ -17,7 +17,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.members import FEW_MEMBERS, SECONDS_PER_MEMBER, MemberIndex
-from kubewright.testing.manual_clock import BEGIN, ManualClock
+from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubewright.api.core import POD, NodeCondition
-from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.session import DrainSession
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import (
     ApiError,
     Conflict,

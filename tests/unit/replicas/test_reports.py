@@ -8,7 +8,6 @@ import pytest
 from tests.unit.replicas.things import DEPLOYMENTS, ThingDeployment, deployment
 
 from kubewright.api.core import NODE
-from kubewright.base.clock import LoopClock
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
@@ -16,6 +15,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.replicas.reports import STATUS_SECONDS, Reports
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Request, Response
 
 READ = deployment()

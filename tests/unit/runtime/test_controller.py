@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import structlog
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
 from kubewright.runtime.controller import BREATH, Controller
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Conflict
 from kubewright.wire.gvk import Key
 

@@ -8,10 +8,10 @@ import pytest
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.events import PENDING, Recorder
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Response
 
 SET = {

@@ -7,12 +7,12 @@ import pytest
 import structlog
 from msgspec import structs
 
-from kubewright.base.clock import LoopClock
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Group, Phase, Settings, Work
 from kubewright.runtime.leader import Elector, LostLease
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.result import Result
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import NotFound, ServerError
 from kubewright.wire.gvk import Key
 

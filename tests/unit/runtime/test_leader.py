@@ -18,9 +18,10 @@ from structlog.testing import capture_logs
 
 from kubewright.api.core import Lease, LeaseSpec
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.clock import LoopClock, new_uid
+from kubewright.base.clock import new_uid
 from kubewright.runtime.leader import Elector, LostLease, identity
 from kubewright.runtime.lease import Timings
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from kubewright.wire.gvk import Key
 

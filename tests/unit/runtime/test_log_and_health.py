@@ -10,11 +10,11 @@ import aiohttp
 import pytest
 import structlog
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.log import configure
 from kubewright.runtime.metrics import Metrics
+from kubewright.testing.clocks import LoopClock
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import structlog
 
 from kubewright.api.core import NODE, Lease
 from kubewright.base import limits
-from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut
 from kubewright.kube.informers import Informers
@@ -19,6 +18,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import NotSynced, Phase, Settings, Work, in_words
 from kubewright.runtime.leader import Elector, LostLease
 from kubewright.runtime.result import Result
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.servers import alone
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

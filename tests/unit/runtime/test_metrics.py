@@ -4,12 +4,12 @@ from contextlib import suppress
 
 import pytest
 
-from kubewright.base.clock import LoopClock
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Disconnected
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.metrics import Metered, Metrics, resource_of
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import ApiError
 from kubewright.wire.http import Request, Response
 

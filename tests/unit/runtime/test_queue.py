@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.base.clock import LoopClock
 from kubewright.runtime.queue import OVERTAKEN_BY, Curve, Queue, QueueFull, QueueStatistics
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("", "c")

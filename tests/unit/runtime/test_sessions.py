@@ -8,7 +8,6 @@ import pytest
 
 from kubewright.api.core import POD
 from kubewright.api.kinds import dynamic
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import CONNECTS
 from kubewright.kube.client import Client
@@ -19,6 +18,7 @@ from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.connection import Listener, Settings
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Fixed, NotConnected, Session
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Answer, Delay, Faulty, Lose
 from kubewright.testing.tiny_server import TinyServer
 from kubewright.wire.gvk import Key, Resource

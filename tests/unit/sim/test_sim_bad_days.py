@@ -9,12 +9,12 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.base.clock import LoopClock
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import DriverError, NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 
 CLASS = class_request(

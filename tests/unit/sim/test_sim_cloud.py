@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Uninitialized
@@ -15,6 +14,7 @@ from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.vm import Volume
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.base.clock import Clock, LoopClock
+from kubewright.base.clock import Clock
 from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec
 from kubewright.driver.registry import Settings
 from kubewright.providers.sim import driver as make
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.driver_conformance import Bench, DriverConformance
 from kubewright.testing.scenes import class_request
 

@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.base.clock import LoopClock
 from kubewright.providers.sim.delay_queue import DelayQueue
+from kubewright.testing.clocks import LoopClock
 
 
 async def test_keys_come_in_the_order_of_their_times() -> None:

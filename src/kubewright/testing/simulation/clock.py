@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from random import Random  # noqa: TID251 -- a subclass that draws nothing
 
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.simulation.loop import SimLoop
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

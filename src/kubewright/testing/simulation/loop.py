@@ -26,7 +26,7 @@ from itertools import count
 from typing import Any
 from weakref import WeakSet
 
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 
 TURNS_WITHOUT_TIME = 200_000
 """Turns of the loop at one moment after which a task must be in a loop without a wait."""

@@ -10,7 +10,7 @@ Called by    ``campaign``, ``__main__`` and tests.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.simulation.clock import number
 from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.schedule import LEASE_FAULTS, TARGET_FAULTS, Schedule, draw

@@ -13,8 +13,9 @@ import pytest
 
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import Listener
-from kubewright.base.clock import LoopClock, SystemClock
+from kubewright.base.clock import SystemClock
 from kubewright.testing import keys
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Handler, Request, Response, User
 
 TOKENS = {"ann-token": User("ann", ("devs",))}

@@ -12,7 +12,7 @@ from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.subresources.eviction import Delete, UpdateBudget
 from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
-from kubewright.base.clock import LoopClock
+from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooManyRequests
 from kubewright.wire.http import ADMIN, User
 

@@ -11,9 +11,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.apiserver.http import pki
 from kubewright.apiserver.http.certificates import Identity, has_signed
-from kubewright.base.clock import LoopClock
 from kubewright.base.errors import InvalidInput
 from kubewright.testing import keys
+from kubewright.testing.clocks import LoopClock
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 YEARS = timedelta(days=365)
