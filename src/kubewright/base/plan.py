@@ -20,6 +20,14 @@ Wait = TypeVar("Wait", float, timedelta)
 AT_ONCE = timedelta(0)
 """Look again at once, because the steps of this pass change what is counted."""
 
+SOONEST = timedelta(microseconds=1)
+"""The finest that a timedelta has."""
+
+
+def in_seconds(seconds: float) -> timedelta:
+    """A wake-up after some seconds, never at once: rounded to zero it would repeat the pass in a loop."""
+    return max(timedelta(seconds=seconds), SOONEST)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[S]):

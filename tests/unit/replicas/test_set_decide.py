@@ -164,6 +164,8 @@ CASES = [
          "things missing: 1, but the control plane is upgraded"),
     Case("and still deletes", seen(0, A, blocked=Wait("no")), (Delete((A,)),), None, "1 too many"),
     Case("a paused set neither creates", seen(1, pause=Wait("wait", 3.0)), (), THREE, "things missing: 1, but wait"),
+    Case("and is not looked at in a loop when the pause is all but over", seen(1, pause=Wait("wait", 1e-9)), (),
+         timedelta(microseconds=1), "things missing: 1, but wait"),
     Case("nor deletes what is too many", seen(0, A, pause=Wait("wait", 3.0)), (), THREE,
          "things too many: 1, but wait"),
     Case("an unanswered creation is asked for again, by its name and before any other",

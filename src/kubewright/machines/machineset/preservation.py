@@ -18,7 +18,7 @@ from datetime import timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase, Preserve
 from kubewright.api.machine.v1alpha1 import MachineSet
-from kubewright.base.plan import Plan
+from kubewright.base.plan import Plan, in_seconds
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import Annotate, Step
@@ -95,4 +95,4 @@ def _next_expiry(seen: MachineSetSeen) -> timedelta | None:
         for member in _failed(seen)
         if member.kept_at(wall)
     )
-    return min((timedelta(seconds=end - wall) for end in ends if end is not None), default=None)
+    return min((in_seconds(end - wall) for end in ends if end is not None), default=None)

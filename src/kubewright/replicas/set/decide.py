@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from kubewright.base.limits import DOUBT_SECONDS
-from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.base.plan import AT_ONCE, Plan, in_order, in_seconds
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.objects import S
@@ -150,5 +150,5 @@ def _record_number(seen: Seen[S, M], chosen: Collection[Member]) -> tuple[Step, 
 
 
 def _waiting(wait: Wait, what: str) -> Plan[Step]:
-    wake = timedelta(seconds=wait.seconds) if wait.seconds is not None else None
+    wake = in_seconds(wait.seconds) if wait.seconds is not None else None
     return Plan(wake=wake, because=f"{what}, but {wait.because}")
