@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT
 from kubewright.rollout.planner import RollingUpdate
 from kubewright.testing.simulation import apps, crashes
@@ -100,8 +101,8 @@ def test_a_story_of_apps_survives_every_crash(story: Story) -> None:
 
 
 def test_a_rollout_that_uses_too_much_surge_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    greedy = replace(apps.DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
-    monkeypatch.setattr(apps, "DEPLOYMENTS", greedy)
+    greedy = replace(builtin.DEPLOYMENTS, strategy=lambda _deployment: RollingUpdate(3, 1))
+    monkeypatch.setattr(builtin, "DEPLOYMENTS", greedy)
     assert any(wrong.startswith("not_too_many") for wrong in run(STORIES[0], Plot(seed=1)).violations)
 
 

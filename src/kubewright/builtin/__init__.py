@@ -111,7 +111,7 @@ def controllers(
             *([_aggregation(informers)] if settings.aggregate_roles else []),
             pod_gc.wire(Controller("pod-gc", pod_gc, clock, workers=2, metrics=metrics)),
             *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.schedule_pods else []),
-            *(_apps(informers, recorder, metrics) if settings.run_apps and recorder else []),
+            *(workloads(informers, recorder, metrics) if settings.run_apps and recorder else []),
         ],
         [collector.feeds.run],
     )
@@ -126,7 +126,7 @@ def scheduler(
     return placing.wire(Controller("scheduler", placing, client.clock, workers=1, metrics=metrics))
 
 
-def _apps(informers: Informers, recorder: Recorder, metrics: Metrics | None) -> list[Controller]:
+def workloads(informers: Informers, recorder: Recorder, metrics: Metrics | None = None) -> list[Controller]:
     """ReplicaSets and Deployments, which share what is known of Pods."""
     index = MemberIndex(informers.get(POD), read, informers.client.steady())
     sets = Sets(REPLICA_SETS, informers, recorder, index=index)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from kubewright.base.clock import SystemClock
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+"""When the wall clock of every test and every simulated world begins."""
 
 
 class LoopClock(SystemClock):

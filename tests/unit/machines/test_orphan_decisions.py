@@ -19,6 +19,7 @@ from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import (
     ListedVm,
     OrphanSettings,
+    SuspectUpdate,
     not_managed,
     scheme,
     update_suspects,
@@ -108,7 +109,7 @@ def test_the_last_question_before_the_end(live: Machine | None, spared: bool) ->
     assert bool(why_spared(STRAY, live)) is spared
 
 
-def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0):  # type: ignore[no-untyped-def]
+def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0) -> SuspectUpdate:
     return update_suspects(listed, since, began=began, ended=began + took, confirmation=300)
 
 

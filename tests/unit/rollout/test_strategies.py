@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 import pytest
 
@@ -24,13 +25,11 @@ from kubewright.rollout.strategies import UNSUPPORTED
 ROLL = RollingUpdate(3, 2)
 
 
-def group(
-    name: str, size: int, *, alive: int | None = None, desired: int | None = 10, **more: object
-) -> Group:
+def group(name: str, size: int, *, alive: int | None = None, desired: int | None = 10, **more: Any) -> Group:
     """All alive members are available; the desired size is that of a fleet of ten."""
     alive = size if alive is None else alive
     created = {"older": 1.0, "old": 2.0, "new": 3.0}[name]
-    return Group(name, created, size, (True,) * alive, desired=desired, **more)  # type: ignore[arg-type]
+    return Group(name, created, size, (True,) * alive, desired=desired, **more)
 
 
 @dataclass(frozen=True)

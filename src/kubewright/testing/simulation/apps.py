@@ -8,30 +8,23 @@ Called by    tests, as ``prepare`` of ``run.simulate``.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT, HASH_LABEL, REPLICA_SET, REVISION
 from kubewright.api.core import POD
 from kubewright.api.machine import names
-from kubewright.builtin.apps.deployments import DEPLOYMENTS
-from kubewright.builtin.apps.pods import read
-from kubewright.builtin.apps.replicasets import REPLICA_SETS
-from kubewright.replicas.deployment.reconciler import Deployments
-from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.set.reconciler import Sets
-from kubewright.runtime.world import ControllerInfo, Environment, Runnables
+from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.simulation.invariants.facts import is_ready
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, Object
 from kubewright.testing.simulation.world import World
 
-LISTED = (
-    ControllerInfo(
-        "deployment", "Deployment", names.SETS_LEASE, "keeps sets of pods, sizes them, rolls them out"
-    ),
-    ControllerInfo("replicaset", "ReplicaSet", names.SETS_LEASE, "keeps as many pods as a set says"),
-    ControllerInfo("scheduler", "Pod", names.SETS_LEASE, "gives pods that have no node one"),
+LISTED = tuple(
+    replace(each, lease=names.SETS_LEASE)
+    for each in builtin.CONTROLLERS
+    if each.name in ("deployment", "replicaset", "scheduler")
 )
 SHOWN = {
     str(POD.resource): MACHINES,
@@ -50,12 +43,7 @@ def enter(world: World) -> None:
 
 def _wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
     caches, recorder = environment.control.caches, environment.recorder
-    index = MemberIndex(caches.get(POD), read, environment.control.client.steady())
-    sets = Sets(REPLICA_SETS, caches, recorder, index=index)
-    deployments = Deployments(DEPLOYMENTS, caches, recorder, index=index)
-    return Runnables(
-        [deployments.controller(), sets.controller(), builtin.scheduler(caches, recorder=recorder)]
-    )
+    return Runnables([*builtin.workloads(caches, recorder), builtin.scheduler(caches, recorder=recorder)])
 
 
 def as_machine(found: Object) -> Object:

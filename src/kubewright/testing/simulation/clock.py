@@ -1,14 +1,15 @@
-"""A clock for one process: the loop's time, a seed's random numbers, a wall clock that can jump."""
+"""A clock for one process: the loop's time, a seed's random numbers, a wall clock that can jump.
 
-from datetime import UTC, datetime, timedelta
+Invariants.  Processes differ by the name in their seed, so what one draws changes no other's numbers.
+Called by    ``world``, for each process and each part that draws.
+"""
+
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from random import Random  # noqa: TID251 -- a subclass that draws nothing
 
-from kubewright.testing.clocks import LoopClock
+from kubewright.testing.clocks import BEGIN, LoopClock
 from kubewright.testing.simulation.loop import SimLoop
-
-BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
-"""When every world begins."""
 
 
 class _Even(Random):

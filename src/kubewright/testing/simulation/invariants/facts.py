@@ -9,7 +9,7 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.base.clock import parse_rfc3339
-from kubewright.testing.simulation.clock import BEGIN
+from kubewright.testing.clocks import BEGIN
 from kubewright.testing.simulation.journal import ApiStep, Object, VmStep
 
 NO_OWNER: Mapping[str, Any] = {"uid": "", "name": ""}
