@@ -8,7 +8,6 @@ Invariants.  Pure: the same catalog gives the same bytes. Groups and kinds come 
 Called by    ``http.app``: ``respond`` returns None for all other paths.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,15 +15,12 @@ import orjson
 
 from kubewright.apiserver.registry.kind import Catalog, ServedKind
 from kubewright.wire.http import Response
+from kubewright.wire.versions import by_preference
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _OWN = ("get", "patch", "update")
 _CREATE = ("create",)
 
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_STAGE = {None: 0, "beta": 1, "alpha": 2}
-
-Rank = tuple[int, int, int, str]
 Subresource = tuple[str, str, str, tuple[str, ...]]
 _SUBRESOURCES: Mapping[str, Subresource] = {
     "scale": ("autoscaling", "v1", "Scale", _OWN),
@@ -193,20 +189,3 @@ def _discovered_part(kind: ServedKind, name: str) -> dict[str, Any]:
 
 def _kind_of(group: str, version: str, kind: str) -> dict[str, str]:
     return {"group": group, "version": version, "kind": kind}
-
-
-def rank(version: str) -> Rank:
-    """A sort key: the preferred version sorts first.
-
-    ``v1`` before ``v1beta2`` before ``v1alpha1``, higher numbers first; whatever looks different
-    comes last, in alphabetical order: Kubernetes' rule.
-    """
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (3, 0, 0, version)
-    return (_STAGE[match[2]], -int(match[1]), -int(match[3] or 0), "")
-
-
-def by_preference(versions: Iterable[str]) -> list[str]:
-    """The versions, the preferred one first."""
-    return sorted(versions, key=rank)

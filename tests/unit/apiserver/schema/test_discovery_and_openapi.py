@@ -6,7 +6,6 @@ import orjson
 import pytest
 
 from kubewright.apiserver.http import discovery, openapi
-from kubewright.apiserver.http.discovery import by_preference
 from kubewright.apiserver.registry import custom
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Catalog, Object
@@ -50,11 +49,6 @@ def catalog() -> Catalog:
 def get(catalog: Catalog, path: str, accept: str = "application/json") -> Any:
     answer = discovery.respond(catalog, path, accept) or openapi.respond(catalog, path, accept)
     return None if answer is None else orjson.loads(answer.body)
-
-
-def test_versions_are_preferred_by_stability_then_number() -> None:
-    given = ["v1alpha1", "foo", "v2beta1", "v10", "v1", "v2beta2", "v11alpha2"]
-    assert by_preference(given) == ["v10", "v1", "v2beta2", "v2beta1", "v11alpha2", "v1alpha1", "foo"]
 
 
 def test_plain_discovery_leads_from_groups_to_resources(catalog: Catalog) -> None:
