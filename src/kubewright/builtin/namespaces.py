@@ -24,8 +24,8 @@ from kubewright.api.core import NAMESPACE, Namespace
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.errors import KubewrightError
-from kubewright.builtin.discovery import Served, discover
 from kubewright.kube.client import Client
+from kubewright.kube.discovery import Served, discover
 from kubewright.kube.informer import Informer
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import Conflict, MethodNotAllowed, NotFound

@@ -33,3 +33,8 @@ def by_preference(versions: Iterable[str]) -> list[str]:
 def is_version(version: str) -> bool:
     """Whether this is the name of a version, such as ``v1`` or ``v1beta2``."""
     return _VERSION.fullmatch(version) is not None
+
+
+def preferred(versions: Iterable[str]) -> str | None:
+    """The one of these that a client is to take; None when none of them is a version."""
+    return min((each for each in versions if is_version(each)), key=rank, default=None)

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from kubewright.base.clock import parse_rfc3339
-from kubewright.builtin.discovery import Served, read
 from kubewright.builtin.namespaces import Left, conditions, finalizes, next_pass
+from kubewright.kube.discovery import Served, read
 from kubewright.wire.gvk import Resource
 
 PODS = Resource("", "v1", "pods", "Pod")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.wire.versions import by_preference, is_version
+from kubewright.wire.versions import by_preference, is_version, preferred
 
 
 def test_versions_are_preferred_by_stability_then_number() -> None:
@@ -18,3 +18,17 @@ def test_a_version_is_a_v_a_number_and_perhaps_a_stage(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "v", "1", "v1gamma1", "v1beta", "V1", "v1beta1 ", "v1_v2"])
 def test_nothing_else_is_one(name: str) -> None:
     assert not is_version(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ((), None),
+        (("", "latest"), None),
+        (("v1alpha4", "v1beta1"), "v1beta1"),
+        (("v1beta1", "v1beta2", "nonsense"), "v1beta2"),
+        (("v2alpha1", "v1"), "v1"),
+    ],
+)
+def test_the_preferred_one_of_several_is_taken_and_what_is_no_version_never(given, taken) -> None:
+    assert preferred(given) == taken

@@ -11,9 +11,8 @@ Called by    ``collector``; ``Feeds.run`` is background work of the manager.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,19 +20,16 @@ import structlog
 
 from kubewright.api.kinds import dynamic
 from kubewright.base.errors import KubewrightError
-from kubewright.builtin.discovery import EVENTS, discover
 from kubewright.builtin.garbage.graph import Graph, Node, node_of
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
+from kubewright.kube.discovery import EVENTS, discover
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
+from kubewright.kube.metadata import metadata_client
 from kubewright.kube.scope import Scope
-from kubewright.kube.transport import Transport
 from kubewright.wire.gvk import Resource
-from kubewright.wire.http import Request, Response
 from kubewright.wire.watch import DELETED
-
-METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 
 NEEDED = frozenset({"list", "watch", "delete", "patch"})
 
@@ -46,30 +42,6 @@ LIST_PAUSES = (0.05, 0.2, 0.5)
 """Seconds after a list that failed; the controller's backoff comes after the last."""
 
 log = structlog.get_logger("kubewright.garbage")
-
-
-class MetadataOnly:
-    """A transport for feeds: its lists and watches bring the metadata of objects only."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, request: Request, *, timeout: float) -> Response:
-        """As ``Transport.request``; every GET is taken for a list."""
-        return await self._inner.request(_for_metadata(request, "List"), timeout=timeout)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Transport.stream``."""
-        return self._inner.stream(_for_metadata(request, ""))
-
-    async def close(self) -> None:
-        """Nothing to close: the inner transport is the client's."""
-
-
-def _for_metadata(request: Request, suffix: str) -> Request:
-    if request.method != "GET":
-        return request
-    return replace(request, headers={**request.headers, "accept": METADATA.format(suffix)})
 
 
 class Sink:
@@ -133,9 +105,7 @@ class Feeds:
 
     def __init__(self, client: Client, graph: Graph, on_added: Callable[[], None]) -> None:
         self._client = client
-        self._metadata_client = Client(
-            MetadataOnly(client.transport), client.clock, name=f"{client.name} metadata"
-        )
+        self._metadata_client = metadata_client(client)
         self._graph = graph
         self._on_added = on_added
         self._watched: dict[Resource, _Watched] = {}

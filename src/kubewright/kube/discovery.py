@@ -2,7 +2,8 @@
 
 Theory.      Aggregated discovery tells every group, version, resource and verb at once. Of a resource
              in several versions the preferred one is taken, so that no object is counted twice.
-Called by    ``garbage`` (what may own and be owned) and ``namespaces`` (what may be inside).
+Called by    ``builtin.garbage`` (what may own and be owned), ``builtin.namespaces`` (what may be inside) and
+             ``runtime.references`` (which resource a kind is, where its name does not say).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
