@@ -12,10 +12,8 @@ Called by    ``machines``.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
+from kubewright.api.faults import Errors, Fault, FieldError
 from kubewright.api.machine.names import Orchestration, StrategyType
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
@@ -33,30 +31,6 @@ from kubewright.base.durations import parse_duration
 
 INT32_MAX = 2**31 - 1
 _PERCENT = re.compile(r"\d{1,9}%")
-
-
-class Fault(StrEnum):
-    """What is wrong with a field, as kube-apiserver says it."""
-
-    REQUIRED = "Required value"
-    INVALID = "Invalid value"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One broken rule. ``value`` is shown for invalid values only."""
-
-    path: str
-    message: str
-    fault: Fault = Fault.REQUIRED
-    value: object = None
-
-    def __str__(self) -> str:
-        shown = "" if self.fault is Fault.REQUIRED else f": {_quoted(self.value)}"
-        return f"{self.path}: {self.fault}{shown}: {self.message}"
-
-
-Errors = Iterator[FieldError]
 
 
 def validate_machine(machine: Machine) -> list[FieldError]:
@@ -196,12 +170,3 @@ def _orchestration(kind: str, path: str) -> Errors:
 def _not_negative(path: str, value: int | None) -> Errors:
     if value is not None and value < 0:
         yield FieldError(path, "must be greater than or equal to 0", Fault.INVALID, value)
-
-
-def _quoted(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def summary(errors: Iterable[FieldError]) -> str:
-    """All errors in one line, for an event or a condition."""
-    return "; ".join(str(error) for error in errors)

@@ -6,6 +6,7 @@ Source       mcm.md §2.6-2.7, §7.2-7.10.
 
 from msgspec import structs
 
+from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.names import ConditionReason, EventReason, StrategyType
@@ -16,7 +17,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineDeployment,
     MachineSet,
 )
-from kubewright.api.machine.validate import summary, validate_deployment
+from kubewright.api.machine.validate import validate_deployment
 from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, propagated_template

@@ -17,10 +17,11 @@ from math import isinf
 from msgspec import structs
 
 from kubewright.api.core import NODE, POD, Node, NodeCondition
+from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.api.machine.validate import summary, validate_class, validate_machine
+from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata

@@ -6,6 +6,7 @@ Source       mcm.md §1.4, §6.
 
 from collections.abc import Iterable
 
+from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import (
@@ -16,7 +17,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
     MachineSetStatus,
 )
-from kubewright.api.machine.validate import summary, validate_set
+from kubewright.api.machine.validate import validate_set
 from kubewright.kube.client import Client
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.preservation import MachineSetSeen, keep, to_delete

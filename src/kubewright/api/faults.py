@@ -1,0 +1,46 @@
+"""What is wrong with an object, field by field, in kube-apiserver's words.
+
+Theory.      The rules of an API that its schema cannot say are pure functions from an object to the rules
+             that it breaks. A broken rule is a value: the field's path, what is wrong with it, and a
+             sentence. It reads as kube-apiserver writes it (``spec.port: Invalid value: -1: is too small``),
+             whether it ends up in a refusal of a webhook, in a condition or in an event.
+Called by    ``validate`` of every API of ours.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What is wrong with a field, as kube-apiserver says it."""
+
+    REQUIRED = "Required value"
+    INVALID = "Invalid value"
+    FORBIDDEN = "Forbidden"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule. ``value`` is shown for invalid values only."""
+
+    path: str
+    message: str
+    fault: Fault = Fault.REQUIRED
+    value: object = None
+
+    def __str__(self) -> str:
+        shown = f": {_quoted(self.value)}" if self.fault is Fault.INVALID else ""
+        return f"{self.path}: {self.fault}{shown}: {self.message}"
+
+
+Errors = Iterator[FieldError]
+
+
+def summary(errors: Iterable[FieldError]) -> str:
+    """All errors in one line, for an event or a condition; empty when there is none."""
+    return "; ".join(str(error) for error in errors)
+
+
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
