@@ -8,9 +8,9 @@ import ssl
 from dataclasses import dataclass
 from datetime import timedelta
 
-from kubewright.apiserver.http.certificates import Identity, new_authority, new_client, new_server
 from kubewright.apiserver.http.pki import ADMIN, LIFETIME, NAMES, Pki
 from kubewright.base.clock import Clock
+from kubewright.pki.certificates import Identity, new_authority, new_client, new_server
 from kubewright.wire.http import User
 
 

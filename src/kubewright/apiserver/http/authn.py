@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from kubewright.apiserver.http.certificates import read_user
 from kubewright.base.clock import Clock
+from kubewright.pki.certificates import read_user
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import AUTHENTICATED, User
 

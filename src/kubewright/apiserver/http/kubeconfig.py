@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from kubewright.apiserver.http.certificates import Identity
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.base.errors import InvalidInput
+from kubewright.pki.certificates import Identity
 
 NAME = "kubewright"
 """Of the context, the cluster and the user."""

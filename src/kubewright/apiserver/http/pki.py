@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from kubewright.apiserver.http.certificates import Identity, has_signed, new_authority, new_client, new_server
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.pki.certificates import Identity, has_signed, new_authority, new_client, new_server
 from kubewright.wire.http import User
 
 LIFETIME = timedelta(days=3650)

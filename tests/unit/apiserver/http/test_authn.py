@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from kubewright.apiserver.http import authn
 from kubewright.apiserver.http.authn import ANONYMOUS, AUTHENTICATED, Authenticator
-from kubewright.apiserver.http.certificates import Identity
+from kubewright.pki.certificates import Identity
 from kubewright.testing import keys
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Unauthorized

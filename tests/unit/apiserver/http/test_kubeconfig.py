@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from kubewright.apiserver.http import kubeconfig
-from kubewright.apiserver.http.certificates import Identity
 from kubewright.base.errors import InvalidInput
+from kubewright.pki.certificates import Identity
 
 OURS = kubeconfig.render("https://127.0.0.1:6443", b"AUTHORITY", Identity(b"CERTIFICATE", b"KEY"))
 THEIRS = b"""\

@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.apiserver.http import pki
-from kubewright.apiserver.http.certificates import Identity, has_signed
 from kubewright.base.errors import InvalidInput
+from kubewright.pki.certificates import Identity, has_signed
 from kubewright.testing import keys
 from kubewright.testing.clocks import LoopClock
 

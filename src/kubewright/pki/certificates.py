@@ -1,11 +1,11 @@
-"""Issues and parses certificates: a CA of our own, and the certificates that it signs.
+"""Issues and parses certificates: an authority of our own, and the certificates that one signs.
 
 Theory.      In a client certificate of Kubernetes the common name is the user, the organizations
              are the groups. Keys are on the curve P-256, because those are generated in well under
-             a millisecond and every client supports them.
+             a millisecond and every client supports them. An authority that others made may have an RSA key.
 Invariants.  Nothing here keeps a file or asks for the time: ``now`` is an argument. Every moment
              is in UTC; a certificate is valid from an hour before it was made, for clocks that differ.
-Called by    ``pki`` (what is made when, and where it is kept), ``authn`` (reading).
+Called by    the embedded server (``apiserver.http``), and what signs with a cluster's authority.
 """
 
 import ssl
@@ -18,11 +18,14 @@ from ipaddress import ip_address
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.http import User
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+KEYS = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
 
 BACKDATED = timedelta(hours=1)
 LONGEST_NAME = 64
@@ -75,7 +78,7 @@ class Identity:
         """
         certificate = x509.load_pem_x509_certificate(pem)
         key = serialization.load_pem_private_key(pem, password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        if not isinstance(key, KEYS) or key.public_key() != certificate.public_key():
             raise ValueError("the key is not the certificate's")
         return cls(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
@@ -85,7 +88,7 @@ def new_authority(name: str, now: datetime, lifetime: timedelta) -> Identity:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
-        _blank(subject, subject, key, now, now + lifetime)
+        blank(subject, subject, key, now, now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -140,7 +143,7 @@ def _issued(
     """Signed by ``authority``: for a server when it has ``names``, else for a client."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
-    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+    assert isinstance(issuer_key, KEYS)
     key = ec.generate_private_key(ec.SECP256R1())
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
     subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
@@ -148,7 +151,7 @@ def _issued(
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
     issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
-        _blank(subject, issuer.subject, key, now, until)
+        blank(subject, issuer.subject, key, now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -159,9 +162,10 @@ def _issued(
     return _signed(builder, key, issuer_key)
 
 
-def _blank(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, until: datetime
+def blank(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, until: datetime
 ) -> x509.CertificateBuilder:
+    """A certificate of this key that says nothing yet about what it is for."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -173,9 +177,7 @@ def _blank(
     )
 
 
-def _signed(
-    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
-) -> Identity:
+def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey) -> Identity:
     certificate = builder.sign(signer, hashes.SHA256())
     return Identity(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
@@ -202,7 +204,7 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _pem(key: PrivateKey) -> bytes:
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 

@@ -1,0 +1,136 @@
+"""The authorities and key pairs of a workload cluster, as kubeadm and Cluster API know them.
+
+Theory.      A cluster has an authority for its API server, one for etcd, one for the front proxy, and a pair
+             of keys by which service account tokens are signed. Each is a certificate (for the pair: the
+             public key) and a private key, PEM. A machine that joins trusts the cluster by the hash of
+             the public key of its authority.
+Invariants.  A private key is in no ``repr`` and no message. ``now`` is an argument.
+Source       capi.md §9.3, §9.4. Upstream's serial number is 0, which our library refuses: ours is random.
+Called by    ``bootstrap`` (makes and checks them), and what makes kubeconfigs of clusters.
+"""
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+
+from kubewright.base.clock import rfc3339
+from kubewright.pki.certificates import KEYS, PrivateKey, blank
+
+COMMON_NAME = "kubernetes"
+LIFETIME = timedelta(days=3650)
+_CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----")
+
+
+class Algorithm(StrEnum):
+    """How keys are made: an RSA key takes a tenth of a second, the other well under a millisecond."""
+
+    RSA = "RSA-2048"
+    EC = "ECDSA-P256"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate or public key, and its private key, which may be empty; PEM."""
+
+    certificate: bytes
+    key: bytes = field(default=b"", repr=False)
+
+
+def new_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
+    """A self-signed authority, by which kubeadm can sign what a cluster needs."""
+    key = _new_key(algorithm)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, COMMON_NAME)])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        blank(subject, subject, key, now, now + LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(), critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def new_signing_keys(algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
+    """The keys by which service account tokens are signed: a public key in the place of a certificate."""
+    key = _new_key(algorithm)
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return KeyPair(key.public_key().public_bytes(serialization.Encoding.PEM, form), _pem(key))
+
+
+def public_key_hashes(pem: bytes) -> tuple[str, ...]:
+    """``sha256:<hex>`` of the public key of each certificate, as ``kubeadm join`` compares them.
+
+    Raises:
+        ValueError: there is no certificate, or one that cannot be read.
+    """
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    keys = [each.public_key() for each in x509.load_pem_x509_certificates(pem)]
+    digests = [sha256(key.public_bytes(serialization.Encoding.DER, form)) for key in keys]
+    return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
+
+
+def problem_of(pair: KeyPair, now: datetime) -> str:
+    """Why a pair is of no use, as the end of a sentence about it; empty if it is good."""
+    try:
+        public = _public_key(pair.certificate)
+    except (ValueError, UnsupportedAlgorithm):
+        return "has a tls.crt that is neither a certificate nor a public key in PEM"
+    if (until := expires(pair.certificate)) is not None and until <= now:
+        return f"has a certificate that expired on {rfc3339(until)}"
+    if not pair.key:
+        return ""
+    try:
+        key = serialization.load_pem_private_key(pair.key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return "has a tls.key that is no private key in PEM"
+    return "" if key.public_key() == public else "has a tls.key that does not belong to its tls.crt"
+
+
+def expires(certificate: bytes) -> datetime | None:
+    """Until when a certificate is valid; None for what is none."""
+    try:
+        return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+    except ValueError:
+        return None
+
+
+def _public_key(pem: bytes) -> object:
+    if _CERTIFICATE.search(pem):
+        return x509.load_pem_x509_certificates(pem)[0].public_key()
+    return serialization.load_pem_public_key(pem)
+
+
+def _new_key(algorithm: Algorithm) -> PrivateKey:
+    if algorithm is Algorithm.RSA:
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _pem(key: PrivateKey) -> bytes:
+    """As OpenSSL names it by its algorithm: what upstream writes, and all of its readers take."""
+    assert isinstance(key, KEYS)
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _usage() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        key_encipherment=True,
+        crl_sign=False,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,119 @@
+"""The authorities and keys of workload clusters: what is made, how it is hashed, and what is found wrong."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
+
+from kubewright.pki import certificates
+from kubewright.pki.certificates import Identity
+from kubewright.pki.clusters import (
+    LIFETIME,
+    Algorithm,
+    KeyPair,
+    expires,
+    new_authority,
+    new_signing_keys,
+    problem_of,
+    public_key_hashes,
+)
+from kubewright.wire.http import User
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+EC = Algorithm.EC
+
+
+def parsed(pair: KeyPair) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pair.certificate)
+
+
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+def test_an_authority_is_called_kubernetes_and_lasts_ten_years(algorithm: Algorithm) -> None:
+    pair = new_authority(NOW, algorithm)
+    made = parsed(pair)
+    assert [str(each.value) for each in made.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [
+        "kubernetes"
+    ]
+    assert made.not_valid_after_utc == NOW + LIFETIME
+    assert made.not_valid_before_utc < NOW
+    constraints = made.extensions.get_extension_for_class(x509.BasicConstraints).value
+    assert (constraints.ca, constraints.path_length) == (True, 0)
+    assert made.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    assert problem_of(pair, NOW) == ""
+
+
+def test_an_rsa_key_has_the_form_that_go_providers_read() -> None:
+    assert new_authority(NOW).key.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
+    assert new_authority(NOW, EC).key.startswith(b"-----BEGIN EC PRIVATE KEY-----")
+
+
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+def test_service_accounts_have_a_public_key_in_the_place_of_a_certificate(algorithm: Algorithm) -> None:
+    pair = new_signing_keys(algorithm)
+    assert pair.certificate.startswith(b"-----BEGIN PUBLIC KEY-----")
+    assert problem_of(pair, NOW) == ""
+
+
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+def test_a_cluster_authority_signs_a_client(algorithm: Algorithm) -> None:
+    pair = new_authority(NOW, algorithm)
+    authority = Identity(pair.certificate, pair.key)
+    client = certificates.new_client(authority, User("ann", ("devs",)), NOW, timedelta(days=1))
+    assert certificates.has_signed(authority, client)
+
+
+def test_the_hash_is_of_the_public_key_alone() -> None:
+    pair = new_authority(NOW, EC)
+    der = (
+        parsed(pair)
+        .public_key()
+        .public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    assert public_key_hashes(pair.certificate) == (f"sha256:{hashlib.sha256(der).hexdigest()}",)
+
+
+def test_a_bundle_has_a_hash_for_each_certificate() -> None:
+    old, new = new_authority(NOW, EC).certificate, new_authority(NOW, EC).certificate
+    assert public_key_hashes(old + new) == (*public_key_hashes(old), *public_key_hashes(new))
+
+
+def test_what_is_no_certificate_has_no_hash() -> None:
+    with pytest.raises(ValueError):
+        public_key_hashes(b"rubbish")
+
+
+ONE, OTHER = new_authority(NOW, EC), new_authority(NOW, EC)
+LATER = NOW + LIFETIME
+
+
+@pytest.mark.parametrize(
+    ("pair", "now", "problem"),
+    [
+        pytest.param(ONE, NOW, "", id="a good pair has no problem"),
+        pytest.param(KeyPair(ONE.certificate), NOW, "", id="a certificate alone may be all that is known"),
+        pytest.param(ONE, LATER, "expired on 2039-12-30T00:00:00Z", id="a certificate expires"),
+        pytest.param(KeyPair(b"x", ONE.key), NOW, "tls.crt that is neither", id="rubbish is no certificate"),
+        pytest.param(KeyPair(b"", ONE.key), NOW, "tls.crt that is neither", id="nothing is no certificate"),
+        pytest.param(
+            KeyPair(ONE.certificate, b"x"), NOW, "tls.key that is no private key", id="rubbish is no key"
+        ),
+        pytest.param(
+            KeyPair(ONE.certificate, OTHER.key), NOW, "does not belong", id="a key belongs to its certificate"
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_pair(pair: KeyPair, now: datetime, problem: str) -> None:
+    found = problem_of(pair, now)
+    assert (problem in found) if problem else (found == "")
+
+
+def test_a_private_key_is_not_shown() -> None:
+    assert b"PRIVATE" not in repr(new_authority(NOW, EC)).encode()
+
+
+def test_a_public_key_does_not_expire() -> None:
+    assert expires(new_signing_keys(EC).certificate) is None
+    assert expires(ONE.certificate) == LATER
