@@ -12,7 +12,7 @@ Called by    ``api.machine.crds`` and the like, once per API group.
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import cleandoc
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -46,12 +46,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A CRD apart from its schema. ``scale`` holds the paths of the desired and the actual replicas."""
+    """A CRD apart from its schema.
+
+    ``scale`` holds the paths of the desired and the actual replicas, and, where there is one, that of the
+    selector as text.
+    """
 
     kind: Kind[Any]
     columns: Sequence[Column] = ()
     status: bool = True
-    scale: tuple[str, str] | None = None
+    scale: tuple[str, str] | tuple[str, str, str] | None = None
+    categories: Sequence[str] = ()
+    """Words by which ``kubectl get`` finds several kinds at once."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the CRD itself."""
 
 
 def crd(definition: Definition) -> Schema:
@@ -75,10 +83,15 @@ def crd(definition: Definition) -> Schema:
     }
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
+    if definition.categories:
+        names["categories"] = list(definition.categories)
+    metadata: Schema = {"name": str(resource)}
+    if definition.labels:
+        metadata["labels"] = dict(definition.labels)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": str(resource)},
+        "metadata": metadata,
         "spec": {
             "group": resource.group,
             "names": names,
@@ -185,8 +198,10 @@ def _preserved(schema: Schema) -> Schema:
 def _subresources(definition: Definition) -> Schema:
     found: Schema = {"status": {}} if definition.status else {}
     if definition.scale is not None:
-        wanted, actual = definition.scale
+        wanted, actual, *selector = definition.scale
         found["scale"] = {"specReplicasPath": wanted, "statusReplicasPath": actual}
+        if selector:
+            found["scale"]["labelSelectorPath"] = selector[0]
     return found
 
 
