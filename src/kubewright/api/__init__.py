@@ -4,6 +4,7 @@
 ``meta``      what every object shares: metadata, owners, selectors, conditions
 ``core``      the fields of Kubernetes' own kinds that we read or write
 ``machine``   ``machine.sapcloud.io/v1alpha1``: the four kinds, their strings, defaults and rules
+``cluster``   ``cluster.x-k8s.io/v1beta1``: the kinds of Cluster API, and its strings
 ``crd``       a Struct type to its CustomResourceDefinition
 
 Everything here is pure. Objects are read as a whole and never written back as a whole (design
