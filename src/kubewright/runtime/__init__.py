@@ -7,6 +7,7 @@ Tour, in the order of use:
 ``controller``  workers that take keys and call a reconciler; the whole retry policy in one match
 ``mapping``     from a change of one object to the keys that must look again
 ``sessions``    clients and caches of workload clusters that come and go, looked up by key
+``references``  objects of kinds known only at run time, looked up by reference; watched while they are used
 ``manager``     starts informers, waits for them, runs the controllers, shuts down in time
 ``leader``      election on a Lease, so that of several replicas one works; ``lease``: its pure part
 ``world``       the controllers of one API as a value: what the program's list of worlds consists of

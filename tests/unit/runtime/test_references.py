@@ -1,0 +1,377 @@
+"""Objects of kinds that are installed, removed and changed while controllers refer to them."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kubewright.api.core import CRD
+from kubewright.api.kinds import dynamic
+from kubewright.apiserver.server import ApiServer
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.runtime.references.reference import Cause, Found, Reference, Version
+from kubewright.runtime.references.registry import LINGER_SECONDS, References
+from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import Answer, Faulty, is_watch
+from kubewright.wire.gvk import Key, Resource
+
+OWNERS, VMS = "fleet.example.com", "cloud.example.com"
+NAMESPACE = "default"
+OWNER, OTHER = Key(NAMESPACE, "one"), Key(NAMESPACE, "two")
+VM = Reference(VMS, "Vm", Key(NAMESPACE, "vm-1"))
+
+
+class Labelled:
+    """The rule of this test's API: the label ``use`` names the version; its contract is of the same name."""
+
+    def crd_name(self, group, kind):
+        return f"{kind.lower()}s.{group}"
+
+    def choose(self, labels):
+        return Version(labels["use"], "1") if labels.get("use") else "has no label use"
+
+
+def definition(kind="Vm", plural="vms", *, use="v1", versions=("v1",)):
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "metadata": {"name": f"{plural}.{VMS}", "labels": {"use": use} if use else {}},
+        "spec": {
+            "group": VMS,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [
+                {"name": name, "served": True, "storage": name == versions[0], "schema": schema}
+                for name in versions
+            ],
+        },
+    }
+
+
+class World:
+    """A server, the references of one controller, and the owners that were woken."""
+
+    def __init__(self):
+        self.clock = LoopClock()
+        self.server = ApiServer(self.clock)
+        self.fault = None
+        line = Faulty(InProcess(self.server.handle), self.clock, self._faulty)
+        self.line, self.client = line, Client(line, self.clock)
+        self.informers = Informers(self.client)
+        self.references = References(self.client, self.informers, Labelled())
+        self.user = self.references.user(OWNERS, "Thing")
+        self.woken = []
+        self.user.wakes(lambda key, _why: self.woken.append(key.name))
+
+    def _faulty(self, request):
+        return self.fault if self.fault and f"/{VMS}/" in request.path else None
+
+    async def install(self, *args, **kwargs):
+        await self.client.create(CRD, definition(*args, **kwargs))
+
+    async def uninstall(self, plural="vms"):
+        await self.client.delete(CRD, Key("", f"{plural}.{VMS}"))
+
+    async def make(self, name="vm-1", *, owner="", kind="Thing", version="v1", owner_version="v7"):
+        references = [
+            {
+                "apiVersion": f"{OWNERS}/{owner_version}",
+                "kind": kind,
+                "name": owner,
+                "uid": "u",
+                "controller": False,
+            }
+        ]
+        body = {"metadata": {"name": name, "ownerReferences": references if owner else []}}
+        await self.client.create(vms(version), body, namespace=NAMESPACE)
+
+    def get(self, reference=VM, owner=OWNER):
+        return self.user.get(owner, reference)
+
+    def cause(self, reference=VM, owner=OWNER):
+        answer = self.get(reference, owner)
+        return None if isinstance(answer, Found) else answer.cause
+
+    async def wakes(self, seconds=10):
+        """Who was woken since the last time, until so many seconds from now."""
+        await asyncio.sleep(seconds)
+        woken, self.woken[:] = sorted(set(self.woken)), []
+        return woken
+
+    def watches(self):
+        """Watches on objects of the group that were begun so far."""
+        asked = [request for _, request in self.line.asked]
+        return sum(is_watch(request) and f"/{VMS}/" in request.path for request in asked)
+
+    def discoveries(self):
+        return sum(request.path == "/apis" for _, request in self.line.asked)
+
+    @asynccontextmanager
+    async def running(self, *, settle=1.0):
+        await self.server.start()
+        await asyncio.sleep(0)  # the server's own tasks have begun
+        await asyncio.sleep(0)
+        before = asyncio.all_tasks()
+        tasks = [asyncio.create_task(each.run()) for each in (self.informers, self.references)]
+        await asyncio.sleep(settle)
+        yield self
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert asyncio.all_tasks() <= before
+        await self.server.close()
+
+
+def vms(version="v1"):
+    return dynamic(Resource(VMS, version, "vms", "Vm"))
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+async def test_the_first_lookup_answers_at_once_and_the_object_is_there_when_the_list_is(world):
+    async with world.running():
+        await world.install()
+        await world.make()
+        await asyncio.sleep(1)
+        assert world.cause() is Cause.FILLING
+        assert world.get().passing
+        assert await world.wakes() == ["one"]
+        found = world.get()
+        assert isinstance(found, Found)
+        assert (found.object["metadata"]["name"], found.kind.resource.version, found.contract) == (
+            "vm-1",
+            "v1",
+            "1",
+        )
+
+
+async def test_before_the_kinds_of_the_server_are_listed_a_lookup_says_so_and_wakes_later(world):
+    async with world.running(settle=0.0):
+        assert world.cause() is Cause.NOT_LISTED
+        assert await world.wakes() == ["one"]
+        assert world.cause() is Cause.NOT_INSTALLED
+
+
+async def test_a_kind_that_is_installed_later_needs_no_restart(world):
+    async with world.running():
+        answer = world.get()
+        assert answer.message == (
+            "the kind Vm.cloud.example.com is not installed: there is no "
+            "CustomResourceDefinition vms.cloud.example.com"
+        )
+        await world.wakes(3600)
+        await world.install()
+        await world.make()
+        assert await world.wakes() == ["one"]
+        world.get()
+        await world.wakes()
+        assert world.cause() is None
+
+
+async def test_users_of_a_kind_that_is_removed_are_woken_and_its_watch_ends(world):
+    async with world.running():
+        await world.install()
+        world.get()
+        await world.wakes()
+        assert world.cause() is Cause.MISSING
+        await world.uninstall()
+        assert await world.wakes() == ["one"]
+        assert world.cause() is Cause.NOT_INSTALLED
+        assert world.informers.statistics() == []
+
+
+async def test_a_kind_that_comes_back_with_another_version_is_read_in_that_version(world):
+    async with world.running():
+        await world.install()
+        await world.make()
+        world.get()
+        await world.wakes()
+        assert world.get().kind.resource.version == "v1"
+        await world.uninstall()
+        await world.wakes()
+        await world.install(use="v2", versions=("v2",))
+        assert await world.wakes() == ["one"]
+        await world.make(version="v2")
+        world.get()
+        await world.wakes()
+        assert world.get().kind.resource.version == "v2"
+
+
+async def test_a_label_that_names_another_version_replaces_the_watch(world):
+    async with world.running():
+        await world.install(versions=("v1", "v2"))
+        await world.make()
+        world.get()
+        await world.wakes()
+        await world.client.patch(CRD, Key("", f"vms.{VMS}"), {"metadata": {"labels": {"use": "v2"}}})
+        assert await world.wakes() == ["one"]
+        world.get()
+        await world.wakes()
+        assert world.get().kind.resource.version == "v2"
+        assert len(world.informers.statistics()) == 1
+
+
+async def test_other_changes_of_a_definition_disturb_nobody(world):
+    async with world.running():
+        await world.install()
+        await world.make()
+        world.get()
+        await world.wakes()
+        before = world.watches()
+        await world.client.patch(CRD, Key("", f"vms.{VMS}"), {"metadata": {"labels": {"team": "red"}}})
+        assert await world.wakes() == []
+        assert world.watches() == before
+
+
+async def test_a_kind_without_a_usable_version_says_why_until_it_has_one(world):
+    async with world.running():
+        await world.install(use="")
+        await asyncio.sleep(1)
+        answer = world.get()
+        assert answer.cause is Cause.NO_VERSION
+        assert answer.message == "the CustomResourceDefinition vms.cloud.example.com has no label use"
+        await world.client.patch(CRD, Key("", f"vms.{VMS}"), {"metadata": {"labels": {"use": "v1"}}})
+        assert await world.wakes() == ["one"]
+        assert world.cause() is Cause.FILLING
+
+
+async def test_who_asked_for_an_object_is_woken_when_it_comes(world):
+    async with world.running():
+        await world.install()
+        world.get()
+        world.get(owner=OTHER)
+        await world.wakes()
+        answer = world.get()
+        assert answer.message == "there is no Vm default/vm-1"
+        await world.make()
+        assert await world.wakes() == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "woken"),
+    [
+        ({"owner": "one"}, ["one"]),
+        ({"owner": "one", "owner_version": "v99"}, ["one"]),
+        ({"owner": "two"}, ["two"]),
+        ({"owner": "one", "kind": "Other"}, []),
+        ({}, []),
+    ],
+    ids=[
+        "its owner",
+        "its owner, whatever version the reference says",
+        "another owner, which never asked",
+        "nobody, for an owner of another kind",
+        "nobody, for an object without owner",
+    ],
+)
+async def test_a_change_of_an_object_wakes(world, owner, woken):
+    async with world.running():
+        await world.install()
+        await world.make(**owner)
+        world.get()
+        await world.wakes()
+        world.get()
+        await world.client.patch(vms(), VM.key, {"status": {"ready": True}})
+        assert await world.wakes() == woken
+        await world.client.delete(vms(), VM.key)
+        assert await world.wakes() == woken
+
+
+async def test_an_owner_that_loses_its_object_is_woken_with_the_new_one(world):
+    async with world.running():
+        await world.install()
+        await world.make(owner="one")
+        world.get()
+        await world.wakes()
+        owner = {"apiVersion": f"{OWNERS}/v1", "kind": "Thing", "name": "two", "uid": "u"}
+        await world.client.patch(vms(), VM.key, {"metadata": {"ownerReferences": [owner]}})
+        assert await world.wakes() == ["one", "two"]
+
+
+async def test_a_thousand_objects_and_owners_share_one_watch(world):
+    async with world.running():
+        await world.install()
+        await asyncio.sleep(1)
+        for number in range(1000):
+            await world.make(f"vm-{number}", owner=f"owner-{number}")
+        owners = [
+            (Key(NAMESPACE, f"owner-{n}"), Reference(VMS, "Vm", Key(NAMESPACE, f"vm-{n}")))
+            for n in range(1000)
+        ]
+        for owner, reference in owners:
+            assert world.cause(reference, owner) is Cause.FILLING
+        assert len(await world.wakes()) == 1000
+        assert all(world.cause(reference, owner) is None for owner, reference in owners)
+        assert world.watches() == 1
+        await world.client.patch(vms(), Key(NAMESPACE, "vm-500"), {"spec": {"size": 2}})
+        assert await world.wakes() == ["owner-500"]
+
+
+async def test_a_kind_without_users_is_watched_a_while_longer_and_then_no_more(world):
+    async with world.running():
+        await world.install()
+        world.get()
+        world.get(owner=OTHER)
+        await world.wakes()
+        world.user.forget(OWNER)
+        await asyncio.sleep(2 * LINGER_SECONDS)
+        assert [each.users for each in world.references.watched()] == [1]
+        world.user.forget(OTHER)
+        await asyncio.sleep(LINGER_SECONDS / 2)
+        assert len(world.informers.statistics()) == 1
+        await asyncio.sleep(LINGER_SECONDS)
+        assert world.informers.statistics() == []
+        assert world.references.watched() == ()
+
+
+async def test_a_user_that_comes_in_time_keeps_the_watch(world):
+    async with world.running():
+        await world.install()
+        world.get()
+        await world.wakes()
+        world.user.forget(OWNER)
+        await asyncio.sleep(LINGER_SECONDS / 2)
+        world.get(owner=OTHER)
+        await asyncio.sleep(2 * LINGER_SECONDS)
+        assert world.watches() == 1
+        assert world.cause(owner=OTHER) is Cause.MISSING
+
+
+async def test_a_definition_with_another_name_is_found_by_discovery(world):
+    data = Reference(VMS, "Data", Key(NAMESPACE, "d"))
+    async with world.running():
+        await world.install("Data", "datae")
+        assert world.cause(data) is Cause.NOT_INSTALLED
+        assert await world.wakes() == ["one"]
+        assert world.cause(data) is Cause.FILLING
+        await world.wakes()
+        assert world.cause(data) is Cause.MISSING
+
+
+async def test_discovery_is_asked_a_few_times_for_a_kind_that_nobody_serves(world):
+    async with world.running():
+        for _ in range(50):
+            assert world.cause() is Cause.NOT_INSTALLED
+            await asyncio.sleep(60)
+        assert world.discoveries() <= 2
+
+
+async def test_a_kind_that_the_server_does_not_list_says_so_and_recovers(world):
+    async with world.running():
+        await world.install()
+        await world.make()
+        world.fault = Answer(403)
+        world.get()
+        assert await world.wakes(100) == ["one"]
+        answer = world.get()
+        assert (answer.cause, answer.passing) == (Cause.FILLING, False)
+        assert answer.message.startswith(
+            "the objects of kind Vm.cloud.example.com are not listed yet: Forbidden"
+        )
+        world.fault = None
+        assert await world.wakes(100) == ["one"]
+        assert world.cause() is None
