@@ -73,6 +73,9 @@ class ConditionType(StrEnum):
     # Cluster
     CONTROL_PLANE_READY = "ControlPlaneReady"
     CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
+    TOPOLOGY_RECONCILED = "TopologyReconciled"
+    # Everything with a finalizer of ours; True while it is being deleted, with what is waited for
+    DELETING = "Deleting"
     # Machine
     BOOTSTRAP_READY = "BootstrapReady"
     NODE_HEALTHY = "NodeHealthy"
@@ -120,6 +123,12 @@ class Reason(StrEnum):
     WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane"
     WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED = "WaitingForControlPlaneProviderInitialized"
     MISSING_NODE_REF = "MissingNodeRef"
+    TOPOLOGY_RECONCILE_FAILED = "TopologyReconcileFailed"
+    # Cluster, while it is being deleted
+    WAITING_FOR_WORKERS_DELETION = "WaitingForWorkersDeletion"
+    WAITING_FOR_CONTROL_PLANE_DELETION = "WaitingForControlPlaneDeletion"
+    WAITING_FOR_INFRASTRUCTURE_DELETION = "WaitingForInfrastructureDeletion"
+    DELETION_COMPLETED = "DeletionCompleted"
     # Machine
     WAITING_FOR_DATA_SECRET = "WaitingForDataSecret"
     WAITING_FOR_NODE_REF = "WaitingForNodeRef"
