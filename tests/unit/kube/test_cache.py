@@ -211,6 +211,17 @@ def test_a_state_that_comes_twice_is_one_change() -> None:
     assert len(changes) == 1
 
 
+def test_a_change_shows_the_object_as_it_was_and_as_it_is() -> None:
+    changes: list[Change[Any]] = []
+    made: Cache[Any] = Cache(THING, Scope(), changes.append)
+    first, second = body(5), body(11, colour="blue")
+    relist(made, 10, first)
+    tell(made, "MODIFIED", second)
+    tell(made, "DELETED", body(12, colour="blue"))
+    red, blue = json.loads(first), json.loads(second)
+    assert [(each.before(), each.after()) for each in changes] == [(None, red), (red, blue), (blue, None)]
+
+
 def test_the_bar_of_an_object_that_left_the_selector_holds_up_to_that_version() -> None:
     made = cache(Scope(labels="colour=red"), items=(body(5),))
     wrote(made, body(14, colour="blue"))

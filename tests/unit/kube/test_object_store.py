@@ -28,7 +28,7 @@ def store() -> Store[Any]:
 
 
 def test_the_bytes_are_those_of_the_objects_that_are_there(store: Store[Any]) -> None:
-    short, long, other = thing("a", 1), thing("a", 2, text="long" * 9), thing("b", 3)
+    short, long, other = thing("a", 1), thing("a", 2, text="long" * 9), thing("b", 3, text="more")
     sizes = []
     for change in (store.put, short), (store.put, other), (store.put, long), (store.remove, other):
         change[0](change[1])
