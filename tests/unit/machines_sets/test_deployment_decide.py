@@ -14,6 +14,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
+    InPlaceUpdate,
     MachineDeployment,
     MachineDeploymentSpec,
     MachineDeploymentStatus,
@@ -62,13 +63,16 @@ def template(class_name: str = "small", **spec: Any) -> MachineTemplateSpec:
 def deployment(replicas: int = 3, *, of: MachineTemplateSpec | None = None, meta: dict[str, Any] | None = None,
                kind: str = "RollingUpdate", **spec: Any) -> MachineDeployment:  # fmt: skip
     rolling = RollingUpdate(max_surge=1, max_unavailable=1) if kind == "RollingUpdate" else None
+    in_place = (
+        InPlaceUpdate(max_unavailable=1, orchestration_type="Auto") if kind == "InPlaceUpdate" else None
+    )
     spec.setdefault("selector", LabelSelector(match_labels={"app": "a"}))
     return MachineDeployment(
         metadata=ObjectMeta(**{**MD_META, **(meta or {})}),
         spec=MachineDeploymentSpec(
             replicas=replicas,
             template=of or template(),
-            strategy=MachineDeploymentStrategy(type=kind, rolling_update=rolling),
+            strategy=MachineDeploymentStrategy(type=kind, rolling_update=rolling, in_place_update=in_place),
             **spec,
         ),
     )
@@ -190,6 +194,9 @@ CASES = [
                                       node_template=NodeTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}))),
                           meta=REVISION_1), (made("small", 3),), running("small", 3)),
          ["ms-small drainTimeout=1h a=b"]),
+    Case("while paused too",
+         World(deployment(of=template("small", drain_timeout="1h"), meta=REVISION_1, paused=True),
+               (made("small", 3),), running("small", 3)), ["ms-small drainTimeout=1h"]),
     Case("annotations are propagated to the current set",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1", "a": "b"}}), (made("small", 3),),
                running("small", 3)), ["ms-small a=b"]),
@@ -213,6 +220,17 @@ CASES = [
          ["create set with 3", "tell ScalingMachineSet: Scaled up machine set md-79bf6 to 3", "change revision=2"]),
     Case("an omitted strategy is a rolling update",
          World(deployment(meta=REVISION_1, kind=""), (made("small", 3),), running("small", 3)), []),
+    # updates in place that are refused
+    Case("while an update in place is refused, the newest old set with machines gets what needs no rollout",
+         World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_1, kind="InPlaceUpdate"),
+               (made("x", 1), made("small", 1, 2), made("y", 0, 3))), ["ms-small drainTimeout=1h"]),
+    Case("not when a current set exists, which gets it",
+         World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_2, kind="InPlaceUpdate"),
+               (made("small", 3), made("large", 0, 2))), ["ms-large drainTimeout=1h"]),
+    Case("nor when the old set is replaced",
+         World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_1, kind="Recreate"),
+               (made("small", 3),), running("small", 3)),
+         ["ms-small max-replicas=3 replicas=None", "tell ScalingMachineSet: Scaled down machine set ms-small to 0"]),
     Case("orphaned sets are adopted, then everything is looked at anew",
          World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
     Case("sets that no longer match are disowned",
@@ -241,6 +259,10 @@ CASES = [
     Case("a rollback to a revision that does not exist sends an event, and the request is cleared",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig()), (made("small", 3),), running("small", 3)),
          ["warn DeploymentRollbackRevisionNotFound: Unable to find the last revision", "change rollbackTo=None"]),
+    Case("the event says which revision it was",
+         World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(revision=7)), (made("small", 3),),
+               running("small", 3)),
+         ["warn DeploymentRollbackRevisionNotFound: Unable to find revision 7", "change revision=None"]),
     Case("so is one to the same template",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig(revision=1)), (made("small", 3),),
                running("small", 3)),
@@ -253,6 +275,18 @@ CASES = [
          World(deployment(2, meta={"annotations": {names.REVISION_ANNOTATION: "1",
                                                    names.TRIGGER_DELETION_ANNOTATION: "small-1~2030-01-01T00:00:00Z"}}),
                (made("small", 3),), running("small", 3)), ["mark small-1 {'machinepriority.machine.sapcloud.io': '1', 'machine.sapcloud.io/marked-for-deletion-time': '2030-01-01T00:00:00Z'}"]),
+    Case("those that do not exist are taken off its list",
+         World(deployment(2, meta={"annotations": {
+             names.REVISION_ANNOTATION: "1", names.TRIGGER_DELETION_ANNOTATION: ",".join(
+                 f"{name}~2030-01-01T00:00:00Z" for name in ("small-0", "small-1", "gone"))}}),
+               (made("small", 3),), running("small", 3)),
+         ["mark small-0 {'machinepriority.machine.sapcloud.io': '1', 'machine.sapcloud.io/marked-for-deletion-time': '2030-01-01T00:00:00Z'}"
+          " small-1 {'machinepriority.machine.sapcloud.io': '1', 'machine.sapcloud.io/marked-for-deletion-time': '2030-01-01T00:00:00Z'}",
+          "change trigger-deletion-by-mcm=small-0~2030-01-01T00:00:00Z,small-1~2030-01-01T00:00:00Z"]),
+    Case("a list on which no machine is left is removed",
+         World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1",
+                                                names.TRIGGER_DELETION_ANNOTATION: "gone"}}),
+               (made("small", 3),), running("small", 3)), ["change trigger-deletion-by-mcm=None"]),
     # wrong input and the end
     Case("an invalid deployment is left alone", World(deployment(-1)), []),
     Case("an in-place update of existing machines is not supported yet",

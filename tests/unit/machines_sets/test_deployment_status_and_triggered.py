@@ -312,6 +312,14 @@ TIME, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
             f"a~{TIME},b~{TIME}",
             id="a machine that is marked already is left as it is",
         ),
+        pytest.param(
+            f"a~{TIME}",
+            "",
+            (member("a", priority=1),),
+            {"a": TIME},
+            f"a~{TIME}",
+            id="one that only has the priority, from a user, is marked",
+        ),
         pytest.param("", "", (member("a"),), {}, "", id="without a list no machine is marked"),
     ],
 )

@@ -198,6 +198,9 @@ CASES = [
     Case("a machine that the autoscaler chose is deleted even when the number is right",
          seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW - 1)), meta={"annotations": CHANGED}),
          ["delete b"], why="chosen"),
+    Case("also when it was chosen in the moment of that change",
+         seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW)), meta={"annotations": CHANGED}),
+         ["delete b"], why="chosen"),
     Case("not when it was chosen after the last change of replicas",
          seen(2, found=(*members("a"), member("b", priority=1, marked_at=NOW + 1)), meta={"annotations": CHANGED}),
          []),
@@ -321,12 +324,14 @@ def test_numbers_and_names_are_one_to_one() -> None:
     found = [letters("ms-uid", number) for number in range(1, 20_001)]
     assert len(set(found)) == 20_000
     assert [number_of("ms-uid", f"ms-{each}") for each in found[:100]] == [*range(1, 101)]
+    assert number_of("ms-uid", "ms-aeiou") == 0, "none of a set's letters is a vowel"
 
 
 @pytest.mark.parametrize(
     ("name", "number", "expect"),
     [
         pytest.param(f"ms-{letters('ms-uid', 5)}", 5, 5, id="what name and annotation agree on"),
+        pytest.param(f"ms-{letters('ms-uid', 1)}", 1, 1, id="the first of a set"),
         pytest.param(f"ms-{letters('ms-uid', 5)}", 6, 0, id="an annotation that was copied"),
         pytest.param("ms-x7f2k", 5, 0, id="a name that a user gave"),
         pytest.param(f"ms-{letters('ms-uid', 5)}", 0, 0, id="no annotation"),
