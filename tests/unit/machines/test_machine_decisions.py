@@ -110,6 +110,13 @@ CREATION = [
         Phase.FAILED,
     ),
     Case(
+        "in its last moment it is not",
+        seen(machine(vm=False, age=minutes(20)), vm=refused(Code.Internal, minutes(1))),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        wake=timedelta(milliseconds=1),
+    ),
+    Case(
         "the machine's own creation timeout goes first",
         seen(machine(vm=False, age=minutes(6), creation_timeout="5m"), vm=refused(Code.Internal, minutes(1))),
         [],
@@ -231,6 +238,13 @@ CREATION = [
         Phase.FAILED,
     ),
     Case(
+        "also in the moment when the call may be repeated",
+        seen(machine(vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(3))),
+        [],
+        Phase.FAILED,
+        wake=timedelta(0),
+    ),
+    Case(
         "but one that no set replaces goes on trying",
         seen(machine("Failed", vm=False, age=minutes(21)), vm=refused(Code.Internal, minutes(9))),
         [Call(Verb.ENSURE)],
@@ -287,6 +301,17 @@ CREATION = [
         [Record(VM)],
     ),
     Case(
+        "nor does it end the call",
+        seen(
+            machine(vm=False),
+            vm=VmSeen(verb=Verb.ENSURE, began=NOW),
+            problem='MachineClass "small" not found',
+            can_call=False,
+        ),
+        [],
+        wake=timedelta(seconds=3),
+    ),
+    Case(
         "a VM whose node would take over another's Node object is given up",
         seen(machine(""), vm=ENSURED, name_conflict=True),
         [],
@@ -303,6 +328,13 @@ JOINING = [
         seen(machine(""), vm=ENSURED),
         [],
         wake=timedelta(seconds=1),
+    ),
+    Case(
+        "it is when that has taken a second",
+        seen(machine(""), vm=called(Verb.ENSURE, ago=timedelta(seconds=1), instance=VM)),
+        [],
+        Phase.PENDING,
+        wake=minutes(19) + timedelta(milliseconds=1),
     ),
     Case(
         "a VM whose node takes its time is Pending",
@@ -380,6 +412,12 @@ JOINING = [
 
 HEALTH = [
     Case("a healthy Running machine is left alone", seen(machine("Running"), node()), [], wake=None),
+    Case(
+        "also when its class is missing",
+        seen(machine("Running"), node(), problem='MachineClass "small" not found', can_call=False),
+        [],
+        wake=None,
+    ),
     Case(
         "an unhealthy node makes it Unknown",
         seen(machine("Running"), node(SILENT)),

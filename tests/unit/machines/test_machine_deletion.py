@@ -72,6 +72,11 @@ DELETION = [
         seen(machine(vm=False, deleted=timedelta(0)), vm=VmSeen(verb=Verb.ENSURE, began=NOW)),
         [],
     ),
+    Case(
+        "until then the node is not even cordoned",
+        seen(DYING, node(), vm=VmSeen(verb=Verb.ENSURE, began=NOW)),
+        [],
+    ),
     Case("first the node is cordoned", seen(DYING, node()), [Cordon({"spec": {"unschedulable": True}})]),
     Case(
         "then its pods are asked to leave",
@@ -82,6 +87,22 @@ DELETION = [
         "a silent node's pods are not waited for before the cloud was asked",
         seen(DYING, node(SILENT, cordoned=True), drain=BUSY),
         [Call(Verb.LOOK)],
+    ),
+    Case(
+        "how soon its pods are looked at again grows with the age of the deletion",
+        seen(
+            machine("Running", deleted=timedelta(seconds=24)),
+            node(cordoned=True),
+            drain=DrainPlan(waiting=(POD,), wake=timedelta(seconds=5), because="pods: 1 leaving"),
+        ),
+        [MARKED],
+        Phase.TERMINATING,
+        wake=timedelta(seconds=3),
+    ),
+    Case(
+        "a silent node without pods is not asked about",
+        seen(DYING, node(SILENT, cordoned=True), drain=EMPTY),
+        [Call(Verb.DELETE)],
     ),
     Case("an empty node's VM may go", seen(DYING, node(cordoned=True), drain=EMPTY), [Call(Verb.DELETE)]),
     Case(
@@ -153,7 +174,17 @@ DELETION = [
         seen(DYING, node(cordoned=True), vm=GONE, drain=BUSY),
         [DeleteNode("m1", "n1")],
     ),
+    Case(
+        "volumes attached to a VM that is gone hold up nothing",
+        seen(DYING, node(cordoned=True), vm=GONE, drain=EMPTY, attachments=(ATTACHED,)),
+        [DeleteNode("m1", "n1")],
+    ),
     Case("the finalizer goes last", seen(DYING, vm=GONE), [RemoveFinalizer()]),
+    Case(
+        "and the last event tells in whole seconds how long that took",
+        seen(machine("Running", deleted=timedelta(seconds=90.5)), vm=GONE),
+        [RemoveFinalizer()],
+    ),
     Case(
         "a failed deletion is reported and tried again in time",
         seen(DYING, vm=called(Verb.DELETE, error=DriverError("busy"))),
@@ -266,6 +297,19 @@ DELETION = [
         [RemoveFinalizer()],
     ),
     Case(
+        "one whose creation was not answered may have one, and stays",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.ENSURE, error=DriverError("cut off"), doubt=NOW),
+            doubt_until=NOW + minutes(1),
+            problem="no class",
+            can_call=False,
+        ),
+        [],
+        Phase.TERMINATING,
+        "VM deletion is blocked: no class",
+    ),
+    Case(
         "a person may leave a VM behind whose class is gone",
         seen(
             structs.replace(
@@ -309,6 +353,12 @@ DELETION = [
         "blocked",
     ),
     Case(
+        "a deletion is reported when it has lasted for a second",
+        seen(machine("Running", deleted=timedelta(seconds=1)), vm=VmSeen(verb=Verb.DELETE, began=NOW)),
+        [],
+        Phase.TERMINATING,
+    ),
+    Case(
         "a deletion that lasts is reported",
         seen(machine("Running", deleted=minutes(1)), vm=VmSeen(verb=Verb.DELETE, began=NOW)),
         [],
@@ -328,6 +378,13 @@ DELETION = [
         seen(machine(vm=False, deleted=timedelta(0)), vm=GONE, doubt_until=NOW + minutes(1)),
         [],
         wake=timedelta(seconds=1),
+    ),
+    Case(
+        "for as long as it may still bring a VM",
+        seen(machine(vm=False, deleted=minutes(1)), vm=GONE, doubt_until=NOW + minutes(1)),
+        [],
+        Phase.TERMINATING,
+        wake=minutes(1),
     ),
     Case(
         "after the doubt the cloud is asked once more",
@@ -375,6 +432,9 @@ FIRM = Obstacle("budget y never yields", firm=True, topic="y")
 FORCE_AT = NOW + minutes(90)
 
 
+LEAVING = structs.replace(POD, metadata=structs.replace(POD.metadata, uid="p2", deletion_timestamp=NOW))
+
+
 def held_by(*obstacles: Obstacle) -> DrainPlan:
     held = tuple(Held(obstacle, ("default/web",)) for obstacle in obstacles)
     return replace(BUSY, evict=(), waiting=(POD,), held=held, force_at=FORCE_AT)
@@ -388,6 +448,14 @@ HELD = [
         OperationState.PROCESSING,
         'Drain waits: error while evicting pod "default/web": budget x allows no eviction now; '
         "pods are deleted by force from 2030-01-01T13:30:00Z on",
+        "DrainHeld",
+    ),
+    (
+        "without force no time of it is told, and those that leave are counted",
+        replace(held_by(SOFT), waiting=(POD, LEAVING), force_at=None),
+        OperationState.PROCESSING,
+        "Drain waits: 1 pods are leaving; "
+        'error while evicting pod "default/web": budget x allows no eviction now',
         "DrainHeld",
     ),
     (

@@ -1,5 +1,6 @@
 """A machine that people want to keep: what is decided about it, look by look (mcm.md §4.12)."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,7 +24,7 @@ from kubewright.machines.machine.steps import (
 )
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
-from kubewright.testing.scenes import NOW, POD, READY, SILENT, machine, minutes, node, seen
+from kubewright.testing.scenes import ENSURED, NOW, POD, READY, SILENT, machine, minutes, node, seen
 
 PRESERVE, LAST = names.PRESERVE_ANNOTATION, names.LAST_APPLIED_PRESERVE_ANNOTATION
 CALM, BY_US = names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION
@@ -228,6 +229,22 @@ def test_what_cannot_be_read_is_told() -> None:
     assert plan.warning is not None
     assert plan.warning[1].startswith(f'The machine\'s annotation {PRESERVE} is "forever", and none of ')
     assert all(value.value in plan.warning[1] for value in Preserve)
+    assert plan.topics == {plan.warning[1]}
+
+
+def test_what_cannot_be_read_is_told_when_nothing_else_is() -> None:
+    joined = decide(seen(of("", "forever"), at(), vm=ENSURED))
+    assert joined.report is not None
+    assert joined.warning is None
+
+
+def test_a_plan_tells_until_when_a_machine_that_fails_now_is_preserved() -> None:
+    until = "; it is preserved until 2030-01-05T12:00:00Z"
+    plain = seen(of("Unknown", since=minutes(11)), at(sick=True))
+    asked = replace(plain, machine=of("Unknown", "when-failed", since=minutes(11)))
+    assert decide(asked).because == decide(plain).because + until
+    waiting = seen(of("Unknown", "when-failed"), at(sick=True))
+    assert until not in decide(waiting).because
 
 
 def test_a_machine_without_the_annotation_is_not_looked_at_twice() -> None:
