@@ -150,7 +150,8 @@ class TestHeld:
         assert plan.obstacles == (
             'timeout expired while waiting for pod "default/a" terminating scheduled on node '
         )
-        assert not drain(pod("a", leaving=T0), at=timedelta(seconds=30)).failed
+        in_time = drain(pod("a", leaving=T0), at=timedelta(seconds=30))
+        assert (in_time.failed, in_time.because) == (False, "pods: 1 leaving")
 
     def test_force_begins_with_the_drains_timeout(self):
         assert drain(pod("a"), tries=held("a", SOFT)).force_at == T0 + 2 * HOUR
@@ -237,6 +238,11 @@ class TestForce:
     )  # fmt: skip
     def test_not_forced_by(self, conditions):
         assert not drain(pod("a"), conditions=conditions).forced
+
+    @pytest.mark.parametrize(("count", "wake"), [(BATCH, AFTER_FORCE), (BATCH + 1, timedelta())])
+    def test_it_looks_again_at_once_only_for_pods_that_no_pass_has_touched(self, count, wake):
+        plan = drain(*(pod(f"p{number:03}") for number in range(count)), force=True)
+        assert (len(plan.delete), plan.wake) == (BATCH, wake)
 
     def test_a_pod_that_only_a_finalizer_keeps_delays_no_other(self):
         assert drain(pod("a", leaving=T0, grace=0), force=True).done

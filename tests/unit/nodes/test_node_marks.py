@@ -15,8 +15,13 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NOTHING = Desired()
 
 
-def node(labels=None, annotations=None, taints=(), conditions=()):
-    metadata = {"name": "n", "resourceVersion": "7", "labels": labels or {}, "annotations": annotations or {}}
+def node(labels=None, annotations=None, taints=(), conditions=(), version="7"):
+    metadata = {
+        "name": "n",
+        "resourceVersion": version,
+        "labels": labels or {},
+        "annotations": annotations or {},
+    }
     spec, status = {"taints": list(taints)}, {"conditions": list(conditions)}
     return NODE.from_plain({"metadata": metadata, "spec": spec, "status": status})
 
@@ -41,6 +46,8 @@ SYNCED = [
     ("what was wanted before and is gone already is not sent", node(), NOTHING, Desired({"a": "1"}), {}),
     ("a taint comes with the version", node(), Desired(taints=(T,)), NOTHING,
      {"metadata": VERSION, "spec": {"taints": [taint("t")]}}),
+    ("of a node that came from no server no version is sent", node(version=""), Desired(taints=(T,)), NOTHING,
+     {"metadata": {}, "spec": {"taints": [taint("t")]}}),
     ("taints of others stay in front", node(taints=[taint("u")]), Desired(taints=(T,)), NOTHING,
      {"metadata": VERSION, "spec": {"taints": [taint("u"), taint("t")]}}),
     ("a taint that changes keeps the time at which it was put on",

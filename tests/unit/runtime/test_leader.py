@@ -22,7 +22,7 @@ from kubewright.base.clock import new_uid
 from kubewright.runtime.leader import Elector, LostLease, identity
 from kubewright.runtime.lease import Timings
 from kubewright.testing.clocks import LoopClock
-from kubewright.wire.errors import AlreadyExists, Conflict, NotFound, Unavailable
+from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, Unavailable
 from kubewright.wire.gvk import Key
 
 KEY = Key("kube-system", "machine-controller-manager")
@@ -95,6 +95,8 @@ class Line:
             raise ValueError("defect")
         if what == "unavailable":
             raise Unavailable("overloaded")
+        if what == "forbidden":
+            raise Forbidden("not allowed")
         if what == "late":  # arrives long after the sender gave up
             asyncio.get_running_loop().call_later(delay + 7, _ignore(call))
             await asyncio.sleep(1000)
@@ -373,7 +375,9 @@ async def test_one_kind_of_trouble_is_logged_once_until_it_is_over(server, lines
     def fault():
         if loop.time() < 30:
             return ("reset" if loop.time() < 15 else "refused"), 0.0
-        return ("unavailable" if loop.time() < 50 else "ok"), 0.0
+        if loop.time() < 60:
+            return ("unavailable" if loop.time() < 45 else "forbidden"), 0.0
+        return "ok", 0.0
 
     task = asyncio.create_task(candidate(server, "one", fault=fault).run(forever))
     await asyncio.sleep(100)
@@ -382,6 +386,7 @@ async def test_one_kind_of_trouble_is_logged_once_until_it_is_over(server, lines
     assert told == [
         ("the lease cannot be reached", "ConnectionResetError"),
         ("the lease cannot be reached", "overloaded"),
+        ("the lease cannot be reached", "not allowed"),
         ("the lease can be reached again", None),
     ]
 

@@ -60,6 +60,26 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
         SqliteLog(tmp_path)
 
 
+def test_a_damaged_page_is_reported_when_it_is_read(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "objects.db")) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'objects'").fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    with (tmp_path / "objects.db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    log = SqliteLog(tmp_path)
+    _, rows = log.load()
+    with pytest.raises(InvalidInput, match=r"^the data file is damaged: .* malformed$"):
+        list(rows)
+    log.close()
+
+
+def test_a_path_that_is_too_long_for_sqlite_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"^cannot open .*/objects\.db: unable to open database file$"):
+        SqliteLog(tmp_path.joinpath(*["d" * 200] * 3))
+
+
 def test_what_is_no_file_is_refused_in_plain_words(tmp_path: Path) -> None:
     (tmp_path / "objects.db").mkdir()
     with pytest.raises(InvalidInput, match=r"^cannot open .*/objects\.db: Is a directory$"):

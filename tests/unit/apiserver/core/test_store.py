@@ -1,6 +1,7 @@
 """The store: batches, compare-and-swap, snapshots, watchers, and what happens when the disk fails."""
 
 import asyncio
+import weakref
 from collections.abc import Iterable, Sequence
 
 import orjson
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from kubewright.apiserver.store import Change, Compacted, Record, Refused, Store, record_of
 from kubewright.apiserver.store.history import History
 from kubewright.apiserver.store.log import NoLog, Row
+from kubewright.apiserver.store.watchers import Watcher
 from kubewright.base.errors import InvalidInput
+from kubewright.base.limits import WATCH_BACKLOG
 
 THINGS = "things"
 
@@ -212,6 +215,25 @@ async def test_a_watcher_that_does_not_read_is_cut_off() -> None:
     assert watcher.take() == []
 
 
+def test_a_full_backlog_can_still_be_taken_when_the_watch_has_ended() -> None:
+    watcher = Watcher(THINGS, "")
+    watcher.extend([change(1)] * WATCH_BACKLOG)
+    watcher.close()
+    assert len(watcher.take()) == WATCH_BACKLOG
+
+
+async def test_the_store_forgets_a_watcher_whose_watch_has_ended() -> None:
+    store = Store()
+    watcher, other = store.watch(THINGS), store.watch(THINGS)
+    for _ in range(2):  # a second time does no harm
+        store.unwatch(watcher)
+    await put(store, "a")
+    assert (watcher.take(), len(other.take())) == ([], 1)
+    gone = weakref.ref(watcher)
+    del watcher
+    assert gone() is None
+
+
 async def test_a_watch_from_a_version_that_never_was_is_refused() -> None:
     with pytest.raises(Compacted):
         Store().watch(THINGS, "", 1)
@@ -269,6 +291,22 @@ async def test_after_a_restart_old_watches_are_compacted_and_versions_go_on() ->
         store.watch(THINGS, "", 8)
     store.watch(THINGS, "", 9)
     assert store.next_version() == 10
+
+
+@pytest.mark.parametrize(
+    ("data", "uid", "labels", "deleting"),
+    [
+        pytest.param(b'{"metadata":{"name":"a"}}', "", {}, False, id="none of it"),
+        pytest.param(
+            b'{"metadata":{"uid":"u","labels":{"x":"y"}}}', "u", {"x": "y"}, False, id="uid, labels"
+        ),
+        pytest.param(b'{"metadata":{"deletionTimestamp":"t"}}', "", {}, True, id="a deletion"),
+    ],
+)
+def test_a_record_has_what_lists_filter_by(
+    data: bytes, uid: str, labels: dict[str, str], deleting: bool
+) -> None:
+    assert record_of(THINGS, "a", 7, data) == Record(THINGS, "a", 7, uid, labels, deleting, data)
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b'{"metadata":5}'], ids=str)
