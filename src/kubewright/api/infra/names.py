@@ -1,0 +1,61 @@
+"""Every string of our infrastructure provider that other programs parse.
+
+Theory.      clusterctl finds a provider by the label of its CRDs; Cluster API mirrors the condition Ready of
+             an infrastructure object, with its reason, into the Cluster or the Machine that owns it. So the
+             reasons of conditions here are what ``kubectl get machine`` and ``clusterctl describe`` show.
+Source       capi.md §2.1 (labels), §4.4 (severities), §3.4 (what is waited for, in this order).
+"""
+
+from enum import StrEnum
+
+PROVIDER = "infrastructure-kubewright"
+"""The label ``cluster.x-k8s.io/provider`` of our CRDs."""
+
+CLUSTER_FINALIZER = "kubewrightcluster.infrastructure.cluster.x-k8s.io"
+MACHINE_FINALIZER = "kubewrightmachine.infrastructure.cluster.x-k8s.io"
+
+LEASE = "controller-leader-election-kubewright-infrastructure"
+
+CLUSTER_COMPONENT = "kubewrightcluster-controller"
+MACHINE_COMPONENT = "kubewrightmachine-controller"
+"""What events come from."""
+
+
+class ConditionType(StrEnum):
+    """Types of conditions beside Ready, which sums them up."""
+
+    ENDPOINT_READY = "EndpointReady"
+    """Of a KubewrightCluster: it is known where its API server is going to be."""
+
+    VM_READY = "VMReady"
+    """Of a KubewrightMachine: its VM exists and is complete."""
+
+
+class ConditionReason(StrEnum):
+    """Why a condition is not True."""
+
+    WAITING_FOR_OWNER = "WaitingForOwner"
+    WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure"
+    WAITING_FOR_BOOTSTRAP_DATA = "WaitingForBootstrapData"
+    WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
+    WAITING_FOR_MACHINES = "WaitingForMachines"
+    INVALID_CONFIGURATION = "InvalidConfiguration"
+    CREATING_VM = "CreatingVM"
+    VM_CREATION_FAILED = "VMCreationFailed"
+    WRITE_REFUSED = "WriteRefused"
+    DELETING = "Deleting"
+    VM_DELETION_FAILED = "VMDeletionFailed"
+    ENDPOINT_FAILED = "EndpointFailed"
+
+
+class EventReason(StrEnum):
+    """Reasons of events."""
+
+    VM_CREATED = "VMCreated"
+    VM_DELETED = "VMDeleted"
+    FAILED_CREATE_VM = "FailedCreateVM"
+    FAILED_DELETE_VM = "FailedDeleteVM"
+    FAILED_VALIDATION = "FailedValidation"
+    FAILED_UPDATE = "FailedUpdate"
+    VM_LEFT_BEHIND = "VMLeftBehind"
+    ENDPOINT_KNOWN = "EndpointKnown"
