@@ -4,6 +4,7 @@
 ``faults``               what goes wrong between a client and a server, in process
 ``fault_server``         the same behind a real socket
 ``tiny_server``          a very small API server to try clients on
+``crd_facts``            a CRD as a table of facts, for comparing it with another project's
 ``judge``                a real etcd, kube-apiserver and kube-controller-manager on loopback
 
 Nothing outside tests may import this package (import-linter sees to it).
