@@ -223,7 +223,7 @@ CASES = [
     # updates in place that are refused
     Case("while an update in place is refused, the newest old set with machines gets what needs no rollout",
          World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_1, kind="InPlaceUpdate"),
-               (made("x", 1), made("small", 1, 2), made("y", 0, 3))), ["ms-small drainTimeout=1h"]),
+               (made("x", 1), made("z", 1, 2), made("small", 1, 3), made("y", 0, 4))), ["ms-small drainTimeout=1h"]),
     Case("not when a current set exists, which gets it",
          World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_2, kind="InPlaceUpdate"),
                (made("small", 3), made("large", 0, 2))), ["ms-large drainTimeout=1h"]),
