@@ -111,13 +111,13 @@ class Informer(Generic[T]):
         """
         return self._store.by(index, value)
 
-    def keys_by(self, index: str, value: str) -> frozenset[Key]:
-        """The keys of those objects; nothing is decoded.
+    def keys_by(self, index: str, value: str) -> tuple[Key, ...]:
+        """The keys of those objects, in order of arrival; nothing is decoded.
 
         Raises:
             KeyError: no such index is declared.
         """
-        return frozenset(self._store.keys_by(index, value))
+        return tuple(self._store.keys_by(index, value))
 
     def count_by(self, index: str, value: str) -> int:
         """How many they are; this costs the same for one and for ten thousand.

@@ -51,8 +51,8 @@ class Machines:
         header = self.store.header(key)
         return self.store.decode(header) if header is not None else None
 
-    def keys_by(self, index: str, value: str) -> frozenset[Key]:
-        return frozenset(self.store.keys_by(index, value))
+    def keys_by(self, index: str, value: str) -> tuple[Key, ...]:
+        return tuple(self.store.keys_by(index, value))
 
     def put(self, made: Machine) -> None:
         header = headers.read(MACHINE.encode(made))

@@ -156,8 +156,8 @@ def machines_of_node(caches: Caches, change: Change[Node]) -> Iterable[Key]:
     if before is not None and after is not None and _same_node(before, after):
         return ()
     provider = (after or before or Node()).spec.provider_id
-    by_id = caches.machines.keys_by("provider-id", provider)
-    return caches.machines.keys_by("node", change.key.name) | by_id
+    by_name = caches.machines.keys_by("node", change.key.name)
+    return dict.fromkeys((*by_name, *caches.machines.keys_by("provider-id", provider)))
 
 
 def _same_node(before: Node, after: Node) -> bool:

@@ -62,7 +62,7 @@ class OrphanNodes:
         """One look. What a server refuses is tried again soon."""
         there = list(self._caches.nodes.headers())
         self._told = {uid: None for header in there if (uid := header.uid) in self._told}
-        annotated = self._caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED)
+        annotated = frozenset(self._caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED))
         written, failed = 0, False
         for number, header in enumerate(there, 1):
             if number % YIELD_EVERY == 0:

@@ -172,7 +172,7 @@ class Deployments(Generic[D, S, M]):
             for key in self.sets.keys_by(BY_UID, uid):
                 header = self.sets.header(key)
                 if header is not None and header.owner_uid:
-                    found |= self.deployments.keys_by(BY_UID, header.owner_uid)
+                    found.update(self.deployments.keys_by(BY_UID, header.owner_uid))
         return found
 
     def _of_set(self, change: Change[S]) -> set[Key]:
@@ -190,7 +190,7 @@ class Deployments(Generic[D, S, M]):
         found: set[Key] = set()
         for header in (change.old, change.new):
             if header is not None and header.owner_uid:
-                found |= self.deployments.keys_by(BY_UID, header.owner_uid)
+                found.update(self.deployments.keys_by(BY_UID, header.owner_uid))
         if change.new is not None and not change.new.owner_uid:
             found |= selecting(self.deployments.list(change.key.namespace), change.new.labels)
         return found

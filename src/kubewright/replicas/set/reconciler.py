@@ -129,7 +129,7 @@ class Sets(Generic[S, M, Obj]):
         """The sets that a member belonged and belongs to, or that might adopt it."""
         found: set[Key] = set()
         for uid in owners_of(before, after):
-            found |= self.sets.keys_by(BY_UID, uid)
+            found.update(self.sets.keys_by(BY_UID, uid))
         if after is not None and not after.owner_uid:
             found |= selecting(self.sets.list(after.key.namespace), after.labels)
         return found
