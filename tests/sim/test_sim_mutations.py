@@ -25,7 +25,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
-from kubewright.machines.machine import creation, decide, deletion, observe, states
+from kubewright.machines.machine import creation, decide, deletion, observe, reconciler, states
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.requests import Requests
@@ -387,6 +387,26 @@ def _any_vm(patch: Patch) -> None:
     patch.setattr(Requests, "make", make)
 
 
+def _secrets_are_optional(patch: Patch) -> None:
+    """The driver is called without a secret that is missing."""
+    true = Caches.with_secrets
+    patch.setattr(
+        Caches,
+        "with_secrets",
+        lambda self, found: replace(true(self, found), secret_missing=False, problem=""),
+    )
+
+
+def _nothing_asked_nothing_doubted(patch: Patch) -> None:
+    """Where the driver cannot be called, no creation counts as unanswered."""
+    true = reconciler.decide
+
+    def decide_without(seen: Seen) -> Plan:
+        return true(seen if seen.can_call else replace(seen, doubt_until=None))
+
+    patch.setattr(reconciler, "decide", decide_without)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """One bug. All ``rules`` must be violated; ``quiet`` as ``simulate``."""
@@ -457,6 +477,10 @@ MUTATIONS = (
     Mutation("one time-out for all", ("a_machine_has_its_time",), _one_timeout_for_all,
              stories=("heal-in-turn",)),
     Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",)),
+    Mutation("secrets are optional", ("the_finalizer_goes_last",), _secrets_are_optional,
+             stories=("secret-goes-first",)),
+    Mutation("nothing asked, nothing doubted", ("the_finalizer_goes_last",), _nothing_asked_nothing_doubted,
+             stories=("secret-goes-first",), near=7),
     Mutation("any VM", ("what_was_seen_is_deleted",), _any_vm, stories=("delete",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),

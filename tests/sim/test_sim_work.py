@@ -19,6 +19,7 @@ WRITES = {
     "roll-carefully": 66, "relabel-nodes": 7, "two-pools": 49, "autoscaler": 12, "heal": 22, "vanish": 21, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
+    "secret-goes-first": 38,
     "trigger-deletion": 17, "delete-against-budget": 16, "preserve-failed": 31, "preserve-now": 11,
     "name-too-long": 8, "nodes-forbidden": 19,
     "class-comes-too-late": 31, "stuck": 64, "stuck-recreate": 58, "stuck-while-paused": 53,
@@ -40,7 +41,7 @@ EVENTS = {
     "two-pools": 15, "autoscaler": 3, "heal": 6, "vanish": 6, "delete": 4, "delete-while-creating": 10,
     "delete-while-draining": 7, "delete-against-budget": 4, "delete-one": 3, "trigger-deletion": 4, "keep-sets": 0,
     "keep-machines": 0, "adopt": 2, "adopt-vm": 3, "class-comes-late": 4, "class-goes-first": 2, "name-too-long": 2,
-    "nodes-forbidden": 6, "secret-comes-late": 4, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
+    "nodes-forbidden": 6, "secret-comes-late": 4, "secret-goes-first": 9, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
     "drain-volumes": 6, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 16,
 }  # fmt: skip

@@ -213,9 +213,8 @@ async def test_the_token_goes_even_if_its_class_is_gone() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("quota-1")
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
-        empty = {"data": {"userData": "bm90aGluZw=="}}
-        await world.client.patch(SECRET, world.key("sim-secret"), {"metadata": {"finalizers": None}, **empty})
-        await world.client.delete(SECRET, world.key("sim-secret"))
+        await world.client.delete(MACHINE_CLASS, world.key("small"))
+        await world.client.patch(MACHINE_CLASS, world.key("small"), {"metadata": {"finalizers": None}})
         await world.unmake("quota-1")
         await world.until(lambda s: not s.machines, "it is gone")
         assert await world.left() == []

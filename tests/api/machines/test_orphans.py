@@ -1,17 +1,19 @@
 """VMs that no machine wants, and their nodes: looked for, confirmed, collected; and what is left alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kubewright.api.core import EVENT, NODE, POD
+from kubewright.api.core import EVENT, NODE, POD, SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.driver.errors import Unimplemented
 from kubewright.machines.orphans.decide import OrphanSettings
+from kubewright.providers.sim import manifests
+from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import World, short_timeouts
 from kubewright.wire.gvk import Key
@@ -124,6 +126,36 @@ async def test_a_class_that_cannot_be_listed_holds_up_no_other() -> None:
             assert [vm.name for vm in here.cloud.vms.values()] == ["other"]
             await world.client.patch(MACHINE_CLASS, world.key("large"), {"providerSpec": {"faults": None}})
             await world.until(lambda s: not s.vms, "it is mended", seconds=600)
+
+
+async def test_a_class_is_not_listed_without_its_secret_and_soon_after_it_is_there() -> None:
+    async with stage(options()) as here:
+        world = here.world
+        for name in ("small", "large"):
+            body = {"secretRef": {"name": "coming-soon"}}
+            await world.client.patch(MACHINE_CLASS, world.key(name), body)
+        await conjure(here)
+        driver = Listing(here.cloud)
+        async with here.process(driver):
+            await world.clock.sleep(3 * PERIOD)
+            assert driver.given == []
+            secret = {**manifests.secret(world.namespace), "metadata": {"name": "coming-soon"}}
+            await world.client.create(SECRET, secret, namespace=world.namespace)
+            await world.clock.sleep(SOON + CONFIRMATION + 2)
+            assert here.cloud.vms == {}
+            assert {tuple(data) for data in driver.given} == {("userData",)}
+
+
+class Listing(Borrowed):
+    """A driver that notes which secrets it is given to list VMs with."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        super().__init__(cloud)
+        self.given: list[Mapping[str, bytes]] = []
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        self.given.append(request.secret.data)
+        return await super().list(request)
 
 
 class Blind(Borrowed):

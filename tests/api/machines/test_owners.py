@@ -1,5 +1,8 @@
 """Who a machine belongs to and what it needs: classes, secrets, sets, VMs that were there before."""
 
+import asyncio
+from datetime import timedelta
+
 import pytest
 
 from kubewright.api.core import SECRET
@@ -10,7 +13,15 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_CLASS,
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
+    ClassSpec,
+    Machine,
+    MachineSpec,
 )
+from kubewright.api.meta import ObjectMeta
+from kubewright.driver.life.seen import Verb
+from kubewright.kube.informers import Informers
+from kubewright.machines.machine.caches import Caches
+from kubewright.machines.machine.requests import Incomplete, Requests
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.spec import SimSpec
@@ -193,6 +204,54 @@ async def test_a_person_can_leave_a_vm_behind_whose_class_was_forced_away() -> N
         await world.until(lambda s: not s.machines, "it goes")
         await world.clock.sleep(2)
         assert "VMLeftBehind" in await world.warnings()
+
+
+async def force_secret_away(world: World) -> None:
+    await world.client.delete(SECRET, world.key("sim-secret"))
+    await world.client.patch(SECRET, world.key("sim-secret"), {"metadata": {"finalizers": None}})
+    with pytest.raises(NotFound):
+        await world.client.get(SECRET, world.key("sim-secret"))
+
+
+@pytest.mark.parametrize("force", [False, True], ids=["as usual", "by force"])
+async def test_a_vm_whose_secret_was_forced_away_waits_for_it(force: bool) -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("m1")
+        await world.settled(1)
+        await force_secret_away(world)
+        if force:
+            label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
+            await world.client.patch(MACHINE, world.key("m1"), label)
+        await world.unmake("m1")
+        await world.until(in_phase(Phase.TERMINATING), "it cannot go")
+        await world.clock.sleep(30)
+        operation = (await world.machine("m1")).status.last_operation
+        told = 'VM deletion is blocked: Secret "machines/sim-secret" of MachineClass "small" not found'
+        assert operation.description.startswith(told)
+        assert "FailedDeleteVM" in await world.warnings()
+        assert len(world.cloud.vms) == 1
+        await world.client.create(SECRET, manifests.secret(world.namespace))
+        await world.settled(0, seconds=10)
+        assert await world.left() == []
+
+
+async def test_no_request_is_made_when_a_secret_has_gone_since_the_call_was_planned() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        informers = Informers(world.client)
+        requests = Requests(Caches(informers, informers), world.target, world.clock, "")
+        running = asyncio.create_task(informers.run())
+        await informers.wait_synced(5)
+        machine = Machine(
+            metadata=ObjectMeta(name="m1", namespace=world.namespace),
+            spec=MachineSpec(machine_class=ClassSpec(name="small")),
+        )
+        assert (await requests.make(machine, Verb.DELETE, timedelta(0))).secret.data
+        await force_secret_away(world)
+        await world.clock.sleep(1)
+        for verb in Verb:
+            with pytest.raises(Incomplete, match='Secret "machines/sim-secret" of MachineClass "small"'):
+                await requests.make(machine, verb, timedelta(0))
+        running.cancel()
 
 
 def ask(world: World, name: str, owner: str) -> VmRequest:

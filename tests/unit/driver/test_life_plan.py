@@ -158,9 +158,27 @@ CASES = [
     ),
     Case("unless it is on record", NOTHING, replace(KNOWN, doubt_until=OVER, recorded=True), State.DONE),
     Case(
-        "or the driver cannot be called",
+        "while the driver cannot be called it stays unknown",
         NOTHING,
         replace(KNOWN, doubt_until=OVER, callable=False),
+        State.BLOCKED,
+    ),
+    Case(
+        "also after a look that failed",
+        ended(Verb.LOOK, code=Code.Unavailable),
+        replace(KNOWN, doubt_until=OVER, callable=False),
+        State.BLOCKED,
+    ),
+    Case(
+        "and after a first denial",
+        replace(ABSENT, began=NOW - seconds(2), ended=NOW),
+        replace(KNOWN, doubt_until=OVER, callable=False),
+        State.BLOCKED,
+    ),
+    Case(
+        "but where no creation is in doubt there is nothing to ask",
+        NOTHING,
+        replace(KNOWN, callable=False),
         State.DONE,
     ),
     Case(
@@ -284,6 +302,25 @@ CASES = [
         replace(GONE, recorded=True, callable=False),
         State.BLOCKED,
     ),
+    Case(
+        "nor is it looked for",
+        NOTHING,
+        replace(GONE, doubt_until=OVER, callable=False),
+        State.BLOCKED,
+    ),
+    Case(
+        "nor is a failed deletion repeated",
+        ended(Verb.DELETE, 6, code=Code.Unavailable),
+        replace(GONE, recorded=True, callable=False),
+        State.BLOCKED,
+    ),
+    Case(
+        "nor is a deletion confirmed, and so it is not final",
+        ended(Verb.DELETE, 4, absent=True, deleted=True),
+        replace(GONE, doubt_until=OVER, callable=False),
+        State.BLOCKED,
+    ),
+    Case("one without a doubt is", DELETED, replace(GONE, callable=False), State.DONE),
 ]
 
 

@@ -1,10 +1,16 @@
-"""Whether a class or a secret holds our finalizer."""
+"""What is seen of a class with its secrets, and whether a class or a secret holds our finalizer."""
 
 from typing import Any
 
 import pytest
 
+from kubewright.api.core import Secret
+from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.api.machine.v1alpha1.classes import SecretReference
+from kubewright.api.meta import ObjectMeta
+from kubewright.machines.machine.caches import ClassSeen, class_seen, secret_keys
 from kubewright.machines.machineclass.reconciler import finalizers
+from kubewright.wire.gvk import Key
 
 OURS, THEIRS = "ours", "theirs"
 CASES: list[tuple[str, list[str], dict[str, bool], list[str] | None]] = [
@@ -25,3 +31,68 @@ CASES: list[tuple[str, list[str], dict[str, bool], list[str] | None]] = [
 def test_finalizers(present: list[str], situation: dict[str, Any], expected: list[str] | None) -> None:
     defaults = {"used": False, "deleting": False, "lingers": True}
     assert finalizers(present, OURS, **{**defaults, **situation}) == expected
+
+
+SECRETS = {
+    Key("garden", "user-data"): Secret(
+        metadata=ObjectMeta(resource_version="5"), data={"userData": b"boot", "key": b"old"}
+    ),
+    Key("vault", "keys"): Secret(metadata=ObjectMeta(resource_version="7"), data={"key": b"new"}),
+}
+USER_DATA, KEYS = SecretReference(name="user-data"), SecretReference(name="keys", namespace="vault")
+LOST, NAMELESS = SecretReference(name="lost"), SecretReference(namespace="vault")
+LOST_TEXT = 'Secret "garden/lost" of MachineClass "small" not found'
+
+
+def of(user_data: SecretReference | None, credentials: SecretReference | None = None) -> MachineClass:
+    meta = ObjectMeta(name="small", namespace="garden", uid="c1", generation=2)
+    return MachineClass(metadata=meta, secret_ref=user_data, credentials_secret_ref=credentials)
+
+
+@pytest.mark.parametrize(
+    ("found", "data", "version"),
+    [
+        pytest.param(of(None), {}, "c1/2", id="a class that names no secret needs none"),
+        pytest.param(of(USER_DATA), {"userData": b"boot", "key": b"old"}, "c1/2/5", id="one secret"),
+        pytest.param(
+            of(USER_DATA, KEYS),
+            {"userData": b"boot", "key": b"new"},
+            "c1/2/5/7",
+            id="the keys of credentials override those of secretRef",
+        ),
+    ],
+)
+def test_a_class_with_its_secrets(found: MachineClass, data: dict[str, bytes], version: str) -> None:
+    seen = class_seen(found, SECRETS.get)
+    assert seen == ClassSeen(found, Secret(data=data), version=version)
+    assert seen.can_call
+
+
+@pytest.mark.parametrize(
+    ("found", "problem", "keys"),
+    [
+        pytest.param(of(LOST), LOST_TEXT, ["lost"], id="its only secret is missing"),
+        pytest.param(of(USER_DATA, LOST), LOST_TEXT, ["user-data", "lost"], id="its credentials are missing"),
+        pytest.param(
+            of(LOST, KEYS), LOST_TEXT, ["lost", "keys"], id="the present secret is not used without the other"
+        ),
+        pytest.param(of(LOST, LOST), f"{LOST_TEXT}; {LOST_TEXT}", ["lost", "lost"], id="each is named"),
+        pytest.param(
+            of(USER_DATA, NAMELESS),
+            'a secret reference of MachineClass "small" has no name',
+            ["user-data"],
+            id="a reference without a name is to no secret",
+        ),
+    ],
+)
+def test_without_all_its_secrets_no_driver_is_called(
+    found: MachineClass, problem: str, keys: list[str]
+) -> None:
+    seen = class_seen(found, SECRETS.get)
+    assert seen == ClassSeen(found, secret_missing=True, problem=problem)
+    assert not seen.can_call
+    assert [key.name for key in secret_keys(found)] == keys
+
+
+def test_without_its_class_no_driver_is_called() -> None:
+    assert not ClassSeen(problem="not found").can_call

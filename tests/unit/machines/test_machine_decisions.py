@@ -76,6 +76,29 @@ CREATION = [
         "not found",
     ),
     Case(
+        "so is a missing secret",
+        seen(
+            machine(vm=False),
+            problem='Secret "default/keys" of MachineClass "small" not found',
+            can_call=False,
+            secret_missing=True,
+        ),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        'Secret "default/keys"',
+    ),
+    Case(
+        "a VM on record is not asked about without the secret, and its machine runs on",
+        seen(
+            machine("Running"),
+            node(READY),
+            problem='Secret "default/keys" of MachineClass "small" not found',
+            can_call=False,
+            secret_missing=True,
+        ),
+        [],
+    ),
+    Case(
         "a refusal is reported and retried after its time",
         seen(machine(vm=False), vm=refused(Code.Internal, minutes(1))),
         [],

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -45,6 +46,14 @@ from kubewright.testing.scenes import (
 )
 
 DYING = machine("Running", deleted=timedelta(0))
+FORCED = structs.replace(
+    DYING, metadata=structs.replace(DYING.metadata, labels={"node": "m1", "force-deletion": "True"})
+)
+SECRETLESS: dict[str, Any] = {
+    "problem": 'Secret "default/keys" of MachineClass "small" not found',
+    "can_call": False,
+    "secret_missing": True,
+}
 EMPTY = DrainPlan(done=True)
 ATTACHED, DETACHING = Attachment("a", "uid-a"), Attachment("b", "uid-b", deleting=True)
 ANOTHER = Instance("sim:///another", VM.node_name)
@@ -311,15 +320,58 @@ DELETION = [
     ),
     Case(
         "a person may leave a VM behind whose class is gone",
-        seen(
-            structs.replace(
-                DYING,
-                metadata=structs.replace(DYING.metadata, labels={"node": "m1", "force-deletion": "True"}),
-            ),
-            problem="no class",
-            can_call=False,
-        ),
+        seen(FORCED, problem="no class", can_call=False),
         [RemoveFinalizer()],
+    ),
+    Case(
+        "while a secret of its class is missing the driver is not called, and the machine says which",
+        seen(DYING, **SECRETLESS),
+        [],
+        Phase.TERMINATING,
+        'VM deletion is blocked: Secret "default/keys" of MachineClass "small" not found',
+    ),
+    Case(
+        "force is about pods: it deletes no VM without the secret, and leaves none behind",
+        seen(FORCED, **SECRETLESS),
+        [],
+        Phase.TERMINATING,
+        "blocked",
+    ),
+    Case(
+        "a creation that the process before may have begun is not taken for none",
+        seen(machine(vm=False, deleted=timedelta(0)), doubt_until=NOW + minutes(1), **SECRETLESS),
+        [],
+        Phase.TERMINATING,
+        "blocked",
+    ),
+    Case(
+        "nor, much later, is one that was not answered",
+        seen(
+            machine(vm=False, deleted=minutes(9)),
+            vm=called(
+                Verb.ENSURE, error=DriverError.of(Code.DeadlineExceeded, "late"), doubt=NOW - minutes(9)
+            ),
+            doubt_until=NOW - minutes(8),
+            **SECRETLESS,
+        ),
+        [],
+        Phase.TERMINATING,
+        "blocked",
+    ),
+    Case(
+        "a VM that is gone needs no secret",
+        seen(DYING, vm=GONE, **SECRETLESS),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "and a machine that cannot have got a VM may go",
+        seen(machine(vm=False, deleted=timedelta(0)), **SECRETLESS),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "a VM behind a silent node is not looked for without the secret",
+        seen(DYING, node(SILENT, cordoned=True), drain=BUSY, **SECRETLESS),
+        [MARKED, Drain(BUSY)],
     ),
     Case(
         "the token of a machine that never joined goes with it",

@@ -10,6 +10,7 @@ Theory.      A VM is wanted (``ENSURED``), or it is not (``GONE``). On the way t
 Invariants.  While a creation or a look is in flight nothing else is called.
              ``GONE`` is done only by an answer that was asked for after the doubt was over, and that is not
              older than ``confirm_absent``.
+             Without what the driver must be told nothing is called, and nothing is taken for settled.
              A plan that waits for no event says for how long.
 Source       mcm.md §3.4, §4.4, §4.13; defects 2, 4, 25, 27 of §19 are not copied.
 Called by    ``machines.machine``; a controller of another API's machines in the same way.
@@ -120,21 +121,19 @@ def _ensured(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPla
         return VmPlan(State.DONE, "the VM is complete")
     if vm.running:
         return VmPlan(State.RUNNING, "the cloud is working on its VM")
-    if not wanted.callable:
-        return _blocked()
     if error := vm.failed(Verb.ENSURE):
         during = During.COMPLETING if vm.initializing or wanted.exists else During.CREATING
         return _again(Verb.ENSURE, vm, error.pause(during, limits.exhausted), wanted, now)
-    return VmPlan(State.CALL, "it is not known to have a complete VM", Verb.ENSURE)
+    return _call(Verb.ENSURE, "it is not known to have a complete VM", wanted)
 
 
 def _known(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
     if vm.running and vm.verb is not Verb.DELETE:
         return VmPlan(State.RUNNING, "a cloud call is still in flight")
-    if wanted.recorded or wanted.doubt_until is None or not wanted.callable:
+    if wanted.recorded or wanted.doubt_until is None:
         return VmPlan(State.DONE, "no creation is in doubt")
     if vm.verb in (None, Verb.ENSURE):
-        return VmPlan(State.CALL, "the cloud is asked whether there is a VM", Verb.LOOK)
+        return _call(Verb.LOOK, "the cloud is asked whether there is a VM", wanted)
     if error := vm.failed(Verb.LOOK):
         return _again(Verb.LOOK, vm, error.pause(During.LOOKING), wanted, now)
     if vm.absent and not vm.deleted:
@@ -147,13 +146,11 @@ def _gone(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
         return VmPlan(State.RUNNING, "the cloud is deleting the VM")
     if vm.deleted and vm.error is None:
         return _confirmed(vm, wanted, limits, now)
-    if not wanted.callable:
-        return _blocked()
     if error := vm.failed(Verb.DELETE):
         unknown = not wanted.recorded and wanted.doubt_until is not None  # a creation may have ended since
         verb = Verb.LOOK if unknown else Verb.DELETE
         return _again(verb, vm, error.pause(During.DELETING), wanted, now)
-    return VmPlan(State.CALL, "its VM may go", Verb.DELETE)
+    return _call(Verb.DELETE, "its VM may go", wanted)
 
 
 def _confirmed(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
@@ -166,12 +163,17 @@ def _confirmed(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmP
     began, ended = vm.began, vm.ended
     if began and ended and began >= wanted.doubt_until and ended >= now - limits.confirm_absent:
         return VmPlan(State.DONE, "there is no VM, and none can come")
-    verb = Verb.LOOK if wanted.callable else Verb.DELETE
-    return VmPlan(State.CALL, "it makes sure that no late creation left a VM", verb)
+    return _call(Verb.LOOK, "it makes sure that no late creation left a VM", wanted)
+
+
+def _call(verb: Verb, because: str, wanted: Wanted) -> VmPlan:
+    return VmPlan(State.CALL, because, verb) if wanted.callable else _blocked()
 
 
 def _again(verb: Verb, vm: VmSeen, pause: timedelta, wanted: Wanted, now: datetime) -> VmPlan:
     """Call again after the pause of the error, or at once when what the driver is told has changed."""
+    if not wanted.callable:
+        return _blocked()
     left = (vm.ended or now) + pause - now
     if left <= timedelta(0) or vm.inputs != wanted.inputs:
         return VmPlan(State.FAILED, "it tries again", verb, left, vm.error)

@@ -10,6 +10,7 @@ Theory.      The control cluster has the machines, their classes and secrets; th
 Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node, Secret
@@ -32,15 +33,26 @@ from kubewright.wire.gvk import Key
 
 @dataclass(frozen=True, slots=True)
 class ClassSeen:
-    """A class with its secrets merged, or the reason why there is none.
+    """A class and what its secrets hold.
 
-    ``version`` changes whenever what a cloud is told does.
+    ``machine_class``   None if there is none
+    ``secret``          the data of all its secrets, merged; empty if one is missing
+    ``secret_missing``  it names a secret that does not exist
+    ``problem``         why no VM may be made by it; empty if none
+    ``version``         changes whenever what a cloud is told does
     """
 
     machine_class: MachineClass | None = None
     secret: Secret = field(default_factory=Secret)
+    secret_missing: bool = False
     problem: str = ""
     version: str = ""
+
+    @property
+    def can_call(self) -> bool:
+        """Whether a driver may be called: without the class's secrets it could act in another account, and
+        report that a VM does not exist which does."""
+        return self.machine_class is not None and not self.secret_missing
 
 
 class Caches:
@@ -102,15 +114,8 @@ class Caches:
         return seen
 
     def with_secrets(self, found: MachineClass) -> ClassSeen:
-        """A class and what its secrets hold."""
-        secret: dict[str, bytes] = {}
-        versions = [found.metadata.uid, str(found.metadata.generation)]
-        for place in secret_keys(found):
-            if (part := self.secrets.get(place)) is None:
-                return ClassSeen(found, problem=f'Secret "{place}" of MachineClass "{found.name}" not found')
-            secret |= part.data
-            versions.append(part.metadata.resource_version)
-        return ClassSeen(found, Secret(data=secret), version="/".join(versions))
+        """A class and what its secrets hold, if all of them are there."""
+        return class_seen(found, self.secrets.get)
 
     def group_of(self, machine: Machine) -> str:
         """The uid or label by which machines share the limit of replacements with this one."""
@@ -161,6 +166,24 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
     )
 
 
+def class_seen(found: MachineClass, secret_at: Callable[[Key], Secret | None]) -> ClassSeen:
+    """A class and what its secrets hold, if all of them are there."""
+    data: dict[str, bytes] = {}
+    versions = [found.metadata.uid, str(found.metadata.generation)]
+    missing: list[str] = []
+    for place in _secret_refs(found):
+        if not place.name:
+            missing.append(f'a secret reference of MachineClass "{found.name}" has no name')
+        elif (part := secret_at(place)) is None:
+            missing.append(f'Secret "{place}" of MachineClass "{found.name}" not found')
+        else:
+            data |= part.data
+            versions.append(part.metadata.resource_version)
+    if missing:
+        return ClassSeen(found, secret_missing=True, problem="; ".join(missing))
+    return ClassSeen(found, Secret(data=data), version="/".join(versions))
+
+
 def belongs(node: Node, machine: Machine) -> bool:
     """Whether a node of the machine's name is the machine's, as far as providerIDs tell."""
     theirs, ours = node.spec.provider_id, machine.spec.provider_id
@@ -175,10 +198,16 @@ def class_key(machine: Machine) -> Key | None:
 
 
 def secret_keys(machine_class: MachineClass) -> list[Key]:
-    """The secrets of a class, in the order in which later ones override earlier ones."""
+    """The secrets that a class names."""
+    return [place for place in _secret_refs(machine_class) if place.name]
+
+
+def _secret_refs(machine_class: MachineClass) -> list[Key]:
+    """Where the secrets of a class are, in the order in which later ones override earlier ones. A reference
+    without a name is one to a secret that does not exist."""
     refs = (machine_class.secret_ref, machine_class.credentials_secret_ref)
     here = machine_class.metadata.namespace
-    return [Key(ref.namespace or here, ref.name) for ref in refs if ref is not None and ref.name]
+    return [Key(ref.namespace or here, ref.name) for ref in refs if ref is not None]
 
 
 def _known(value: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ Theory.      The driver is asked to ensure the VM when none is on record, or whe
              answered; ``timeoutActive`` stays false until the driver has said that the VM is complete.
              A Failed machine that no set replaces goes on trying, and stays Failed until its node is healthy.
 Invariants.  The driver is called only after our finalizer is on the machine, and only while machine, class
-             and secret are valid.
+             and secrets are valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
 Called by    ``decide``. Continues in ``health`` once the VM is on record.
 """

@@ -11,6 +11,7 @@ Invariants.  A VM is deleted only after the pods of its node have left, their ti
              The node is deleted after the VM, the finalizer removed after both. A machine whose VM is
              not on record keeps its finalizer until ``confirm_absent`` has passed since the last creation
              that may still be under way, and the driver has reported since that there is no VM.
+             While a secret of its class is missing the driver is not called, and the machine waits for it.
 Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 38 of §19 are not copied.
 Called by    ``decide``.
 """
@@ -166,7 +167,7 @@ def delete_vm(seen: Seen) -> Plan | None:
         case State.RUNNING:  # the status tells of the error before
             return Plan(because=vm.because)
         case State.BLOCKED:
-            return _without_class(seen)
+            return _blocked(seen)
     if vm.error is None:
         return _calling(seen, vm)
     tail = "However, will re-try in the next resync" if _is_transient(vm.error) else "Aborting operation"
@@ -246,11 +247,19 @@ def _is_transient(error: DriverError) -> bool:
     return error.meaning.trouble is Trouble.TRANSIENT
 
 
-def _without_class(seen: Seen) -> Plan | None:
-    """Without its class the driver cannot be called: a machine with a known VM stays, unless a user forces
-    its deletion and so leaves the VM behind."""
+def _blocked(seen: Seen) -> Plan | None:
+    """The driver cannot be called, so a machine that may have a VM stays until it can.
+
+    While a secret is missing the machine stays even if its deletion is forced: that is about pods. Without
+    its class a machine with no known VM goes, since a class stays while machines have VMs by it; and so does
+    one whose deletion a user forces, which leaves the VM behind.
+    """
     known = seen.machine.spec.provider_id or seen.vm.instance or seen.vm.doubt
-    if not known or names.force_deletion(seen.machine.metadata.labels):
+    if seen.secret_missing:
+        stays = bool(known or seen.doubt_until)
+    else:
+        stays = bool(known) and not names.force_deletion(seen.machine.metadata.labels)
+    if not stays:
         return None
     text = f"VM deletion is blocked: {seen.problem}. {DELETING_VM}"
     return Plan(

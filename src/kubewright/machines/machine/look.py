@@ -163,7 +163,8 @@ class Looker:
             name_conflict=node is None and self._caches.name_conflict(machine),
             health=self._health_of(machine, node),
             problem=_problem(machine, found),
-            can_call=found.machine_class is not None,
+            can_call=found.can_call,
+            secret_missing=found.secret_missing,
             inputs=found.version,
             doubt_until=self._calls.doubt_until(
                 machine.metadata.uid,

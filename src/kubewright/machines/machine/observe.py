@@ -68,7 +68,8 @@ class Seen:
     ``wall``         the date on our wall clock: what users compare the dates with that they read
     ``begun``        what of the machine this process saw begin, on the same clock
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
-    ``can_call``     the class is there, so that the driver can be called
+    ``can_call``     the class and all its secrets are there, so that the driver can be called
+    ``secret_missing``  the class is there, and not all its secrets
     ``inputs``       changes whenever what a cloud is told does: class, secrets
     ``name_conflict``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation without an answer may still bring a VM
@@ -95,6 +96,7 @@ class Seen:
     health: Health = field(default_factory=Health)
     problem: str = ""
     can_call: bool = True
+    secret_missing: bool = False
     inputs: str = ""
     name_conflict: bool = False
     doubt_until: datetime | None = None

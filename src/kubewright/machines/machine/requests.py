@@ -3,7 +3,8 @@
 Theory.      A request is made when its call begins, beside the workers: the class and its secrets
              as they are then, and the user data filled in. A token is made for creations only; it
              is the machine's own, found again by its name, and its end is moved with every try.
-Invariants.  Secrets go into the request and nowhere else.
+Invariants.  Secrets go into the request and nowhere else. No request is made without the class's secrets: a
+             driver could find credentials of another account elsewhere.
 Source       mcm.md §3.1, §4.6.
 Called by    ``act``.
 """
@@ -12,8 +13,9 @@ from contextlib import suppress
 from datetime import timedelta
 
 from kubewright.api.core import SECRET, Secret
-from kubewright.api.machine.v1alpha1 import Machine, MachineClass
+from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import Clock, rfc3339
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
@@ -21,6 +23,10 @@ from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
+
+
+class Incomplete(KubewrightError):
+    """What a driver must be told is not there; the next pass says so, and waits for it."""
 
 
 class Requests:
@@ -33,14 +39,22 @@ class Requests:
         self._groups = token_groups
 
     async def make(self, machine: Machine, verb: Verb, valid_for: timedelta) -> MachineRequest:
-        """The request for a call. ``valid_for`` is how long a token must be valid."""
+        """The request for a call. ``valid_for`` is how long a token must be valid.
+
+        Raises:
+            Incomplete: the class or a secret has gone since the call was planned.
+            ApiError, TransportError: the token could not be made.
+        """
         found = self._caches.class_of(machine)
+        machine_class, creates = found.machine_class, verb is Verb.ENSURE
+        if machine_class is None or found.secret_missing or (creates and found.problem):
+            raise Incomplete(found.problem)
         secret = found.secret
-        if verb is Verb.ENSURE and (raw := secret.data.get("userData")):
+        if creates and (raw := secret.data.get("userData")):
             token = await self._token(machine, valid_for) if userdata.wants_token(raw) else ""
             filled = userdata.filled(raw, machine.metadata.name, token)
             secret = Secret(data={**secret.data, "userData": filled})
-        return MachineRequest(machine, found.machine_class or MachineClass(), secret)
+        return MachineRequest(machine, machine_class, secret)
 
     async def delete_token(self, machine: Machine) -> None:
         """Delete the machine's token, if there is one."""

@@ -65,7 +65,8 @@ class OrphanVms:
             self._since.pop(key, None)
             return Result.done()
         seen = self._caches.with_secrets(found)
-        if seen.problem:
+        if not seen.can_call:
+            log.info("the VMs of a class are not listed", machine_class=str(key), because=seen.problem)
             return self._next()
         request = ClassRequest(found, seen.secret)
         began = self._shared.clock.monotonic()

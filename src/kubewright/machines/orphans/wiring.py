@@ -9,7 +9,7 @@ Called by    ``machines.world``.
 from contextlib import suppress
 from datetime import datetime
 
-from kubewright.api.core import Node
+from kubewright.api.core import Node, Secret
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base.errors import KubewrightError
@@ -50,6 +50,11 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
         if change.old is None or change.new is None or change.old.generation != change.new.generation:
             classes.enqueue(change.key, "a class to look at", after=soon)
 
+    def secret_changed(change: Change[Secret]) -> None:
+        if change.old is None:
+            for key in caches.classes.keys_by("secret", str(change.key)):
+                classes.enqueue(key, f"Secret {change.key} is there", after=soon)
+
     def machine_changed(change: Change[Machine]) -> None:
         with suppress(KubewrightError):  # an object that does not have the form of its kind
             if (key := suspicious(change, clock.now())) is not None:
@@ -58,6 +63,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
             nodes.enqueue(ALL, f"Machine {change.key} changed", after=soon)
 
     caches.classes.subscribe(class_changed)
+    caches.secrets.subscribe(secret_changed)
     caches.machines.subscribe(machine_changed)
     nodes.enqueue(ALL, "the first look", after=2 * soon)  # when lists have told which nodes can be ours
     metrics.gauge(

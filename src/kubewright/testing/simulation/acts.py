@@ -87,6 +87,12 @@ async def lonely_set(person: Person) -> None:
     await person.until(lambda: person.settled(2), "the set")
 
 
+async def locked_class(person: Person) -> None:
+    """A class with a Secret of its own."""
+    await person.make_secret("lent")
+    await person.make_class("locked", secret="lent")
+
+
 async def stray_machine(person: Person) -> None:
     """A machine without an owner."""
     await person.make_machine("stray", "lonely")
@@ -276,6 +282,17 @@ async def secret_comes_late(person: Person) -> None:
     await person.deploy("pool", 1, "locked")
     await person.wait(3.0)
     await person.make_secret("late")
+
+
+async def secret_goes_first(person: Person) -> None:
+    """A Secret is forced away while VMs are made with it, and then their deployment is deleted. The machines
+    wait for the Secret: nothing else can tell whether they have VMs."""
+    await person.deploy("pool", 2, "locked")
+    await person.wait(0.08)
+    await person.force_secret_away("lent")
+    await person.delete("pool")
+    await person.wait(30.0)
+    await person.make_secret("lent")
 
 
 async def name_too_long(person: Person) -> None:

@@ -38,8 +38,32 @@ Choose = Callable[[str, str], str]
 """The fault word for a verb and a name; empty for none."""
 
 
+class OtherAccount:
+    """What a driver finds that was not given the secrets of its class, and took credentials from elsewhere:
+    an account without our VMs."""
+
+    async def create(self, request: MachineRequest) -> Instance:
+        raise DriverError.of(Code.PermissionDenied, f"{request.name}: these credentials make no VMs")
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        raise NotFound(f"this account has no VM {request.name}")
+
+    async def delete(self, request: MachineRequest) -> str | None:
+        raise NotFound(f"this account has no VM {request.name}")
+
+    async def status(self, request: MachineRequest) -> Instance:
+        raise NotFound(f"this account has no VM {request.name}")
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        return ()
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        return ()
+
+
 class RemoteDriver:
-    """A ``Driver`` on the other side of a network."""
+    """A ``Driver`` on the other side of a network. A request without the secrets of its class reaches
+    ``OtherAccount``."""
 
     def __init__(
         self,
@@ -57,25 +81,31 @@ class RemoteDriver:
         """Told of each deletion when it is asked for."""
 
     async def create(self, request: MachineRequest) -> Instance:
-        return await self._call("create", request.name, lambda: self._driver.create(request))
+        return await self._call("create", request.name, lambda: self._account(request).create(request))
 
     async def initialize(self, request: MachineRequest) -> Instance:
-        return await self._call("initialize", request.name, lambda: self._driver.initialize(request))
+        return await self._call(
+            "initialize", request.name, lambda: self._account(request).initialize(request)
+        )
 
     async def delete(self, request: MachineRequest) -> str | None:
         self._heard(request)
-        return await self._call("delete", request.name, lambda: self._driver.delete(request))
+        return await self._call("delete", request.name, lambda: self._account(request).delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
         then = partial(self._status_then, request)
-        return await self._call("status", request.name, lambda: self._driver.status(request), then)
+        return await self._call("status", request.name, lambda: self._account(request).status(request), then)
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         then, name = partial(self._list_then, request), request.machine_class.metadata.name
-        return await self._call("list", name, lambda: self._driver.list(request), then)
+        return await self._call("list", name, lambda: self._account(request).list(request), then)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return await self._driver.volume_ids(volumes)
+
+    def _account(self, request: MachineRequest | ClassRequest) -> Driver:
+        strange = request.machine_class.secret_ref is not None and not request.secret.data
+        return OtherAccount() if strange else self._driver
 
     async def _call(
         self,
@@ -140,7 +170,7 @@ class RemoteDriver:
     async def _list_then(self, request: ClassRequest) -> Sequence[Instance]:
         spec = {**request.machine_class.provider_spec, "listLagSeconds": STALE_SECONDS}
         late = structs.replace(request.machine_class, provider_spec=spec)
-        return await self._driver.list(replace(request, machine_class=late))
+        return await self._account(request).list(replace(request, machine_class=late))
 
     async def _status_then(self, request: MachineRequest) -> Instance:
         for vm in await self._list_then(ClassRequest(request.machine_class, request.secret)):

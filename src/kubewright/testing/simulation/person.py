@@ -99,6 +99,15 @@ class Person:
         secret["metadata"]["name"] = name
         await self._with_retries(f"makes secret {name}", lambda: self.world.client.create(SECRET, secret))
 
+    async def force_secret_away(self, name: str) -> None:
+        """Delete a Secret, and take off the finalizers that keep it."""
+        key, client = Key(NAMESPACE_NAME, name), self.world.client
+        await self._with_retries(f"deletes secret {name}", lambda: client.delete(SECRET, key))
+        free = {"metadata": {"finalizers": None}}
+        await self._with_retries(
+            f"takes the finalizers off secret {name}", lambda: client.patch(SECRET, key, free)
+        )
+
     async def make_vm(self, name: str) -> None:
         """Make a VM of class ``small`` for a machine that does not exist."""
         spec = parse_spec(manifests.machine_class("small", NAMESPACE_NAME, pace=PACE)["providerSpec"])

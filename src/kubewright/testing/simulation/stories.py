@@ -90,6 +90,7 @@ STORIES: tuple[Story, ...] = (
     Story("name-too-long", acts.name_too_long, ends.nothing_left),
     Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
+    Story("secret-goes-first", acts.secret_goes_first, ends.nothing_left, before=acts.locked_class),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
     Story("roll-under-budget", drains.roll, drains.rolled, drains.an_app_with_a_budget, SLOW_PODS),
