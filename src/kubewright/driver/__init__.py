@@ -5,6 +5,7 @@
 ``errors``        the codes a driver may answer with, and how each wants to be retried
 ``registry``      finding drivers by name through entry points
 ``guard``         the wrapper around any driver: deadlines, slots, foreign exceptions, counts
+``routing``       several drivers as one: each request goes to the driver that its class names
 ``life``          what a controller does about one VM: ensured, looked for, deleted
 ``metrics``       those counts for Prometheus, under the names that dashboards know
 

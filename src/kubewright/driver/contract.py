@@ -58,12 +58,15 @@ class MachineRequest:
     """One machine, its class, and what the secrets of the class hold.
 
     ``secret`` is as in ``ClassRequest``; for create, initialize and the status that goes before them its
-    ``userData`` is filled in. The machine of a VM that has lost it is a stub (``stub``).
+    ``userData`` is filled in. The machine of a VM that has lost it is a stub (``stub``), and so is that of
+    an API without Machines of ours. ``data_format`` says what ``userData`` is (``cloud-config`` or
+    ``ignition``) where the VM becomes a node by it and by nothing else; empty where it is not known.
     """
 
     machine: Machine
     machine_class: MachineClass
     secret: Secret = field(default_factory=Secret)
+    data_format: str = ""
 
     @property
     def name(self) -> str:
@@ -75,7 +78,7 @@ class MachineRequest:
 
     @property
     def owner_uid(self) -> str:
-        """The machine's uid."""
+        """The machine's uid, or ``owner_tag`` of one of another API."""
         return self.machine.metadata.uid
 
     @property
@@ -103,6 +106,21 @@ def stub(name: str, namespace: str, uid: str = "", *, provider_id: str = "", nod
     )
 
 
+def owner_tag(kind: str, uid: str) -> str:
+    """The owner's uid in requests for objects that are no Machines of ours: ``<kind>.<uid>``.
+
+    Two APIs may share an account of a cloud. Each looks for VMs that its machines have lost, and must see
+    which are the other's.
+    """
+    return f"{kind.lower()}.{uid}"
+
+
+def is_tagged(owner_uid: str, kind: str = "") -> bool:
+    """Whether a VM was made for an object of another API than that of Machines; of this kind, if given."""
+    tagged, dot, _ = owner_uid.partition(".")
+    return bool(dot) and kind.lower() in ("", tagged)
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A VM as a driver knows it; ``node_name`` is what its kubelet registers as."""
@@ -115,6 +133,8 @@ class Instance:
     """(type, address) pairs, e.g. (``InternalIP``, ``10.0.0.7``)."""
     last_known_state: str = ""
     """What the driver wants to be told with its next call; empty: nothing new."""
+    interruptible: bool = False
+    """The cloud may take the VM away at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +175,21 @@ class Background(Protocol):
         ``cluster`` is the cluster that nodes join, as the shared ``kube.informer.Informers`` of its
         client; the port does not know that type, so that a plugin's author needs no client.
         """
+
+
+@runtime_checkable
+class Endpoints(Protocol):
+    """A driver that gives the API server of a cluster an address that does not change with its machines."""
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        """Host and port for the cluster that ``request.machine_class`` stands for: its name, namespace, uid
+        and providerSpec. Idempotent by name, namespace and uid. ``Unavailable`` while it is being made.
+        """
+        ...
+
+    async def release(self, request: ClassRequest) -> None:
+        """The cluster is gone: give its address back. Idempotent; a missing one is success."""
+        ...
 
 
 @runtime_checkable

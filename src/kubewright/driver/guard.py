@@ -21,8 +21,8 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.driver.contract import ClassRequest, Driver, Instance, MachineRequest, VolumeSpec
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.contract import ClassRequest, Driver, Endpoints, Instance, MachineRequest, VolumeSpec
+from kubewright.driver.errors import Code, DriverError, Unimplemented
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -37,6 +37,8 @@ class Operation(StrEnum):
     STATUS = "status"
     LIST = "list"
     VOLUME_IDS = "volume_ids"
+    ENDPOINT = "endpoint"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.STATUS: CallLimits(seconds=60, slots=100),
     Operation.LIST: CallLimits(seconds=120, slots=4),
     Operation.VOLUME_IDS: CallLimits(seconds=60, slots=20),
+    Operation.ENDPOINT: CallLimits(seconds=240, slots=50),
+    Operation.RELEASE: CallLimits(seconds=240, slots=50),
 }
 """Creating and deleting may wait for a slow cloud, and stay below the runtime's deadline of a pass."""
 
@@ -110,6 +114,21 @@ class GuardedDriver:
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         what = f"{len(volumes)} volumes"
         return await self._call(Operation.VOLUME_IDS, what, lambda: self.driver.volume_ids(volumes))
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
+        offers, name = self._endpoints(), request.machine_class.metadata.name
+        return await self._call(Operation.ENDPOINT, name, lambda: offers.endpoint(request))
+
+    async def release(self, request: ClassRequest) -> None:
+        """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
+        offers, name = self._endpoints(), request.machine_class.metadata.name
+        await self._call(Operation.RELEASE, name, lambda: offers.release(request))
+
+    def _endpoints(self) -> Endpoints:
+        if not isinstance(self.driver, Endpoints):
+            raise Unimplemented("this driver offers no endpoints for API servers")
+        return self.driver
 
     def statistics(self) -> Mapping[tuple[Operation, Code], int]:
         """How many calls have ended how, since the start; a snapshot."""

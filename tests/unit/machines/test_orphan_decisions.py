@@ -56,6 +56,11 @@ OTHER = machine("Running")  # m1 of uid u1, on sim:///here/vm-1
             ListedVm(replace(STRAY, machine_name="")), "nothing says", id="an owner alone cannot be asked for"
         ),
         pytest.param(
+            ListedVm(replace(STRAY, owner_uid="kubewrightmachine.u0")),
+            "another API",
+            id="a VM of an infrastructure machine",
+        ),
+        pytest.param(
             ListedVm(replace(STRAY, provider_id="")), "nothing says", id="a VM that cannot be named"
         ),
         pytest.param(

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.driver.contract import Instance
+from kubewright.driver.contract import Instance, is_tagged
 from kubewright.machines.machine.creation import unsettled
 
 
@@ -75,6 +75,8 @@ def why_kept(seen: ListedVm) -> str:
     """Why the VM is kept, as a clause; empty when nothing wants it."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
+    if is_tagged(seen.vm.owner_uid):
+        return "it was made for an object of another API"
     if seen.owner_exists:
         return "its machine exists"
     if seen.recorded:

@@ -1,0 +1,65 @@
+"""Several drivers as one: a request goes to the driver that its class names.
+
+Theory.      An object of ours says which driver makes it. A controller should not have to know how many there
+             are: it has one driver, and this one looks at ``MachineClass.provider``.
+Invariants.  A class that names no driver means the program's own. One that names a driver which is not there
+             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``.
+Called by    ``infra``, with guarded drivers (``driver.guard``) inside.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kubewright.driver.contract import ClassRequest, Endpoints, Instance, MachineRequest, VolumeSpec
+from kubewright.driver.errors import InvalidArgument
+from kubewright.driver.guard import GuardedDriver
+
+
+class RoutedDriver:
+    """The drivers of this program by name; itself a ``Driver`` with ``Endpoints``. ``own`` is one of them."""
+
+    def __init__(self, drivers: Mapping[str, GuardedDriver], own: str) -> None:
+        self._drivers = drivers
+        self._own = own
+
+    def problem(self, name: str) -> str:
+        """Why no driver of this name can be asked, in a clause; empty if one can."""
+        if (name or self._own) in self._drivers:
+            return ""
+        known = ", ".join(sorted(self._drivers)) or "none"
+        return f"driver {name!r} does not run in this program, only: {known}"
+
+    async def create(self, request: MachineRequest) -> Instance:
+        return await self._of(request).create(request)
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        return await self._of(request).initialize(request)
+
+    async def delete(self, request: MachineRequest) -> str | None:
+        return await self._of(request).delete(request)
+
+    async def status(self, request: MachineRequest) -> Instance:
+        return await self._of(request).status(request)
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        return await self._of(request).list(request)
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        """Of all drivers: each leaves out the volumes of other clouds."""
+        return [found for driver in self._drivers.values() for found in await driver.volume_ids(volumes)]
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        return await self._of(request).endpoint(request)
+
+    async def release(self, request: ClassRequest) -> None:
+        await self._of(request).release(request)
+
+    def offers_endpoints(self, name: str) -> bool:
+        """Whether the driver of this name gives API servers their addresses."""
+        guarded = self._drivers.get(name or self._own)
+        return guarded is not None and isinstance(guarded.driver, Endpoints)
+
+    def _of(self, request: MachineRequest | ClassRequest) -> GuardedDriver:
+        name = request.machine_class.provider
+        if problem := self.problem(name):
+            raise InvalidArgument(problem)
+        return self._drivers[name or self._own]
