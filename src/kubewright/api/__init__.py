@@ -5,6 +5,7 @@
 ``core``      the fields of Kubernetes' own kinds that we read or write
 ``machine``   ``machine.sapcloud.io/v1alpha1``: the four kinds, their strings, defaults and rules
 ``cluster``   ``cluster.x-k8s.io/v1beta1``: the kinds of Cluster API, and its strings
+``bootstrap`` ``bootstrap.cluster.x-k8s.io/v1beta1``: how machines become nodes, by kubeadm
 ``infra``     ``infrastructure.cluster.x-k8s.io/v1beta1``: what stands behind them, made by drivers
 ``faults``    what is wrong with an object, in kube-apiserver's words
 ``crd``       a Struct type to its CustomResourceDefinition

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.api.bootstrap import crds as bootstrap
 from kubewright.api.cluster import crds as cluster
 from kubewright.api.cluster.names import CLUSTERCTL_LABEL, CONTRACT_LABEL, PROVIDER_LABEL
 from kubewright.testing.crd_facts import facts
 
 TABLES = Path(__file__).parent / "crd_facts"
-OURS = {crd["metadata"]["name"]: crd for crd in cluster.crds()}
+OURS = {crd["metadata"]["name"]: crd for crd in (*cluster.crds(), *bootstrap.crds())}
 
 BOOTSTRAP_DATA = "field {}.bootstrap.data string"
 """Read as v1alpha2 has it, and moved into a Secret (capi.md §1.4)."""

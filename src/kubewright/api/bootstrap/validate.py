@@ -1,0 +1,118 @@
+"""The rules of a KubeadmConfig beyond its schema.
+
+Theory.      The rules and messages of upstream's webhook where it has one, because users search for them; and
+             those whose breach would only show on the machine: mounts that no form can express.
+             Ignition is on (upstream hides it behind a feature gate), with what it cannot express refused.
+Invariants.  Pure; every violation is reported, in the order of the fields. No content of a file and no
+             password is in a message.
+Source       capi.md §2.7, §13.4.
+Called by    the admission of KubeadmConfig and KubeadmConfigTemplate; ``bootstrap``, since an object may have
+             come past it.
+"""
+
+from kubewright.api.bootstrap.names import Format
+from kubewright.api.bootstrap.v1beta1 import (
+    DiskSetup,
+    KubeadmConfig,
+    KubeadmConfigSpec,
+    KubeadmConfigTemplate,
+    SecretSource,
+)
+from kubewright.api.faults import Errors, Fault, FieldError
+
+ONE_CONTENT = "only one of content or contentFrom may be specified for a single file"
+ONE_PASSWORD = "only one of passwd or passwdFrom may be specified for a single user"  # words, no password
+UNIQUE_PATH = "path property must be unique among all files"
+NAMED_SECRET = "secret file source must specify non-empty secret name"
+NAMED_KEY = "secret file source must specify non-empty secret key"
+NOT_WITH_IGNITION = f'not supported when spec.format is set to: "{Format.IGNITION}"'
+
+
+def validate_config(config: KubeadmConfig) -> list[FieldError]:
+    """Every broken rule of a KubeadmConfig; empty when it is good."""
+    return validate_spec(config.spec, "spec")
+
+
+def validate_template(template: KubeadmConfigTemplate) -> list[FieldError]:
+    """Every broken rule of a KubeadmConfigTemplate; empty when it is good."""
+    return validate_spec(template.spec.template.spec, "spec.template.spec")
+
+
+def validate_spec(spec: KubeadmConfigSpec, path: str) -> list[FieldError]:
+    """Every broken rule of a spec that stands at ``path``."""
+    return [*_files(spec, path), *_users(spec, path), *_mounts(spec, path), *_ignition(spec, path)]
+
+
+def _files(spec: KubeadmConfigSpec, path: str) -> Errors:
+    paths = set()
+    for number, file in enumerate(spec.files):
+        where = f"{path}.files[{number}]"
+        if file.content and file.content_from is not None:
+            yield FieldError(where, ONE_CONTENT, Fault.INVALID, file.path)
+        yield from _source(file.content_from, f"{where}.contentFrom")
+        if file.path in paths:
+            yield FieldError(f"{where}.path", UNIQUE_PATH, Fault.INVALID, file.path)
+        paths.add(file.path)
+
+
+def _users(spec: KubeadmConfigSpec, path: str) -> Errors:
+    for number, user in enumerate(spec.users):
+        where = f"{path}.users[{number}]"
+        if user.passwd is not None and user.passwd_from is not None:
+            yield FieldError(where, ONE_PASSWORD, Fault.INVALID, user.name)
+        yield from _source(user.passwd_from, f"{where}.passwdFrom")
+
+
+def _source(source: SecretSource | None, path: str) -> Errors:
+    if source is None:
+        return
+    if not source.secret.name:
+        yield FieldError(f"{path}.secret.name", NAMED_SECRET)
+    if not source.secret.key:
+        yield FieldError(f"{path}.secret.key", NAMED_KEY)
+
+
+def _mounts(spec: KubeadmConfigSpec, path: str) -> Errors:
+    least = 2 if spec.format == Format.IGNITION else 1
+    for number, mount in enumerate(spec.mounts):
+        if len(mount) < least:
+            told = "a mount names what is mounted and where"
+            yield FieldError(f"{path}.mounts[{number}]", told, Fault.INVALID, list(mount))
+
+
+def _ignition(spec: KubeadmConfigSpec, path: str) -> Errors:
+    """What only Ignition has, and what it has not."""
+    if spec.format != Format.IGNITION:
+        if spec.ignition is not None:
+            told = f'must be set to "{Format.IGNITION}" if spec.ignition is set'
+            yield FieldError(f"{path}.format", told, Fault.INVALID, spec.format)
+        return
+    for number, user in enumerate(spec.users):
+        if user.inactive:
+            yield _forbidden(f"{path}.users[{number}].inactive")
+    if spec.use_experimental_retry_join:
+        yield _forbidden(f"{path}.useExperimentalRetryJoin")
+    for number, file in enumerate(spec.files):
+        if "gzip" in file.encoding:
+            yield _forbidden(f"{path}.files[{number}].encoding")
+    if spec.disk_setup is not None:
+        yield from _ignition_disks(spec.disk_setup, f"{path}.diskSetup")
+
+
+def _ignition_disks(setup: DiskSetup, path: str) -> Errors:
+    for number, partition in enumerate(setup.partitions):
+        if partition.table_type not in (None, "gpt"):
+            told = f'only partition type "gpt" is supported when spec.format is set to "{Format.IGNITION}"'
+            yield FieldError(
+                f"{path}.partitions[{number}].tableType", told, Fault.INVALID, partition.table_type
+            )
+    for number, filesystem in enumerate(setup.filesystems):
+        where = f"{path}.filesystems[{number}]"
+        if filesystem.replace_fs is not None:
+            yield _forbidden(f"{where}.replaceFS")
+        if filesystem.partition is not None:
+            yield _forbidden(f"{where}.partition")
+
+
+def _forbidden(path: str) -> FieldError:
+    return FieldError(path, NOT_WITH_IGNITION, Fault.FORBIDDEN)
