@@ -16,6 +16,9 @@ from kubewright.api.meta import LabelSelector, Object, ObjectMeta
 INVALID = "InvalidSpec"
 """Reason of an event and of a condition: the spec is invalid, and the object is not reconciled."""
 
+REPLICA_FAILURE = "ReplicaFailure"
+"""The condition of a set that cannot create or delete members; its deployment shows a copy."""
+
 
 class Template(Protocol):
     """What new members look like, as far as all worlds have the same fields."""

@@ -4,17 +4,13 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from msgspec import structs
 
 from kubewright.api.apps import DELETION_COST, DEPLOYMENT, Deployment
 from kubewright.api.core import POD
-from kubewright.api.meta import Condition
 from kubewright.base.clock import rfc3339
 from kubewright.builtin.apps.deployments import identity, name_and_hash, strategy
 from kubewright.builtin.apps.pods import PodMember, ranking, read
-from kubewright.builtin.apps.replicasets import REPLICA_FAILURE, failure_condition
 from kubewright.kube.header import Header
-from kubewright.replicas.set.world import Failure
 from kubewright.rollout.planner import Recreate, RollingUpdate
 from kubewright.wire.gvk import Key
 
@@ -139,21 +135,3 @@ def test_a_collision_changes_the_name_and_the_hash():
 )
 def test_the_strategy_of_a_deployment(given, means):
     assert strategy(deployment(strategy=given)) == means
-
-
-def test_a_failure_keeps_its_first_message_and_is_removed_when_it_is_over():
-    first = failure_condition((), Failure("FailedCreate", "one"), NOW)
-    assert first == (
-        Condition(
-            type=REPLICA_FAILURE,
-            status="True",
-            last_transition_time=NOW,
-            reason="FailedCreate",
-            message="one",
-        ),
-    )
-    assert failure_condition(first, Failure("FailedCreate", "two"), NOW) == first
-    (other,) = failure_condition(first, Failure("FailedDelete", "three"), NOW)
-    assert (other.reason, other.message) == ("FailedDelete", "three")
-    kept = structs.replace(first[0], type="Mine")
-    assert failure_condition((kept, *first), None, NOW) == (kept,)

@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
-from tests.unit.replicas.things import DEPLOYMENTS, ThingDeployment, deployment
+from tests.unit.replicas.things import DEPLOYMENTS, T0, Condition, ThingDeployment, deployment
 
 from kubewright.api.core import NODE
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
+from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
 from kubewright.replicas.reports import STATUS_SECONDS, Reports
+from kubewright.replicas.set.status import with_failure
+from kubewright.replicas.set.world import Failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
@@ -107,3 +111,47 @@ async def test_a_problem_is_one_event_until_it_is_another() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert [body["count"] for body in server.bodies] == [1, 1, 2]  # the first one is told once more
+
+
+OTHER, LATER = Condition(type="Mine", status="True"), T0 + timedelta(hours=1)
+
+
+def failed(reason: str, message: str, since: datetime = T0) -> Condition:
+    return Condition(
+        type=REPLICA_FAILURE, status="True", last_transition_time=since, reason=reason, message=message
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "failure", "after"),
+    [
+        pytest.param((), None, (), id="no failure, no condition"),
+        pytest.param(
+            (OTHER,),
+            ("FailedCreate", "one"),
+            (OTHER, failed("FailedCreate", "one", LATER)),
+            id="a first failure",
+        ),
+        pytest.param(
+            (failed("FailedCreate", "one"), OTHER),
+            ("FailedCreate", "two"),
+            (failed("FailedCreate", "one"), OTHER),
+            id="other words for the same reason are not written",
+        ),
+        pytest.param(
+            (failed("FailedCreate", "one"), OTHER),
+            ("FailedDelete", "two"),
+            (failed("FailedDelete", "two"), OTHER),
+            id="another reason is written, and its status is as old as before",
+        ),
+        pytest.param(
+            (failed(INVALID, "one"),),
+            (INVALID, "two"),
+            (failed(INVALID, "two"),),
+            id="what is wrong with a spec is told anew",
+        ),
+        pytest.param((failed("FailedCreate", "one"), OTHER), None, (OTHER,), id="it is over"),
+    ],
+)
+def test_the_condition_of_a_failure(before, failure, after) -> None:
+    assert with_failure(before, Failure(*failure) if failure else None, Condition, LATER) == after

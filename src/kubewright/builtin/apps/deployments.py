@@ -23,12 +23,9 @@ from kubewright.api.apps import (
     PodTemplate,
     ReplicaSet,
 )
-from kubewright.api.conditions import true_condition
 from kubewright.api.core import POD
 from kubewright.base.names import fnv32a, safe_encode
 from kubewright.builtin.apps.pods import PodMember, ranking
-from kubewright.builtin.apps.replicasets import REPLICA_FAILURE
-from kubewright.replicas.deployment.progress import TRUE, Statement
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_hash
 from kubewright.replicas.deployment.status import conditions, counted
@@ -102,13 +99,8 @@ def deployment_status(seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Ou
         seen.written.status,
         **counted(seen, outcome),
         terminating_replicas=sum(not pod.alive for pod in seen.all_members),
-        conditions=conditions(seen, outcome, DeploymentCondition, {REPLICA_FAILURE: _failure}),
+        conditions=conditions(seen, outcome, DeploymentCondition, {}),
     )
-
-
-def _failure(replica_set: ReplicaSet) -> Statement | None:
-    found = true_condition(replica_set.status.conditions, REPLICA_FAILURE)
-    return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
 DEPLOYMENTS: DeploymentWorld[Deployment, ReplicaSet, PodMember] = DeploymentWorld(

@@ -4,8 +4,6 @@ Called by    ``builtin``.
 Source       kube-controller-manager's replicaset-controller.
 """
 
-from datetime import datetime
-
 from msgspec import structs, to_builtins
 
 from kubewright.api.apps import (
@@ -15,18 +13,15 @@ from kubewright.api.apps import (
     ReplicaSet,
     ReplicaSetStatus,
 )
-from kubewright.api.conditions import condition_of, without_condition
 from kubewright.api.core import POD, Pod
 from kubewright.api.meta import Condition
-from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.builtin.apps.pods import PodMember, ranking
 from kubewright.kube.client import Client
 from kubewright.replicas.ownership import reference
 from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.status import counted, with_failure
 from kubewright.replicas.set.world import Failure, SetWorld, Words
 from kubewright.wire.errors import AlreadyExists, ApiError
-
-REPLICA_FAILURE = "ReplicaFailure"
 
 ONE_BY_ONE = 1_000
 """Each Pod of a pass gets an event; the recorder combines those that are too many."""
@@ -69,30 +64,11 @@ def set_status(seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
     found, pods = seen.set, seen.alive
     return structs.replace(
         found.status,
-        **seen.counted(pods),
+        **counted(seen, pods),
         terminating_replicas=len(seen.members) - len(pods),
         observed_generation=found.metadata.generation,
-        conditions=failure_condition(found.status.conditions, failure, seen.wall),
+        conditions=with_failure(found.status.conditions, failure, Condition, seen.wall),
     )
-
-
-def failure_condition(
-    before: tuple[Condition, ...], failure: Failure | None, now: datetime
-) -> tuple[Condition, ...]:
-    """The other conditions, and ReplicaFailure while there is a failure: as it was first written."""
-    others, known = without_condition(before, REPLICA_FAILURE), condition_of(before, REPLICA_FAILURE)
-    if failure is None:
-        return others
-    if known is not None and known.reason == failure.reason:
-        return before
-    found = Condition(
-        type=REPLICA_FAILURE,
-        status="True",
-        last_transition_time=now,
-        reason=failure.reason,
-        message=failure.message[:MESSAGE_CHARS],
-    )
-    return (*others, found)
 
 
 REPLICA_SETS: SetWorld[ReplicaSet, PodMember, Pod] = SetWorld(

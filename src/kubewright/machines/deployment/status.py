@@ -1,14 +1,13 @@
 """What only a MachineDeployment's status says, besides what every deployment's says. Pure.
 
 Theory.      A Failed machine that is preserved is unavailable on purpose: it lowers the floor of the
-             condition Available. The conditions of sets that users must know of are copied: a failure to
-             create or delete machines, and a set that is frozen.
+             condition Available. That a set is frozen is copied, because users must know of it.
 Source       mcm.md §2.7, §7.10-7.12.
 """
 
 from msgspec import structs
 
-from kubewright.api.conditions import condition_of, true_condition
+from kubewright.api.conditions import condition_of
 from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import (
@@ -31,7 +30,7 @@ def deployment_status(
     """The status to write, from what was seen after a pass and what happened in it."""
     members = seen.all_members
     preserved = sum(member.preserved_failed for member in members)
-    copies: Copies[MachineSet] = {ConditionType.REPLICA_FAILURE: _failure, ConditionType.FROZEN: _frozen}
+    copies: Copies[MachineSet] = {ConditionType.FROZEN: _frozen}
     troubles = [member.failure_summary for member in members if member.failure_summary is not None]
     return structs.replace(
         seen.written.status,
@@ -40,11 +39,6 @@ def deployment_status(
         conditions=conditions(seen, outcome, MachineDeploymentCondition, copies, preserved),
         failed_machines=tuple(sorted(troubles, key=lambda summary: summary.name)),
     )
-
-
-def _failure(machine_set: MachineSet) -> Statement | None:
-    found = true_condition(machine_set.status.machine_set_condition, ConditionType.REPLICA_FAILURE)
-    return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
 def _frozen(machine_set: MachineSet) -> Statement | None:

@@ -6,17 +6,15 @@ Invariants.  An unchanged world gives an equal status, so nothing is written. A 
 Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
 """
 
-from datetime import datetime
-
 from msgspec import structs
 
 from kubewright.api.conditions import true_condition, with_condition, without_condition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
-from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
+from kubewright.replicas.set.status import counted, with_failure
 from kubewright.replicas.set.world import Failure
 
 FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
@@ -30,11 +28,13 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
     members = seen.members
     return structs.replace(
         before,
-        **seen.counted(members),
+        **counted(seen, members),
         preserved_failed_replicas=sum(member.preserved_failed for member in members),
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
-        machine_set_condition=_conditions(_frozen(before.machine_set_condition, seen), failure, seen.wall),
+        machine_set_condition=with_failure(
+            _frozen(before.machine_set_condition, seen), failure, MachineSetCondition, seen.wall
+        ),
         failed_machines=tuple(
             member.failure_summary
             for member in sorted(members, key=lambda m: m.name)
@@ -60,25 +60,5 @@ def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tu
         last_transition_time=seen.wall,
         reason=ConditionReason.FREEZE_LABEL,
         message=FROZEN,
-    )
-    return with_condition(before, found)
-
-
-def _conditions(
-    before: tuple[MachineSetCondition, ...], failure: Failure | None, now: datetime
-) -> tuple[MachineSetCondition, ...]:
-    """The other conditions, and ReplicaFailure while there is a failure. While its reason stays, so does its
-    first message: a failure whose words differ in each pass would be a write in each pass."""
-    if failure is None:
-        return without_condition(before, ConditionType.REPLICA_FAILURE)
-    known = true_condition(before, ConditionType.REPLICA_FAILURE)
-    if known is not None and known.reason == failure.reason != INVALID:
-        return before
-    found = MachineSetCondition(
-        type=ConditionType.REPLICA_FAILURE,
-        status="True",
-        last_transition_time=now,
-        reason=failure.reason,
-        message=failure.message[:MESSAGE_CHARS],
     )
     return with_condition(before, found)

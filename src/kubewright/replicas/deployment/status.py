@@ -10,9 +10,10 @@ Called by    ``reconciler``; the function ``status`` of each world.
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from kubewright.api.conditions import condition_of, with_condition, without_condition
+from kubewright.api.conditions import condition_of, true_condition, with_condition, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
 from kubewright.replicas.deployment.progress import (
@@ -29,12 +30,12 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M, until_available
-from kubewright.replicas.objects import S
+from kubewright.replicas.objects import REPLICA_FAILURE, S
 
 AVAILABLE = "Available"
 
 Copies = Mapping[str, Callable[[S], Statement | None]]
-"""By type, how a condition of a deployment follows from one of its sets."""
+"""By type, how a condition of a deployment follows from one of its sets, beside ReplicaFailure."""
 
 
 def counted(seen: Seen[D, S, M], outcome: Outcome) -> dict[str, Any]:
@@ -58,7 +59,8 @@ def conditions(
 
     Args:
         kind: the type of a condition.
-        copies: how further conditions follow from a set; the current set's go before others'.
+        copies: how further conditions follow from a set; the current set's go before others'. A set's
+            ReplicaFailure is copied in every world.
         spared: how many replicas are unavailable on purpose.
     """
     found: tuple[Any, ...] = seen.written.status.conditions
@@ -86,8 +88,9 @@ def conditions(
     if (statement := rollout_statement(seen, outcome)) is not None:
         found = put(PROGRESSING, statement, _updated(seen, progressing(seen.written), statement))
     ordered = sorted(seen.sets, key=lambda each: each is not seen.current)
-    for name, statement_of in copies.items():
-        statements = (statement_of(each) for each in ordered)
+    every: Copies[S] = {REPLICA_FAILURE: partial(_failure, seen), **copies}
+    for name, copy in every.items():
+        statements = (copy(each) for each in ordered)
         statement = next((each for each in statements if each is not None), None)
         found = without_condition(found, name) if statement is None else put(name, statement)
     return found
@@ -97,6 +100,11 @@ def next_look(seen: Seen[D, S, M]) -> float | None:
     """Seconds until time alone changes the status: ``minReadySeconds`` or the progress deadline is over."""
     waits = [until_available(seen.members_of(s), s.spec.min_ready_seconds, seen.now) for s in seen.sets]
     return soonest(*waits, until_late(seen))
+
+
+def _failure(seen: Seen[D, S, M], each: S) -> Statement | None:
+    found = true_condition(seen.world.set_conditions(each), REPLICA_FAILURE)
+    return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
 def _availability(seen: Seen[D, S, M], spared: int) -> Statement:

@@ -4,7 +4,6 @@ Theory.      A member is one that the set controls and that its selector matches
 Called by    ``observe``, which makes it; ``decide``, and the functions of a ``world``.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -78,16 +77,6 @@ class Seen(Generic[S, M]):
             return ()
         ranking = self.world.ranking(self.set, self.wall.timestamp())
         return tuple(sorted(self.alive, key=ranking)[:too_many])
-
-    def counted(self, members: Sequence[M]) -> dict[str, Any]:
-        """The fields of a status that are numbers in every world; ``members``: those that it is about."""
-        wanted, min_ready = self.set.spec.template.metadata.labels.items(), self.set.spec.min_ready_seconds
-        return {
-            "replicas": len(members),
-            "fully_labeled_replicas": sum(wanted <= member.labels.items() for member in members),
-            "ready_replicas": sum(member.alive and member.ready for member in members),
-            "available_replicas": sum(member.available_at(self.now, min_ready) for member in members),
-        }
 
     @property
     def deleting(self) -> bool:

@@ -23,6 +23,7 @@ from kubewright.replicas.naming import number_of, verified_number
 from kubewright.replicas.objects import integer
 from kubewright.replicas.ownership import reference
 from kubewright.replicas.set.seen import Seen, Wait
+from kubewright.replicas.set.status import counted
 from kubewright.replicas.set.world import Deletions, Failure, SetWorld, Words
 from kubewright.rollout.model import Rank
 from kubewright.testing.simulation.toys.kinds import (
@@ -142,7 +143,7 @@ def status(seen: ToySeen, failure: Failure | None) -> ToySetStatus:
     failed = [Condition(type="ReplicaFailure", status="True", reason=failure.reason)] if failure else []
     return structs.replace(
         before,
-        **seen.counted(seen.members),
+        **counted(seen, seen.members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
         conditions=tuple(failed),
     )

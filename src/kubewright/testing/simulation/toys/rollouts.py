@@ -8,7 +8,6 @@ from msgspec import json, structs
 
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.machines.deployment.world import REASONS
-from kubewright.replicas.deployment.progress import TRUE, Statement
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
@@ -61,12 +60,8 @@ def propagated(each: ToySet, deployment: ToyDeployment) -> ToySet:
 
 def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> ToyDeploymentStatus:
     """Counts and conditions, and no more."""
-    found = conditions(seen, outcome, ToyCondition, {"ReplicaFailure": _failure})
+    found = conditions(seen, outcome, ToyCondition, {})
     return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
-
-
-def _failure(each: ToySet) -> Statement | None:
-    return next((Statement(TRUE, c.reason, c.message) for c in each.status.conditions), None)
 
 
 TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentWorld(
