@@ -2,8 +2,10 @@
 
 Theory.      ``lastTransitionTime`` says when ``status`` last changed, so a condition that is written again
              with the same status keeps it. A list has at most one condition of a type; a new one comes last.
-Called by    the status functions of controllers. ``nodes.marks`` writes a Node's conditions one by one, as
-             strategic merge patches, and there the server does what ``with_condition`` does.
+             Conditions of Nodes and Pods have many writers, each of which sends its own alone, in a strategic
+             merge patch: the server puts them in place, and only their date is decided here (``dated``).
+Called by    the status functions of controllers and of the server; ``nodes.marks``, for which another reason
+             is a transition too (mcm.md §2.5), and hollow kubelets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +14,9 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
 
+from kubewright.api.core import NodeCondition
 from kubewright.api.meta import Json
+from kubewright.base.clock import rfc3339
 
 
 class Conditional(Protocol):
@@ -41,14 +45,19 @@ def true_condition(conditions: Iterable[C], kind: str) -> C | None:
     return next((each for each in conditions if each.type == kind and each.status == "True"), None)
 
 
+def dated(wanted: C, known: C | None) -> C:
+    """``wanted``, as old as ``known``, the condition that it replaces, if their statuses are equal."""
+    if known is None or known.status != wanted.status or known.last_transition_time is None:
+        return wanted
+    changed: Any = wanted
+    kept: C = structs.replace(changed, last_transition_time=known.last_transition_time)
+    return kept
+
+
 def with_condition(conditions: Iterable[C], wanted: C) -> tuple[C, ...]:
-    """The conditions with ``wanted`` in place of the one of its type; it keeps that one's
-    ``lastTransitionTime`` if their statuses are equal."""
-    found, struct = {each.type: each for each in conditions}, wanted
-    if (known := found.get(wanted.type)) is not None and known.status == wanted.status:
-        changed: Any = wanted
-        struct = structs.replace(changed, last_transition_time=known.last_transition_time)
-    return tuple({**found, wanted.type: struct}.values())
+    """The conditions with ``wanted``, dated, in place of the one of its type."""
+    found = {each.type: each for each in conditions}
+    return tuple({**found, wanted.type: dated(wanted, found.get(wanted.type))}.values())
 
 
 def without_condition(conditions: Iterable[C], kind: str) -> tuple[C, ...]:
@@ -56,7 +65,25 @@ def without_condition(conditions: Iterable[C], kind: str) -> tuple[C, ...]:
     return tuple(each for each in conditions if each.type != kind)
 
 
-def with_json_condition(status: Mapping[str, Json], wanted: Mapping[str, Json]) -> list[Json]:
-    """As ``with_condition``, for a status that is plain JSON; ``wanted`` must have its times set."""
+def with_json_conditions(status: Mapping[str, Json], *wanted: Mapping[str, Json]) -> list[Json]:
+    """As ``with_condition``, for a status that is plain JSON; ``wanted`` must have their times set."""
     found = {each.get("type"): each for each in status.get("conditions") or ()}
-    return list({**found, wanted["type"]: wanted}.values())
+    for each in wanted:
+        known = found.get(each["type"], {})
+        same = known.get("status") == each["status"]
+        since = (same and known.get("lastTransitionTime")) or each["lastTransitionTime"]
+        found[each["type"]] = {**each, "lastTransitionTime": since}
+    return list(found.values())
+
+
+def node_condition(condition: NodeCondition) -> dict[str, Json]:
+    """A node's condition for a strategic merge patch: whole, since what is left out stays as it was."""
+    heard, since = condition.last_heartbeat_time, condition.last_transition_time
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastHeartbeatTime": rfc3339(heard) if heard else None,
+        "lastTransitionTime": rfc3339(since) if since else None,
+    }

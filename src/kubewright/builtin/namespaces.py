@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from kubewright.api.conditions import with_json_conditions
 from kubewright.api.core import NAMESPACE, Namespace
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import parse_rfc3339, rfc3339
@@ -169,7 +170,7 @@ CONDITIONS = (
 def conditions(
     status: Mapping[str, Any], left: Sequence[Left], errors: Sequence[str], now: str
 ) -> list[Json]:
-    """The namespace's conditions; those that say the same as before keep their time."""
+    """The namespace's conditions, with ours among them."""
     remaining = ", ".join(f"{each.resource} has {len(each.finalizers)} resource instances" for each in left)
     counts = Counter(name for each in left for names in each.finalizers for name in names)
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(counts.items()))
@@ -178,14 +179,12 @@ def conditions(
         remaining and f"Some resources are remaining: {remaining}",
         held and f"Some content in the namespace has finalizers remaining: {held}",
     )
-    old = {each["type"]: each for each in status.get("conditions", ())}
+    wanted = []
     for (type_, success, failure), message in zip(CONDITIONS, messages, strict=True):
         reason, text = (failure, message) if message else success
-        condition = {"type": type_, "status": str(bool(message)), "reason": reason, "message": text}
-        before = old.get(type_, {})
-        same = all(before.get(name) == value for name, value in condition.items())
-        old[type_] = before if same else {**condition, "lastTransitionTime": now}
-    return list(old.values())
+        said = {"type": type_, "status": str(bool(message)), "reason": reason, "message": text}
+        wanted.append({**said, "lastTransitionTime": now})
+    return with_json_conditions(status, *wanted)
 
 
 def _may_hold_objects(served: Served) -> bool:

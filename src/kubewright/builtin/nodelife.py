@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kubewright.api.conditions import condition_of
+from kubewright.api.conditions import condition_of, node_condition
 from kubewright.api.core import LEASE, NODE, Lease, Node, NodeCondition, Taint
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.kube.client import Client
@@ -110,7 +110,7 @@ class NodeLifecycle:
         key, version = Key("", node.name), {"resourceVersion": node.metadata.resource_version}
         try:
             if silent:
-                body = {"metadata": version, "status": {"conditions": [_plain(each) for each in silent]}}
+                body = {"metadata": version, "status": {"conditions": list(map(node_condition, silent))}}
                 node = await self._client.patch(
                     NODE, key, body, subresource="status", content_type=STRATEGIC_PATCH
                 )
@@ -185,17 +185,6 @@ def tainted(node: Node, now: datetime) -> tuple[Taint, ...] | None:
     )
     after = (*kept, *missing)
     return None if after == node.spec.taints else after
-
-
-def _plain(posted: NodeCondition) -> Mapping[str, Any]:
-    return {
-        "type": posted.type,
-        "status": posted.status,
-        "reason": posted.reason,
-        "message": posted.message,
-        "lastHeartbeatTime": rfc3339(posted.last_heartbeat_time) if posted.last_heartbeat_time else None,
-        "lastTransitionTime": rfc3339(posted.last_transition_time) if posted.last_transition_time else None,
-    }
 
 
 def _plain_taint(taint: Taint) -> Mapping[str, Any]:

@@ -21,9 +21,8 @@ from datetime import datetime
 import msgspec
 from msgspec import structs
 
-from kubewright.api.conditions import condition_of
+from kubewright.api.conditions import condition_of, dated, node_condition
 from kubewright.api.core import Node, NodeCondition, Taint
-from kubewright.base.clock import rfc3339
 from kubewright.kube.patches import Patch
 
 Edits = Mapping[str, str | None]
@@ -94,17 +93,9 @@ def condition(node: Node, wanted: NodeCondition, now: datetime) -> Patch:
     old = condition_of(node.status.conditions, wanted.type)
     if old and _statement(old) == _statement(wanted):
         return {}
-    moved = old is None or (old.status, old.reason) != (wanted.status, wanted.reason)
-    since = now if moved or old is None else old.last_transition_time or now
-    entry = {
-        "type": wanted.type,
-        "status": wanted.status,
-        "reason": wanted.reason,
-        "message": wanted.message,
-        "lastHeartbeatTime": rfc3339(now),
-        "lastTransitionTime": rfc3339(since),
-    }
-    return {"status": {"conditions": [entry]}}
+    fresh = structs.replace(wanted, last_heartbeat_time=now, last_transition_time=now)
+    entry = dated(fresh, old if old and old.reason == wanted.reason else None)
+    return {"status": {"conditions": [node_condition(entry)]}}
 
 
 def _differences(present: Mapping[str, str], edits: Edits) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ Called by    ``writing`` at each write, ``server`` at start.
 
 import orjson
 
-from kubewright.api.conditions import with_json_condition
+from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry import custom, refusals
 from kubewright.apiserver.registry.custom import status
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
@@ -63,7 +63,7 @@ class Serving:
         return {
             **crd,
             "metadata": {**crd["metadata"], "finalizers": held},
-            "status": {**status, "conditions": with_json_condition(status, condition)},
+            "status": {**status, "conditions": with_json_conditions(status, condition)},
         }
 
     def established(self, kind: ServedKind, crd: Object) -> Object:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import POD, Node, Pod
 from kubewright.base.clock import rfc3339
 from kubewright.builtin.scheduling.decide import NodeInfo, Placement, place
@@ -110,8 +111,8 @@ class Scheduler:
 
     async def _report_unschedulable(self, key: Key, uid: str, found: Placement) -> None:
         pod = self._pods.get(key)
-        known = [each for each in pod.status.conditions if each.type == "PodScheduled"] if pod else []
-        if known and known[0].message == found.because:
+        known = condition_of(pod.status.conditions, "PodScheduled") if pod else None
+        if known is not None and known.message == found.because:
             return
         now = rfc3339(self._client.clock.now())
         verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

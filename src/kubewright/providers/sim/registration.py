@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.conditions import condition_of, dated
 from kubewright.api.core import NodeCondition
-from kubewright.base.clock import rfc3339, rfc3339_micro
+from kubewright.base.clock import rfc3339_micro
 from kubewright.providers.sim.vm import NOT_READY, Vm
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -54,23 +55,18 @@ def conditions(
     wanted: Mapping[str, str], before: Sequence[NodeCondition], now: datetime
 ) -> list[dict[str, Any]]:
     """The conditions to report; the time of the last change is kept where nothing changed."""
-    old = {condition.type: condition for condition in before}
-    timestamp = rfc3339(now)
-    report = []
+    now, report = now.replace(microsecond=0), []
     for kind, status in wanted.items():
         reason, message = _words(kind, status)
-        same = old[kind] if kind in old and old[kind].status == status else None
-        since = rfc3339(same.last_transition_time) if same and same.last_transition_time else timestamp
-        report.append(
-            {
-                "type": kind,
-                "status": status,
-                "lastHeartbeatTime": timestamp,
-                "lastTransitionTime": since,
-                "reason": reason,
-                "message": message,
-            }
+        found = NodeCondition(
+            type=kind,
+            status=status,
+            last_heartbeat_time=now,
+            last_transition_time=now,
+            reason=reason,
+            message=message,
         )
+        report.append(msgspec.to_builtins(dated(found, condition_of(before, kind))))
     return report
 
 

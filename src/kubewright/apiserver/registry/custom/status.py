@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry.custom import storage_version
 from kubewright.apiserver.registry.kind import Object
 from kubewright.base.clock import rfc3339
@@ -26,11 +27,10 @@ def established(crd: Object, others: Iterable[Object], now: datetime) -> Object:
     clash = next(_clashes(crd, others), None)
     old = crd.get("status") or {}
     accepted = old.get("acceptedNames") or {"plural": "", "kind": ""} if clash else dict(names)
-    conditions = _conditions(old.get("conditions") or [], _wanted(clash), now)
     stored = old.get("storedVersions") or []
     version = storage_version(crd)
     status = {
-        "conditions": conditions,
+        "conditions": with_json_conditions(old, *_wanted(crd, clash, now)),
         "acceptedNames": accepted,
         "storedVersions": stored if version in stored else [*stored, version],
     }
@@ -43,42 +43,21 @@ def is_established(crd: Object) -> bool:
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
-def _wanted(clash: tuple[str, str] | None) -> list[dict[str, str]]:
-    """The two conditions as they should be, without times."""
+def _wanted(crd: Object, clash: tuple[str, str] | None, now: datetime) -> list[dict[str, str]]:
+    """The two conditions as they should be. A definition stays established."""
     if clash is None:
-        return [
-            _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
-            _condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+        told = [
+            ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+            ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
         ]
-    field, name = clash
-    return [
-        _condition("NamesAccepted", "False", f"{field}Conflict", f'"{name}" is already in use'),
-        _condition("Established", "False", "NotAccepted", "not all names are accepted"),
-    ]
-
-
-def _condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
-    return {"type": kind, "status": status, "reason": reason, "message": message}
-
-
-def _conditions(old: list[Any], wanted: list[dict[str, str]], now: datetime) -> list[dict[str, str]]:
-    """The wanted conditions; the time moves only when the status does. A definition stays established."""
-    before = {condition.get("type"): condition for condition in old}
-    if before.get("Established", {}).get("status") == "True":
-        wanted = [wanted[0], before["Established"]]
-    return [
-        {
-            "lastTransitionTime": rfc3339(now),
-            **_time_of(before.get(condition["type"]), condition),
-            **condition,
-        }
-        for condition in wanted
-    ]
-
-
-def _time_of(before: Names | None, condition: Names) -> dict[str, str]:
-    same = before is not None and before.get("status") == condition["status"]
-    return {"lastTransitionTime": before["lastTransitionTime"]} if before is not None and same else {}
+    else:
+        told = [
+            ("NamesAccepted", "False", f"{clash[0]}Conflict", f'"{clash[1]}" is already in use'),
+            ("Established", "False", "NotAccepted", "not all names are accepted"),
+        ]
+    fields = ("type", "status", "reason", "message")
+    wanted = [{"lastTransitionTime": rfc3339(now), **dict(zip(fields, each, strict=True))} for each in told]
+    return wanted[:1] if is_established(crd) else wanted
 
 
 def _clashes(crd: Object, others: Iterable[Object]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from kubewright.api.conditions import with_json_condition
+from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import required
@@ -53,7 +53,7 @@ def binding(sent: Any, name: str, now: datetime) -> Callable[[Object], Object]:
         return {
             **pod,
             "spec": {**pod["spec"], "nodeName": node_name},
-            "status": {**status, "conditions": with_json_condition(status, scheduled)},
+            "status": {**status, "conditions": with_json_conditions(status, scheduled)},
         }
 
     return edit

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kubewright.api.conditions import with_json_condition
+from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry.kind import Object
 from kubewright.base.clock import rfc3339
 from kubewright.wire import selectors
@@ -114,7 +114,7 @@ def _exhausted(status: Object, budget: Object, now: datetime) -> list[dict[str, 
         "lastTransitionTime": rfc3339(now),
         "observedGeneration": budget["metadata"].get("generation", 0),
     }
-    return with_json_condition(status, wanted)
+    return with_json_conditions(status, wanted)
 
 
 def _too_many(said: str, retry_after: float | None) -> TooManyRequests:
