@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from kubewright.api.core import EVENT, NODE, POD, SECRET
+import pytest
+
+from kubewright.api.core import EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.compose.options import Options
@@ -14,6 +16,7 @@ from kubewright.driver.errors import Unimplemented
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import World, short_timeouts
 from kubewright.wire.gvk import Key
@@ -232,3 +235,79 @@ async def test_a_node_that_has_a_machine_after_all_says_so_no_longer() -> None:
         await world.clock.sleep(PERIOD + SOON)
         node = await world.target.get(NODE, Key("", node.metadata.name))
         assert names.NOT_MANAGED_ANNOTATION not in node.metadata.annotations
+
+
+class Leaping(LoopClock):
+    """The clock of a process whose wall time is ``ahead`` by so many seconds."""
+
+    ahead = 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.ahead)
+
+
+HOURS = 3 * 3600.0
+LEAPS = [
+    pytest.param(0.0, id="while the wall clock is right"),
+    pytest.param(HOURS, id="while the wall clock leaps ahead"),
+    pytest.param(-HOURS, id="while the wall clock leaps back"),
+]
+
+
+@pytest.mark.parametrize("leap", LEAPS)
+async def test_pods_of_a_vm_without_a_machine_have_their_time(leap: float) -> None:
+    clock = Leaping()
+    async with stage(options(drain_timeout=60)) as here:
+        world, ghost = here.world, await conjure(here)
+        async with replace(here, clock=clock).process():
+            await world.clock.sleep(SOON)
+            never = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+            await world.target.create(
+                PDB, {"metadata": {"name": "keep", "namespace": "default"}, "spec": never}
+            )
+            await world.run_pod("web", ghost.node_name, labels={"app": "web"})
+            await world.clock.sleep(CONFIRMATION + 2)
+            assert (await world.target.get(NODE, Key("", ghost.node_name))).spec.unschedulable
+            clock.ahead = leap
+            await world.clock.sleep(40)
+            assert world.cloud.named("ghost") is not None, "a drain has a minute"
+            await world.clock.sleep(40)
+            assert world.cloud.named("ghost") is None, "and no longer"
+
+
+@pytest.mark.parametrize("leap", LEAPS)
+async def test_a_node_without_a_machine_has_its_time_to_get_one(leap: float) -> None:
+    clock = Leaping()
+    async with stage(options(creation_timeout=2 * PERIOD)) as here:
+        world = here.world
+        label = {names.MACHINE_NAME_LABEL: "coming"}
+        await world.target.create(NODE, {"metadata": {"name": "early", "labels": label}})
+
+        async def annotated() -> bool:
+            node = await world.target.get(NODE, Key("", "early"))
+            return names.NOT_MANAGED_ANNOTATION in node.metadata.annotations
+
+        async with replace(here, clock=clock).process():
+            await world.clock.sleep(2 * SOON + 1)
+            clock.ahead = leap
+            await world.clock.sleep(PERIOD)
+            assert not await annotated()
+            await world.clock.sleep(2 * PERIOD)
+            assert await annotated()
+
+
+@pytest.mark.parametrize("leap", LEAPS)
+async def test_a_machine_is_as_young_as_it_is(leap: float) -> None:
+    clock = Leaping()
+    async with stage(options()) as here, replace(here, clock=clock).process():
+        world = here.world
+        for name in ("m1", "m2"):
+            await world.make(name)
+            machine = (await world.settled(1)).machines[0]
+            await world.unmake(name)
+            await world.until(lambda s: not s.machines, "it goes")
+            await conjure(here, name, uid=machine.metadata.uid)
+            await world.clock.sleep(SOON + CONFIRMATION + 2)
+            assert await world.left() == []
+            await world.clock.sleep(2 * SOON)  # no look is due for long
+            clock.ahead = leap

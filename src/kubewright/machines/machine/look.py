@@ -16,7 +16,7 @@ from math import isinf
 
 from msgspec import structs
 
-from kubewright.api.core import NODE, POD, Node, NodeCondition
+from kubewright.api.core import NODE, POD, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
@@ -26,7 +26,7 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata
 from kubewright.machines.machine.caches import ClassSeen, Shared, belongs
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import remember
 from kubewright.machines.machine.steps import Cordon, Step
@@ -238,7 +238,7 @@ class Looker:
             seen.drain_policy,
             now=seen.now,
             started=seen.deleted_at if seen.machine.metadata.deleting else seen.phase_since,
-            conditions=_as_shown(node, seen.begun.node_since),
+            conditions=as_seen(node, seen.begun.node_since),
         )
         return replace(
             seen,
@@ -270,13 +270,6 @@ def _drains(seen: Seen, node: Node) -> bool:
 def _ago(now: datetime, seconds: float) -> datetime | None:
     """The time that many seconds ago; None for infinity."""
     return None if isinf(seconds) else now - timedelta(seconds=seconds)
-
-
-def _as_shown(node: Node, since: datetime | None) -> tuple[NodeCondition, ...]:
-    """A node's conditions, dated by our own clock if this process saw them change."""
-    if since is None:
-        return node.status.conditions
-    return tuple(structs.replace(each, last_transition_time=since) for each in node.status.conditions)
 
 
 def _problem(machine: Machine, found: ClassSeen) -> str:

@@ -7,18 +7,43 @@ Theory.      A creation time-out counts from a time that the server wrote, a dra
              created, is deleted, becomes unhealthy. It notes the moment on its own monotonic clock
              (``base.witness``); of what began before its start it has only the dates.
 Invariants.  What is known here is knowledge of this process, on its ``SteadyClock``; it is written nowhere.
-Called by    ``reconciler`` (tells of changes), ``look`` (asks).
+Called by    ``reconciler`` (tells of changes), ``look`` (asks); ``machines.orphans.cleanup`` (NodeStates).
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
-from kubewright.api.core import Node
+from msgspec import structs
+
+from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.observe import Begun, reported
 from kubewright.machines.machine.settings import HEALTHY
+
+
+class NodeStates:
+    """Since when nodes are in the state by which a drain gives them up. ``now`` reads a ``SteadyClock``."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._witness = Witness(now)
+
+    def since(self, key: str, node: Node | None) -> datetime | None:
+        """When this process saw the node of ``key`` come to its state; None: not seen, so its dates count."""
+        return self._witness.began(key, _state(node), _dated(node))
+
+    def forget(self, key: str) -> None:
+        """It is gone for good."""
+        self._witness.forget(key)
+
+
+def as_seen(node: Node, since: datetime | None) -> tuple[NodeCondition, ...]:
+    """A node's conditions, dated by our own clock if this process saw them change (``NodeStates.since``)."""
+    if since is None:
+        return node.status.conditions
+    return tuple(structs.replace(each, last_transition_time=since) for each in node.status.conditions)
 
 
 class Moments:
@@ -30,22 +55,22 @@ class Moments:
         self._created: dict[str, datetime] = {}
         self._deleted: dict[str, datetime] = {}
         self._phases = Witness(clock.now)
-        self._nodes = Witness(clock.now)
+        self._nodes = NodeStates(clock.now)
 
     def of(self, machine: Machine, node: Node | None) -> Begun:
         """The moments of one machine; notes the phase and the node state of now."""
         uid, phase = machine.metadata.uid, machine.status.current_status.phase
         created = self._created.get(uid)
         phase_since = self._phases.began(uid, phase, reported(machine) if created is None else None)
-        node_since = self._nodes.began(uid, _state(node), _dated(node))
+        node_since = self._nodes.since(uid, node)
         return Begun(created, self._deleted.get(uid), phase_since or created, node_since)
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
         for known in (self._created, self._deleted):
             known.pop(uid, None)
-        for witness in (self._phases, self._nodes):
-            witness.forget(uid)
+        self._phases.forget(uid)
+        self._nodes.forget(uid)
 
     def on_change(self, change: Change[Machine], *, live: bool) -> None:
         """A machine has changed. ``live``: it happened now; what a first list shows did not."""

@@ -5,7 +5,8 @@ Theory.      The same order as in a machine's deletion. The first step also writ
              process that starts then would not know whose the node was. A pass asks the pods to leave
              and comes back; how long they have and who refused is remembered here, and forgotten
              with the process: then their time begins anew.
-Invariants.  Nothing is done to a node that has a machine, or whose provider id is not the VM's.
+Invariants.  Nothing is done to a node that has a machine, or whose provider id is not the VM's. The time that
+             pods have is counted on a steady clock (decision 0011).
 Called by    ``collect``; ``vms`` for nodes whose VM is gone already.
 """
 
@@ -18,6 +19,7 @@ from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
 from kubewright.machines.machine import act, node_marks
 from kubewright.machines.machine.caches import Shared, belongs
+from kubewright.machines.machine.moments import NodeStates, as_seen
 from kubewright.machines.machine.settings import drain_policy
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import NotFound
@@ -31,11 +33,12 @@ class NodeCleanup:
 
     def __init__(self, shared: Shared) -> None:
         self._target = shared.target
-        self._clock = shared.clock
+        self._now = shared.target.steady().now
         self._settings = shared.settings
         self._caches = shared.caches
         self._drains: dict[str, tuple[datetime, DrainSession]] = {}
         """Since when the pods of a VM's node are asked to leave, and what came of it; by provider id."""
+        self._states = NodeStates(self._now)
 
     def owners(self, node: Node) -> int:
         """How many machines say that this node is theirs."""
@@ -52,18 +55,19 @@ class NodeCleanup:
     def forget(self, provider_id: str) -> None:
         """This VM is no longer suspect: it is gone, or has a machine."""
         self._drains.pop(provider_id, None)
+        self._states.forget(provider_id)
 
     async def empty(self, node: Node, collecting: str) -> bool:
         """Mark the node and ask its pods to leave; whether no pod is left that the drain waits for."""
         await self._mark(node, collecting)
-        now = self._clock.now()
-        started, session = self._drains.setdefault(node.spec.provider_id, (now, DrainSession()))
+        now, vm = self._now(), node.spec.provider_id
+        started, session = self._drains.setdefault(vm, (now, DrainSession()))
         plan = session.plan(
             await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}"),
             drain_policy(self._settings),
             now=now,
             started=started,
-            conditions=node.status.conditions,
+            conditions=as_seen(node, self._states.since(vm, node)),
         )
         if not plan.done:
             log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)

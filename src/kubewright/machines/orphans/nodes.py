@@ -53,6 +53,7 @@ class OrphanNodes:
         self._shared = shared
         self._caches = shared.caches
         self._settings = settings
+        self._now = shared.target.steady().now
         self._schemes = schemes
         self._owners = owners
         self._told: dict[str, None] = {}
@@ -84,7 +85,7 @@ class OrphanNodes:
         owners = self._owners(node)
         if owners > 1:
             log.warning("several machines have one node", node=node.metadata.name, machines=owners)
-        says = not_managed(node, owners, self._shared.clock.now(), self._shared.settings.creation_timeout)
+        says = not_managed(node, owners, self._now(), self._shared.settings.creation_timeout)
         if says is None or (says and (header.uid in self._told or not self._may_be_ours(node))):
             return None
         return marks.annotate(node, _annotations(node, says))

@@ -44,7 +44,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     )
     looker = OrphanNodes(shared, settings, vms.schemes, cleanup.owners)
     nodes = Controller("orphannodes", looker, clock, workers=1, metrics=metrics)
-    soon = settings.soon.total_seconds()
+    soon, steady = settings.soon.total_seconds(), shared.control.steady()
 
     def class_changed(change: Change[MachineClass]) -> None:
         if change.old is None or change.new is None or change.old.generation != change.new.generation:
@@ -57,7 +57,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
 
     def machine_changed(change: Change[Machine]) -> None:
         with suppress(KubewrightError):  # an object that does not have the form of its kind
-            if (key := suspicious(change, clock.now())) is not None:
+            if (key := suspicious(change, steady.now())) is not None:
                 classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
         if change.new is not None and caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED):
             nodes.enqueue(ALL, f"Machine {change.key} changed", after=soon)
@@ -76,7 +76,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
 
 
 def suspicious(change: Change[Machine], now: datetime) -> Key | None:
-    """The class that a change of a machine is a reason to look at, if it is."""
+    """The class that a change of a machine is a reason to look at, if it is. ``now`` is of a steady clock."""
     if change.new is None:
         gone = change.before()
         return class_key(gone) if gone is not None and _doubtful(gone, now) else None
