@@ -1,5 +1,7 @@
-"""``cluster.x-k8s.io``: clusters and their machines; providers make what they consist of.
+"""Clusters of Cluster API: the core controllers of ``cluster.x-k8s.io``.
 
-``external``   an object of a provider, read by the paths of its contract, and claimed for its owner
-``cluster``    one Cluster: its infrastructure, control plane and kubeconfig, and the end of all that it has
+Reading order
+    references  the provider objects that clusters and machines refer to: contracts, versions, ownership
+
+This context calls no cloud and reads no provider's code: it meets providers in their objects only.
 """

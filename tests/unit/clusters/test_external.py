@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.meta import OwnerReference
-from kubewright.clusters.external import Claim, External, claim, endpoint
+from kubewright.clusters.references.external import Claim, External, claim, endpoint
 
 REF = ObjectReference(api_version="infra.example/v1", kind="FooCluster", name="demo", namespace="ns")
 OWNER = OwnerReference(

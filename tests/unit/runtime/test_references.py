@@ -152,7 +152,7 @@ async def test_the_first_lookup_answers_at_once_and_the_object_is_there_when_the
 async def test_before_the_kinds_of_the_server_are_listed_a_lookup_says_so_and_wakes_later(world):
     async with world.running(settle=0.0):
         assert world.cause() is Cause.NOT_LISTED
-        assert await world.wakes() == ["one"]
+        assert await world.wakes(3) == ["one"]
         assert world.cause() is Cause.NOT_INSTALLED
 
 
@@ -163,7 +163,9 @@ async def test_a_kind_that_is_installed_later_needs_no_restart(world):
             "the kind Vm.cloud.example.com is not installed: there is no "
             "CustomResourceDefinition vms.cloud.example.com"
         )
-        await world.wakes(3600)
+        assert answer.passing
+        assert await world.wakes(3600) == ["one"]
+        assert not world.get().passing
         await world.install()
         await world.make()
         assert await world.wakes() == ["one"]

@@ -101,6 +101,7 @@ class References:
         self._wakes: dict[OwnerKind, Callable[[Key, str], None]] = {}
         self._listed = False
         self._unfound: dict[tuple[str, str], bool] = {}
+        """Kinds without a CRD of the usual name, and whether discovery is still asked for them."""
         self._looked_for = asyncio.Event()
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -166,10 +167,11 @@ class References:
         name = self._crd_of(used)
         match self._definitions.find(name):
             case None:
-                self._look_for((used.group, used.kind))
+                self._look_for(place := (used.group, used.kind))
                 return Absent(
                     Cause.NOT_INSTALLED,
                     f"the kind {used} is not installed: there is no CustomResourceDefinition {name}",
+                    passing=self._unfound[place],
                 )
             case Version(version, contract):
                 plural = name.removesuffix(f".{used.group}")
@@ -215,7 +217,7 @@ class References:
                     await self._clock.sleep(RETRY_SECONDS)
                     self._looked_for.set()
             if not self._looked_for.is_set():
-                self._unfound = dict.fromkeys(self._unfound, False)
+                self._give_up()
 
     async def _discover_once(self) -> None:
         wanted = {place for place, looked_for in self._unfound.items() if looked_for}
@@ -228,6 +230,13 @@ class References:
                 self._unfound.pop(place, None)
                 used.crd = name
                 used.wake_users(f"the CustomResourceDefinition of kind {used} is {name}")
+
+    def _give_up(self) -> None:
+        """Note which kinds discovery does not know, and wake their users: now it is certain."""
+        for place, looked_for in self._unfound.items():
+            self._unfound[place] = False
+            if looked_for and place in self._kinds:
+                self._kinds[place].wake_users("the server does not serve the kind")
 
     # ------------------------------------------------------------ tasks: a first list, a last user
 

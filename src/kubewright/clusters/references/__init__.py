@@ -1,0 +1,8 @@
+"""Provider objects as the core sees them: what the contracts of Cluster API say about them.
+
+``contract``  which version of a provider's kind to use, from the labels of its CRD
+``fields``    where an object has what the core reads, by contract
+``external``  one referenced object: found or not, claimed or not, ready, failed, going
+
+The mechanism (watches, caches, wake-ups) is ``runtime.references``.
+"""

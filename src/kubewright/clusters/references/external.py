@@ -1,0 +1,236 @@
+"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure.
+
+Theory.      A Cluster or a Machine refers to objects of kinds that this program does not know: a provider
+             installed them. All that is known of them are the paths of a contract (``fields``), so they stay
+             plain JSON. Before a provider does anything, its object must name its owner as controller and
+             carry the label of the cluster: ``claim`` says what to write for that, or why that must not be.
+             A failure that the provider reports is read anew each time, so it ends when the provider ends it.
+Invariants.  An object that another owner controls is never claimed and never deleted. Owners are compared by
+             group, kind and name: after a move to another server they have other uids. What is paused is not
+             written. References never leave the namespace of their owner.
+Source       capi.md §3.2, §3.3, §5.3, appendix F (failures are recoverable); S0-33, S0-45, S2-08, S2-10.
+Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what reads for them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import to_builtins
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import ready_of
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReference
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import Json, OwnerReference
+from kubewright.clusters.references import fields
+from kubewright.runtime.references.reference import Absent, Cause, Found, Reference
+from kubewright.runtime.references.registry import User
+from kubewright.wire.gvk import Key, split_api_version
+
+JsonObject = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """What was found under a reference.
+
+    ``ref``       the reference, as its owner has it
+    ``found``     the object, as plain JSON; None if it is not there, or could not be asked for
+    ``kind``      how the object is served; None while there is none
+    ``contract``  which contract the object follows
+    ``gone``      there is certainly none: its server said so
+    ``problem``   why there is none to be seen, as a clause for users; empty while ``found`` is there
+    ``passing``   the problem is only that our caches are not full yet
+    """
+
+    ref: ObjectReference
+    found: JsonObject | None = None
+    kind: Kind[dict[str, Any]] | None = field(default=None, repr=False)
+    contract: str = names.CONTRACT
+    gone: bool = False
+    problem: str = ""
+    passing: bool = False
+
+    def __str__(self) -> str:
+        """``FooCluster demo``: for messages, and without the namespace, which is the owner's."""
+        return f"{self.ref.kind} {self.ref.name}"
+
+    # ------------------------------------------------------------ what every object has
+
+    @property
+    def metadata(self) -> JsonObject:
+        """The object's metadata; empty where there is none."""
+        return mapping(self.found, "metadata")
+
+    @property
+    def uid(self) -> str:
+        """The object's uid; empty where there is none."""
+        return text(self.metadata, "uid")
+
+    @property
+    def resource_version(self) -> str:
+        """The version of the object that was read; empty where there is none."""
+        return text(self.metadata, "resourceVersion")
+
+    @property
+    def deleting(self) -> bool:
+        """The object is being deleted."""
+        return bool(self.metadata.get("deletionTimestamp"))
+
+    @property
+    def paused(self) -> bool:
+        """The object itself is paused: no controller writes it."""
+        return names.PAUSED_ANNOTATION in mapping(self.metadata, "annotations")
+
+    @property
+    def owners(self) -> tuple[JsonObject, ...]:
+        """The owner references of the object."""
+        listed = self.metadata.get("ownerReferences")
+        return tuple(each for each in listed if isinstance(each, Mapping)) if isinstance(listed, list) else ()
+
+    @property
+    def controller(self) -> JsonObject | None:
+        """The owner reference that controls the object, if any."""
+        return next((each for each in self.owners if each.get("controller") is True), None)
+
+    def controlled_by_another_than(self, owner: OwnerReference) -> str:
+        """``Kind name`` of the controller, if there is one and it is not this owner; else empty."""
+        found = self.controller
+        return "" if found is None or is_owner(found, owner) else _named(found)
+
+    # ------------------------------------------------------------ what the contract says
+
+    @property
+    def ready(self) -> bool:
+        """The provider has done its part, whichever part that is."""
+        return any(self.flag(each) for each in fields.READY)
+
+    @property
+    def ready_condition(self) -> Condition | None:
+        """The object's condition Ready, to be mirrored; None where it has none."""
+        return ready_of(self.found)
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        """Reason and message of a failure that the provider reports; empty while it reports none."""
+        reason, message = self.text(fields.FAILURE_REASON), self.text(fields.FAILURE_MESSAGE)
+        if message:
+            kind = f"{self.ref.api_version}, Kind={self.ref.kind}"
+            message = (
+                f'Failure detected from referenced resource {kind} with name "{self.ref.name}": {message}'
+            )
+        return reason, message
+
+    def text(self, which: fields.Field) -> str:
+        """A string of the contract; empty where there is none."""
+        return fields.text(self.found, which, self.contract)
+
+    def flag(self, which: fields.Field) -> bool:
+        """A bool of the contract; False where there is none."""
+        return fields.flag(self.found, which, self.contract)
+
+    def struct(self, which: fields.Field) -> JsonObject:
+        """A struct or map of the contract; empty where there is none."""
+        return fields.struct(self.found, which, self.contract)
+
+    def structs(self, which: fields.Field) -> tuple[JsonObject, ...]:
+        """The structs of a list of the contract."""
+        return fields.structs(self.found, which, self.contract)
+
+
+def look_up(user: User, owner: Key, ref: ObjectReference) -> External:
+    """What is found under a reference of the object ``owner``, which is woken when that changes. No I/O."""
+    if problem := _unusable(ref, owner.namespace):
+        return External(ref, problem=problem)
+    match user.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
+        case Found(found, kind, contract):
+            return External(ref, found, kind, contract)
+        case Absent(cause, message, passing):
+            return External(ref, gone=cause is Cause.MISSING, problem=message, passing=passing)
+
+
+def _unusable(ref: ObjectReference, namespace: str) -> str:
+    """What is wrong with the reference itself."""
+    missing = [
+        name
+        for name, value in (("apiVersion", ref.api_version), ("kind", ref.kind), ("name", ref.name))
+        if not value
+    ]
+    if missing:
+        return f"the reference has no {' and no '.join(missing)}"
+    if ref.namespace and ref.namespace != namespace:
+        return f"the reference is to the namespace {ref.namespace}, and only {namespace} is allowed"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is to be written onto an external object so that it is its owner's; or why that must not be."""
+
+    patch: dict[str, Any] | None = None
+    problem: str = ""
+
+
+def claim(external: External, owner: OwnerReference, cluster: str, *, drop: Iterable[str] = ()) -> Claim:
+    """The patch that makes ``owner`` the controller of an object, and labels it as the cluster's.
+
+    The patch applies to the very version that was read, because a list of owners is sent whole.
+
+    Args:
+        external: the object; nothing is claimed while it is not there, being deleted, or paused.
+        owner: the reference by which the owner controls it.
+        cluster: the name of the cluster.
+        drop: kinds of owners that the object had until its owner was there (a MachineSet of a clone).
+    """
+    if external.found is None or external.deleting or external.paused:
+        return Claim()
+    dropped = set(drop)
+    others = [
+        each for each in external.owners if text(each, "kind") not in dropped and not is_owner(each, owner)
+    ]
+    if (other := next((each for each in others if each.get("controller") is True), None)) is not None:
+        return Claim(problem=f"{external} is controlled by {_named(other)}")
+    wanted = to_builtins(owner)
+    metadata: dict[str, Any] = {}
+    if wanted not in external.owners or len(others) + 1 != len(external.owners):
+        metadata["ownerReferences"] = [*others, wanted]
+    if mapping(external.metadata, "labels").get(names.CLUSTER_NAME_LABEL) != cluster:
+        metadata["labels"] = {names.CLUSTER_NAME_LABEL: cluster}
+    if not metadata:
+        return Claim()
+    seen = {"uid": external.uid, "resourceVersion": external.resource_version}
+    return Claim({"metadata": {**metadata, **seen}})
+
+
+def is_owner(reference: JsonObject, owner: OwnerReference) -> bool:
+    """Whether an owner reference means this owner, whatever its version and uid."""
+    group, _ = split_api_version(text(reference, "apiVersion"))
+    mine, _ = split_api_version(owner.api_version)
+    return (group, reference.get("kind"), reference.get("name")) == (mine, owner.kind, owner.name)
+
+
+def endpoint(external: External) -> ApiEndpoint | None:
+    """Where a provider says that the API server is: ``spec.controlPlaneEndpoint``, or the first of the
+    ``status.apiEndpoints`` that v1alpha2 had (S2-13); None while it says nothing of use."""
+    for found in (external.struct(fields.CONTROL_PLANE_ENDPOINT), *external.structs(fields.API_ENDPOINTS)):
+        host, port = found.get("host"), found.get("port")
+        if isinstance(host, str) and host and isinstance(port, int) and 0 < port < 65_536:
+            return ApiEndpoint(host=host, port=port)
+    return None
+
+
+def mapping(struct: JsonObject | None, key: str) -> JsonObject:
+    """A member that is an object; empty where there is none."""
+    found = struct.get(key) if struct is not None else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def text(struct: JsonObject, key: str) -> str:
+    """A member that is a text; empty where there is none."""
+    found = struct.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _named(owner: JsonObject) -> str:
+    return f"{text(owner, 'kind')} {text(owner, 'name')}"

@@ -1,0 +1,95 @@
+"""Where provider objects have what the core reads: the table of the contract.
+
+Theory.      Core and providers agree on paths and types, not on code. The path of a field depends on the
+             contract that the object's version follows. Providers are other people's programs, so a field of
+             another type counts as absent.
+Invariants.  Pure; nothing here raises.
+Source       capi.md §3.2, in whole, for clusters, machines, bootstrap configurations and control planes.
+Called by    ``external``, and the decisions of ``cluster`` and ``machine``.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kubewright.api.cluster.names import CONTRACT
+from kubewright.api.meta import Json
+
+
+class Field(NamedTuple):
+    """One fact and its path by contract; an empty path: that contract has no such fact."""
+
+    v1beta1: str
+    v1beta2: str
+
+    def path(self, contract: str) -> str:
+        """The path in objects of this contract."""
+        return self.v1beta1 if contract == CONTRACT else self.v1beta2
+
+
+def same(path: str) -> Field:
+    """A field that every contract has in one place."""
+    return Field(path, path)
+
+
+FAILURE_REASON = Field("status.failureReason", "")
+FAILURE_MESSAGE = Field("status.failureMessage", "")
+
+# Infrastructure of a cluster
+CLUSTER_READY = Field("status.ready", "status.initialization.provisioned")
+CONTROL_PLANE_ENDPOINT = same("spec.controlPlaneEndpoint")
+API_ENDPOINTS = same("status.apiEndpoints")
+"""Where v1alpha2 had the endpoint: a list, of which the first counts."""
+FAILURE_DOMAINS = same("status.failureDomains")
+"""A map by name in v1beta1, a list of structs with a name in v1beta2."""
+
+# Infrastructure of a machine
+MACHINE_READY = Field("status.ready", "status.initialization.provisioned")
+PROVIDER_ID = same("spec.providerID")
+FAILURE_DOMAIN = Field("spec.failureDomain", "status.failureDomain")
+ADDRESSES = same("status.addresses")
+INTERRUPTIBLE = same("status.interruptible")
+
+# Bootstrap configuration
+BOOTSTRAP_READY = Field("status.ready", "status.initialization.dataSecretCreated")
+DATA_SECRET_NAME = same("status.dataSecretName")
+
+# Control plane
+CONTROL_PLANE_READY = Field("status.ready", "status.initialization.controlPlaneInitialized")
+CONTROL_PLANE_INITIALIZED = Field("status.initialized", "status.initialization.controlPlaneInitialized")
+EXTERNALLY_MANAGED = same("status.externalManagedControlPlane")
+CONTROL_PLANE_VERSION = same("status.version")
+
+READY = (CLUSTER_READY, MACHINE_READY, BOOTSTRAP_READY, CONTROL_PLANE_READY)
+"""All that says that a provider has done its part; an object has one of them, as its kind has one part."""
+
+
+def value(obj: Mapping[str, Json] | None, field: Field, contract: str) -> Json:
+    """What stands there; None where nothing does."""
+    found: Json = obj
+    path = field.path(contract)
+    for name in path.split(".") if path else ("",):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def text(obj: Mapping[str, Json] | None, field: Field, contract: str) -> str:
+    """A string; empty where there is none."""
+    found = value(obj, field, contract)
+    return found if isinstance(found, str) else ""
+
+
+def flag(obj: Mapping[str, Json] | None, field: Field, contract: str) -> bool:
+    """A bool; False where there is none."""
+    return value(obj, field, contract) is True
+
+
+def struct(obj: Mapping[str, Json] | None, field: Field, contract: str) -> Mapping[str, Json]:
+    """A struct or map; empty where there is none."""
+    found = value(obj, field, contract)
+    return found if isinstance(found, Mapping) else {}
+
+
+def structs(obj: Mapping[str, Json] | None, field: Field, contract: str) -> tuple[Mapping[str, Json], ...]:
+    """The structs of a list; what is none is left out."""
+    found = value(obj, field, contract)
+    return tuple(each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()

@@ -1,0 +1,258 @@
+"""Provider objects: which version is used, where a contract has a field, and how an owner claims one."""
+
+import pytest
+
+from kubewright.api.cluster.v1beta1 import ObjectReference
+from kubewright.api.meta import OwnerReference
+from kubewright.clusters.references import fields
+from kubewright.clusters.references.contract import Contracts
+from kubewright.clusters.references.external import External, claim, look_up
+from kubewright.runtime.references.reference import Absent, Cause, Found, Version
+from kubewright.wire.gvk import Key
+
+V1BETA1, V1BETA2 = "cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [
+        ({V1BETA1: "v1beta1"}, Version("v1beta1", "v1beta1")),
+        ({V1BETA1: "v1alpha4_v1beta1"}, Version("v1beta1", "v1beta1")),
+        ({V1BETA1: "v1_v1beta2_v2alpha1"}, Version("v1", "v1beta1")),
+        ({V1BETA1: "v1beta1", V1BETA2: "v1beta2"}, Version("v1beta1", "v1beta1")),
+        ({V1BETA2: "v1beta2"}, Version("v1beta2", "v1beta2")),
+        ({V1BETA1: "", V1BETA2: "v1"}, Version("v1", "v1beta2")),
+        (
+            {},
+            "has no versions matching contract v1beta1: it lacks the label cluster.x-k8s.io/v1beta1",
+        ),
+        ({V1BETA1: "latest"}, "names no version in its label cluster.x-k8s.io/v1beta1: 'latest'"),
+    ],
+    ids=[
+        "the one version that the label names",
+        "the latest of two",
+        "a stable version before a later alpha",
+        "the core's own contract before the next",
+        "the next contract where there is no other",
+        "the next contract where the own names nothing",
+        "none without a label",
+        "none where the label names no version",
+    ],
+)
+def test_the_version_of_a_crd_is(labels, chosen) -> None:
+    assert Contracts().choose(labels) == chosen
+
+
+OLD = {
+    "spec": {"providerID": "foo:///1", "failureDomain": "a"},
+    "status": {
+        "ready": True,
+        "initialized": True,
+        "failureReason": "CreateError",
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, "rubbish"],
+        "failureDomains": {"a": {"controlPlane": True}},
+    },
+}
+NEW = {
+    "spec": {"providerID": "foo:///1"},
+    "status": {
+        "failureDomain": "a",
+        "initialization": {"provisioned": True, "dataSecretCreated": True, "controlPlaneInitialized": True},
+        "failureReason": "CreateError",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "field", "old", "new"),
+    [
+        (fields.flag, fields.MACHINE_READY, True, True),
+        (fields.flag, fields.CLUSTER_READY, True, True),
+        (fields.flag, fields.BOOTSTRAP_READY, True, True),
+        (fields.flag, fields.CONTROL_PLANE_READY, True, True),
+        (fields.flag, fields.CONTROL_PLANE_INITIALIZED, True, True),
+        (fields.text, fields.PROVIDER_ID, "foo:///1", "foo:///1"),
+        (fields.text, fields.FAILURE_DOMAIN, "a", "a"),
+        (fields.text, fields.FAILURE_REASON, "CreateError", ""),
+        (fields.structs, fields.ADDRESSES, ({"type": "InternalIP", "address": "10.0.0.1"},), ()),
+        (fields.struct, fields.FAILURE_DOMAINS, {"a": {"controlPlane": True}}, {}),
+    ],
+)
+def test_a_fact_is_read_where_the_contract_has_it(read, field, old, new) -> None:
+    assert (read(OLD, field, "v1beta1"), read(NEW, field, "v1beta2")) == (old, new)
+
+
+@pytest.mark.parametrize("found", [None, {}, {"status": None}, {"status": []}, {"status": {"ready": "true"}}])
+def test_what_is_missing_or_of_another_type_is_not_so(found) -> None:
+    assert fields.flag(found, fields.MACHINE_READY, "v1beta1") is False
+    assert fields.text(found, fields.PROVIDER_ID, "v1beta1") == ""
+    assert fields.structs(found, fields.ADDRESSES, "v1beta1") == ()
+    assert fields.struct(found, fields.CONTROL_PLANE_ENDPOINT, "v1beta1") == {}
+
+
+REF = ObjectReference(api_version="infra.example.com/v1", kind="FooMachine", name="m", namespace="ns")
+OWNER = OwnerReference(
+    api_version="cluster.x-k8s.io/v1beta1",
+    kind="Machine",
+    name="m",
+    uid="machine-uid",
+    controller=True,
+    block_owner_deletion=True,
+)
+MINE = {
+    "apiVersion": "cluster.x-k8s.io/v1beta1",
+    "kind": "Machine",
+    "name": "m",
+    "uid": "machine-uid",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+SET = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineSet", "name": "s", "uid": "set-uid"}
+TEAM = {"apiVersion": "v1", "kind": "ConfigMap", "name": "team", "uid": "team-uid"}
+LABELS = {"cluster.x-k8s.io/cluster-name": "demo"}
+
+
+def external(owners=(), *, labels=LABELS, contract="v1beta1", status=None, **metadata) -> External:
+    found = {
+        "metadata": {
+            "uid": "u",
+            "resourceVersion": "7",
+            "labels": labels,
+            "ownerReferences": list(owners),
+            **metadata,
+        },
+        "status": status or {},
+    }
+    return External(REF, found, contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("found", "written"),
+    [
+        (external([MINE]), None),
+        (external([]), {"ownerReferences": [MINE]}),
+        (external([{**SET, "controller": True}]), {"ownerReferences": [MINE]}),
+        (external([TEAM]), {"ownerReferences": [TEAM, MINE]}),
+        (external([{**MINE, "uid": "of-another-server"}]), {"ownerReferences": [MINE]}),
+        (external([{**MINE, "apiVersion": "cluster.x-k8s.io/v1alpha4"}]), {"ownerReferences": [MINE]}),
+        (external([MINE], labels={"team": "red"}), {"labels": LABELS}),
+        (external([MINE, SET]), {"ownerReferences": [MINE]}),
+    ],
+    ids=[
+        "nothing when it is claimed already",
+        "the owner where there is none",
+        "the owner in place of the set that cloned the object",
+        "the owner beside owners that control nothing",
+        "the owner's uid after a move",
+        "the owner's version after an upgrade",
+        "the label of the cluster",
+        "the set's reference off",
+    ],
+)
+def test_to_claim_an_object_writes(found, written) -> None:
+    guard = {"uid": "u", "resourceVersion": "7"}
+    wanted = None if written is None else {"metadata": {**written, **guard}}
+    assert claim(found, OWNER, "demo", drop=("MachineSet",)).patch == wanted
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        External(REF, problem="there is no FooMachine ns/m", gone=True),
+        external(deletionTimestamp="2030-01-01T00:00:00Z"),
+        external(annotations={"cluster.x-k8s.io/paused": ""}),
+    ],
+    ids=["is not there", "is being deleted", "is paused"],
+)
+def test_nothing_is_claimed_that(found) -> None:
+    assert claim(found, OWNER, "demo").patch is None
+
+
+def test_an_object_that_another_controls_is_left_to_it() -> None:
+    other = {**MINE, "name": "other"}
+    refused = claim(external([other]), OWNER, "demo")
+    assert refused.patch is None
+    assert refused.problem == "FooMachine m is controlled by Machine other"
+    assert external([other]).controlled_by_another_than(OWNER) == "Machine other"
+    assert external([MINE]).controlled_by_another_than(OWNER) == ""
+
+
+def test_a_failure_says_where_it_comes_from_and_ends_when_the_provider_ends_it() -> None:
+    failed = external(status={"failureReason": "CreateError", "failureMessage": "no quota"})
+    assert failed.failure == (
+        "CreateError",
+        "Failure detected from referenced resource infra.example.com/v1, Kind=FooMachine "
+        'with name "m": no quota',
+    )
+    assert external().failure == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("contract", "status", "ready"),
+    [
+        ("v1beta1", {"ready": True}, True),
+        ("v1beta1", {"ready": False}, False),
+        ("v1beta1", {"initialization": {"provisioned": True}}, False),
+        ("v1beta2", {"ready": True}, False),
+        ("v1beta2", {"initialization": {"provisioned": True}}, True),
+        ("v1beta2", {"initialization": {"dataSecretCreated": True}}, True),
+        ("v1beta2", {"initialization": {"controlPlaneInitialized": True}}, True),
+    ],
+)
+def test_an_object_is_ready_by_its_contract(contract, status, ready) -> None:
+    assert external(contract=contract, status=status).ready is ready
+
+
+class Answers:
+    """A lookup that gives one answer, and keeps what was asked."""
+
+    def __init__(self, answer) -> None:
+        self.answer, self.asked = answer, []
+
+    def get(self, owner, reference):
+        self.asked.append((owner, reference))
+        return self.answer
+
+
+MACHINE = Key("ns", "m")
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        (Found({"metadata": {}}, None, "v1beta2"), External(REF, {"metadata": {}}, contract="v1beta2")),
+        (Absent(Cause.MISSING, "there is no x"), External(REF, problem="there is no x", gone=True)),
+        (Absent(Cause.NOT_INSTALLED, "not installed"), External(REF, problem="not installed")),
+        (
+            Absent(Cause.FILLING, "not listed", passing=True),
+            External(REF, problem="not listed", passing=True),
+        ),
+    ],
+    ids=["an object", "none", "a kind that is not installed", "a cache that is not full"],
+)
+def test_a_lookup_finds(answer, wanted) -> None:
+    assert look_up(Answers(answer), MACHINE, REF) == wanted
+
+
+@pytest.mark.parametrize(
+    ("ref", "problem"),
+    [
+        (ObjectReference(), "the reference has no apiVersion and no kind and no name"),
+        (ObjectReference(api_version="a/v1", kind="Foo"), "the reference has no name"),
+        (
+            ObjectReference(api_version="a/v1", kind="Foo", name="x", namespace="other"),
+            "the reference is to the namespace other, and only ns is allowed",
+        ),
+    ],
+)
+def test_a_reference_that_cannot_be_followed_is_not_looked_up(ref, problem) -> None:
+    user = Answers(None)
+    assert look_up(user, MACHINE, ref) == External(ref, problem=problem)
+    assert user.asked == []
+
+
+def test_a_reference_without_a_namespace_is_to_that_of_its_owner() -> None:
+    user = Answers(Absent(Cause.MISSING, ""))
+    look_up(user, MACHINE, ObjectReference(api_version="infra.example.com/v1", kind="Foo", name="x"))
+    ((owner, reference),) = user.asked
+    assert (owner, str(reference)) == (MACHINE, "Foo ns/x")
