@@ -40,10 +40,14 @@ class Undecodable(InvalidInput, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A resource and the type of its objects: a msgspec Struct, or ``dict`` when known only at run time."""
+    """A resource and the type of its objects: a msgspec Struct, or ``dict`` when known only at run time.
+
+    ``pruned``: of each object caches keep what the type has, and drop the rest of what the server sent.
+    """
 
     resource: Resource
     type: type[T]
+    pruned: bool = False
     _decoder: msgspec.json.Decoder[T] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kubewright.api.kinds import Kind
+from kubewright.api.kinds import Kind, Undecodable
 from kubewright.kube import header as headers
 from kubewright.kube.client import Written
 from kubewright.kube.header import Header
@@ -210,6 +210,8 @@ class Cache(Generic[T]):
     def _enter(self, header: Header) -> None:
         if self._bars and header.version <= self._bars.get(header.uid, -1):
             return
+        if self.store.kind.pruned:
+            header = self._pruned(header)
         current = self.store.header(header.key)
         if current is not None:
             if current.version >= header.version:
@@ -219,6 +221,14 @@ class Cache(Generic[T]):
                 current = None
         self.store.put(header)
         self._notify(header.key, current, header)
+
+    def _pruned(self, header: Header) -> Header:
+        """With no more of the object than the type has; what cannot be read stays whole."""
+        kind = self.store.kind
+        try:
+            return msgspec.structs.replace(header, data=kind.encode(kind.decode(header.data)))
+        except Undecodable:
+            return header
 
     def _remove(self, header: Header) -> None:
         self.store.remove(header)

@@ -86,8 +86,16 @@ def from_secret(data: bytes, context: str = "", *, clock: Clock | None = None) -
     Raises:
         InvalidInput: it holds a program, an auth provider or a path, or is otherwise wrong.
     """
-    found = access(_parsed(data, "kubeconfig"), context, inline_only=True, source="kubeconfig in the Secret")
-    return connect(found, clock=clock)
+    return connect(inline_access(data, context), clock=clock)
+
+
+def inline_access(data: bytes, context: str = "", *, source: str = "kubeconfig in the Secret") -> Access:
+    """The access that a kubeconfig describes which holds inline data only; ``source`` names it in errors.
+
+    Raises:
+        InvalidInput: as ``from_secret``, but for certificates that are none.
+    """
+    return access(_parsed(data, source), context, inline_only=True, source=source)
 
 
 def connect(found: Access, *, clock: Clock | None = None) -> Sockets:

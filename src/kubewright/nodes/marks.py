@@ -17,16 +17,28 @@ Called by    the contexts that own machines; sent with ``kube.Client.patch``.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 from msgspec import structs
 
 from kubewright.api.conditions import condition_of, dated, node_condition
-from kubewright.api.core import Node, NodeCondition, Taint
+from kubewright.api.core import Node, NodeCondition, NodeSpec, Taint
+from kubewright.api.meta import ObjectMeta
 from kubewright.kube.patches import Patch
 
 Edits = Mapping[str, str | None]
 """Labels or annotations to set; None removes one."""
+
+
+class Markable(Protocol):
+    """What a Node has in every type that an API reads it by."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def spec(self) -> NodeSpec: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,7 @@ class Desired:
     taints: tuple[Taint, ...] = ()
 
 
-def sync(node: Node, desired: Desired, applied: Desired) -> Patch:
+def sync(node: Markable, desired: Desired, applied: Desired) -> Patch:
     """Bring a node in line with what is desired. Merge patch on the node.
 
     It carries the node's version when taints change, because a list can only be sent whole.
@@ -62,18 +74,18 @@ def cordon() -> Patch:
     return {"spec": {"unschedulable": True}}
 
 
-def annotate(node: Node, edits: Edits) -> Patch:
+def annotate(node: Markable, edits: Edits) -> Patch:
     """Set and remove annotations. Merge patch on the node."""
     found = _differences(node.metadata.annotations, edits)
     return {"metadata": {"annotations": found}} if found else {}
 
 
-def taint(node: Node, mark: Taint) -> Patch:
+def taint(node: Markable, mark: Taint) -> Patch:
     """Put a taint on, or give it another value. Merge patch on the node, with its version."""
     return _taint_patch(node, _merged_taints(node.spec.taints, (), (mark,)))
 
 
-def untaint(node: Node, key: str, effect: str) -> Patch:
+def untaint(node: Markable, key: str, effect: str) -> Patch:
     """Take a taint off. Merge patch on the node, with its version."""
     return _taint_patch(node, _merged_taints(node.spec.taints, (Taint(key=key, effect=effect),), ()))
 
@@ -122,7 +134,7 @@ def _merged_taints(
     return tuple(kept.values())
 
 
-def _taint_patch(node: Node, taints: tuple[Taint, ...]) -> Patch:
+def _taint_patch(node: Markable, taints: tuple[Taint, ...]) -> Patch:
     if taints == node.spec.taints:
         return {}
     version = {"resourceVersion": node.metadata.resource_version} if node.metadata.resource_version else {}
