@@ -24,8 +24,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReferen
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
 from kubewright.clusters.references import fields
-from kubewright.runtime.references.reference import Absent, Cause, Found, Reference
-from kubewright.runtime.references.registry import User
+from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
 from kubewright.wire.gvk import Key, split_api_version
 
 JsonObject = Mapping[str, Json]
@@ -139,11 +138,11 @@ class External:
         return fields.structs(self.found, which, self.contract)
 
 
-def look_up(user: User, owner: Key, ref: ObjectReference) -> External:
+def look_up(lookup: Lookup, owner: Key, ref: ObjectReference) -> External:
     """What is found under a reference of the object ``owner``, which is woken when that changes. No I/O."""
     if problem := _unusable(ref, owner.namespace):
         return External(ref, problem=problem)
-    match user.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
+    match lookup.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
         case Found(found, kind, contract):
             return External(ref, found, kind, contract)
         case Absent(cause, message, passing):

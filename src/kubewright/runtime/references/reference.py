@@ -80,3 +80,10 @@ class Found:
 
 
 Answer = Found | Absent
+
+
+class Lookup(Protocol):
+    """Finds objects for one controller: ``registry.User``, or a test's answers."""
+
+    def get(self, owner: Key, reference: Reference) -> Answer:
+        """The object that ``owner`` refers to, or why it is not there; it is woken when that changes."""
