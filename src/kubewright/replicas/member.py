@@ -17,7 +17,7 @@ from kubewright.wire.gvk import Key
 class Member:
     """One child, as far as replicas are concerned. A world's own facts are added by inheritance.
 
-    ``since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its index
+    ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its index
     among the members that its set has ever had; 0 if the set did not count it (``naming``).
     """
 
@@ -27,7 +27,7 @@ class Member:
     labels: Mapping[str, str]
     deleting: bool
     created: float = 0.0
-    since: float | None = None
+    ready_since: float | None = None
     number: int = 0
     version: str = field(default="", compare=False)
 
@@ -43,7 +43,7 @@ class Member:
     @property
     def ready(self) -> bool:
         """Ready now, in the sense of its world."""
-        return self.since is not None
+        return self.ready_since is not None
 
     @property
     def up(self) -> bool:
@@ -54,7 +54,7 @@ class Member:
         """Up for at least ``min_ready`` seconds; a member that is being deleted is not available."""
         if not self.up:
             return False
-        return min_ready <= 0 or (self.since is not None and self.since + min_ready <= now)
+        return min_ready <= 0 or (self.ready_since is not None and self.ready_since + min_ready <= now)
 
 
 Obj = TypeVar("Obj", bound=KubeObject)
@@ -67,8 +67,8 @@ def until_available(members: Iterable[Member], min_ready: float, now: float) -> 
     if min_ready <= 0:
         return None
     waits = [
-        member.since + min_ready - now
+        member.ready_since + min_ready - now
         for member in members
-        if member.up and member.since is not None and member.since + min_ready > now
+        if member.up and member.ready_since is not None and member.ready_since + min_ready > now
     ]
     return min(waits, default=None)

@@ -158,8 +158,8 @@ class MemberIndex(Generic[Obj, M]):
         if found is None or found.metadata.uid != header.uid:
             return self._reader(header, None)
         member = self._reader(header, found)
-        since = self._witness.since(member.uid, member.since)
-        return member if since == member.since else replace(member, since=since)
+        since = self._witness.since(member.uid, member.ready_since)
+        return member if since == member.ready_since else replace(member, ready_since=since)
 
 
 def _place(member: Member) -> tuple[str, str]:

@@ -32,18 +32,24 @@ def member(name="p", **facts):
             member("z", stage=0), member("a", stage=1), id="a pending one before one that is unknown"
         ),
         pytest.param(member("z", stage=1), member("a", stage=2), id="an unknown one before one that runs"),
-        pytest.param(member("z"), member("a", since=AT), id="one that is not ready before one that is"),
+        pytest.param(member("z"), member("a", ready_since=AT), id="one that is not ready before one that is"),
         pytest.param(member("z", cost=-1), member("a"), id="the cheaper one"),
         pytest.param(
-            member("z", since=AT, cost=1), member("a", since=AT, cost=2), id="the cheaper of two ready ones"
+            member("z", ready_since=AT, cost=1),
+            member("a", ready_since=AT, cost=2),
+            id="the cheaper of two ready ones",
         ),
         pytest.param(
-            member("z", since=AT), member("a", since=AT - 1), id="the one that is ready for less time"
+            member("z", ready_since=AT),
+            member("a", ready_since=AT - 1),
+            id="the one that is ready for less time",
         ),
         pytest.param(member("z", created=AT), member("a", created=AT - 1), id="the younger one"),
         pytest.param(member("a"), member("z"), id="the first by name"),
         pytest.param(member("z", node=""), member("a", cost=-9), id="the node counts more than the cost"),
-        pytest.param(member("z"), member("a", since=AT, cost=-9), id="readiness counts more than the cost"),
+        pytest.param(
+            member("z"), member("a", ready_since=AT, cost=-9), id="readiness counts more than the cost"
+        ),
     ],
 )
 def test_which_of_two_pods_is_deleted_first(first, second):
@@ -71,9 +77,9 @@ HEADER = Header(
 @pytest.mark.parametrize(
     ("found", "facts"),
     [
-        pytest.param(pod(), {"since": AT, "alive": True, "ready": True}, id="one that is ready"),
+        pytest.param(pod(), {"ready_since": AT, "alive": True, "ready": True}, id="one that is ready"),
         pytest.param(
-            pod(ready="False"), {"since": None, "alive": True, "ready": False}, id="one that is not"
+            pod(ready="False"), {"ready_since": None, "alive": True, "ready": False}, id="one that is not"
         ),
         pytest.param(pod("Pending", "False"), {"stage": 0, "ready": False}, id="one that has not begun"),
         pytest.param(pod("Failed"), {"owner_uid": "", "alive": False}, id="one that failed is no replica"),

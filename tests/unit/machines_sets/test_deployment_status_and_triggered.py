@@ -277,7 +277,7 @@ def test_an_invalid_deployment_says_why() -> None:
         ),
         pytest.param(seen(md=deployment(FRESH)), None, id="no deadline, nothing to wait for"),
         pytest.param(
-            seen(member("a", since=T0.timestamp() - 10), md=deployment(FRESH, min_ready_seconds=30)),
+            seen(member("a", ready_since=T0.timestamp() - 10), md=deployment(FRESH, min_ready_seconds=30)),
             20.0,
             id="a machine that will have been ready for long enough",
         ),

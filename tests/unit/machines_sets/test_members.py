@@ -144,7 +144,7 @@ def test_a_machine_that_was_seen_becoming_ready_is_ready_since_then(machines, in
     hands.passed, hands.ahead = 5.3, step
     machines.put(machine("a", "set", version=2, phase=Phase.RUNNING, since=BEGIN + timedelta(seconds=5)))
     (member,) = index.owned_by("set")
-    assert member.since == pytest.approx(BEGIN.timestamp() + 5.3)
+    assert member.ready_since == pytest.approx(BEGIN.timestamp() + 5.3)
     assert not member.available_at(index.time(), 10)
     hands.passed = 15.4
     assert member.available_at(index.time(), 10)

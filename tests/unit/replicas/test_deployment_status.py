@@ -25,7 +25,7 @@ from kubewright.replicas.deployment.steps import Outcome
 
 NEW = thing_set("new", 3, 2)
 ALL = members("new", 3)
-YOUNG = members("new", 3, since=None)
+YOUNG = members("new", 3, ready_since=None)
 
 
 def at(seconds: float, written: ThingDeployment, status: Status, *sets: Any, **more: Any) -> Status:
@@ -152,7 +152,7 @@ def test_conditions_stay_while_the_deployment_is_being_deleted() -> None:
     [
         pytest.param({"members": ALL}, None, id="all is well"),
         pytest.param(
-            {"members": members("new", 3, since=T0.timestamp() - 10)},
+            {"members": members("new", 3, ready_since=T0.timestamp() - 10)},
             20.0,
             id="members are ready, not yet available",
         ),

@@ -77,7 +77,7 @@ COUNTS_DELETING = replace(WORLD, counts_deleting=True)
 
 
 def member(name: str, **facts: Any) -> Member:
-    facts = {"since": 0.0, "deleting": False, **facts}
+    facts = {"ready_since": 0.0, "deleting": False, **facts}
     return Member(Key("ns", name), f"{name}-uid", "ts-uid", {"app": "a"}, **facts)
 
 

@@ -14,7 +14,7 @@ DAY = 86_400.0
 
 def toy(name: str, created: float = 0.0, *, deleting: bool = False, **facts: Any) -> ToyMember:
     """A toy that is ready."""
-    return ToyMember(Key("ns", name), name, "ts", {}, deleting, created, since=created, **facts)
+    return ToyMember(Key("ns", name), name, "ts", {}, deleting, created, ready_since=created, **facts)
 
 
 def owned_by(policy: DeletePolicy) -> ToySet:

@@ -164,7 +164,7 @@ def thing_set(image: str, size: int, revision: int, **notes: str) -> ThingSet:
 
 def members(image: str, count: int, **facts: Any) -> dict[str, tuple[Member, ...]]:
     """Ready members of the set of this image, by its uid."""
-    uid, facts = f"{image}-uid", {"since": T0.timestamp() - 60, "deleting": False, **facts}
+    uid, facts = f"{image}-uid", {"ready_since": T0.timestamp() - 60, "deleting": False, **facts}
     names = [f"{image}-{number}" for number in range(count)]
     return {uid: tuple(Member(Key("ns", name), f"{name}-uid", uid, {"app": "a"}, **facts) for name in names)}
 

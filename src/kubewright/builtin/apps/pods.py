@@ -44,7 +44,7 @@ def read(header: Header, pod: Pod | None) -> PodMember:
         meta.labels,
         deleting=header.deleting or phase in FINISHED,
         created=stamp(meta.creation_timestamp) or 0.0,
-        since=_ready_since(pod),
+        ready_since=_ready_since(pod),
         version=meta.resource_version,
         node=pod.spec.node_name,
         stage=STAGES.get(phase, 0),
@@ -60,5 +60,5 @@ def _ready_since(pod: Pod) -> float | None:
 
 def ranking(pod: PodMember) -> Rank:
     """The smallest is deleted first: no node, not running, not ready, cheaper, ready for less time, newer."""
-    ready = (0, 0.0) if pod.since is None else (1, -pod.since)
+    ready = (0, 0.0) if pod.ready_since is None else (1, -pod.ready_since)
     return (1 if pod.node else 0, pod.stage, ready[0], pod.cost, ready[1], -pod.created, pod.name)

@@ -79,7 +79,7 @@ def read(header: Header, toy: Toy | None) -> ToyMember:
     return ToyMember(
         *facts,
         created=created.timestamp() if created else 0.0,
-        since=since.timestamp() if since and not toy.status.failed else None,
+        ready_since=since.timestamp() if since and not toy.status.failed else None,
         number=verified_number(header.owner_uid, meta.name, integer(notes, NUMBER)),
         version=meta.resource_version,
         marked=MARKED in notes,
