@@ -76,8 +76,8 @@ def _driven_by(driver: Callable[[Driver], Any]) -> Callable[[World], None]:
     return lambda world: setattr(world, "driver", driver(world.driver))
 
 
-def _without(patch: Patch, *phases: Callable[..., Any]) -> None:
-    left = tuple(phase for phase in deletion.DELETING if phase not in phases)
+def _without(patch: Patch, *deciders: Callable[..., Any]) -> None:
+    left = tuple(decider for decider in deletion.DELETING if decider not in deciders)
     patch.setattr(decide, "DELETING", left)
 
 
@@ -163,9 +163,9 @@ def _vm_never_recorded_after_failure(patch: Patch) -> None:
 
 def _node_first(patch: Patch) -> None:
     """The Node is deleted before its VM."""
-    phases = [phase for phase in deletion.DELETING if phase is not deletion.delete_node]
-    phases.insert(phases.index(deletion.delete_vm), deletion.delete_node)
-    patch.setattr(decide, "DELETING", tuple(phases))
+    deciders = [decider for decider in deletion.DELETING if decider is not deletion.delete_node]
+    deciders.insert(deciders.index(deletion.delete_vm), deletion.delete_node)
+    patch.setattr(decide, "DELETING", tuple(deciders))
 
 
 class _Renaming:

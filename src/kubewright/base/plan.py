@@ -1,8 +1,9 @@
 """What a reconcile is about to do, as a value: steps, when to reconcile again, and why. Pure.
 
-Theory.      A decision is a list of phases. Each gets the same frozen state and returns a plan, or None when
-             there is nothing to do. ``in_order`` joins the plans of the phases, in their order, up to the
-             first that ends the pass (one reconcile): its steps change what the later phases would count.
+Theory.      A decision is a list of functions, its deciders. Each gets the same frozen state and returns a
+             plan, or None when there is nothing to do. ``in_order`` joins the plans of the deciders, in
+             their order, up to the first that ends the pass (one reconcile): its steps change what the later
+             deciders would count.
 Invariants.  ``because`` is a clause for logs and users; every plan that has steps or a wake-up has one.
 Called by    every ``decide``; each context has its own closed set of step types.
 """
@@ -39,7 +40,7 @@ class Plan(Generic[S]):
 
     @property
     def ends_the_pass(self) -> bool:
-        """Whether later phases have to wait for what the steps of this plan change."""
+        """Whether later deciders have to wait for what the steps of this plan change."""
         return bool(self.steps) and self.wake == AT_ONCE
 
     def then(self, after: Self) -> Self:
@@ -52,10 +53,10 @@ class Plan(Generic[S]):
         return replace(self, wake=soonest(self.wake, wake))
 
 
-def in_order(phases: Iterable[Callable[[Seen], P | None]], seen: Seen, plan: P) -> P:
-    """``plan``, then the plans of all phases up to the first that ends the pass."""
-    for phase in phases:
-        if (found := phase(seen)) is not None:
+def in_order(deciders: Iterable[Callable[[Seen], P | None]], seen: Seen, plan: P) -> P:
+    """``plan``, then the plans of all deciders up to the first that ends the pass."""
+    for decider in deciders:
+        if (found := decider(seen)) is not None:
             plan = plan.then(found)
             if found.ends_the_pass:
                 break

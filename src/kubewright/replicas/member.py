@@ -17,8 +17,8 @@ from kubewright.wire.gvk import Key
 class Member:
     """One child, as far as replicas are concerned. A world's own facts are added by inheritance.
 
-    ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its index
-    among the members that its set has ever had; 0 if the set did not count it (``naming``).
+    ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its
+    index among the members that its set has ever had; 0 if the set did not count it (``naming``).
     """
 
     key: Key

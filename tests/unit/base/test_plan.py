@@ -1,4 +1,4 @@
-"""How the plans of several phases become the plan of one pass."""
+"""How the plans of several deciders become the plan of one pass."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,14 +16,14 @@ LOOKS: Plan[str] = Plan((), AT_ONCE, "nothing was done")
 
 
 @pytest.mark.parametrize(
-    ("phases", "expected"),
+    ("deciders", "expected"),
     [
         pytest.param((), QUIET, id="no phase, no plan"),
-        pytest.param((QUIET, QUIET), QUIET, id="phases with nothing to say add nothing"),
+        pytest.param((QUIET, QUIET), QUIET, id="deciders with nothing to say add nothing"),
         pytest.param(
             (WRITES, WAITS),
             Plan(("write",), SECOND, "something differs; time has to pass"),
-            id="steps, wake-ups and reasons of all phases add up",
+            id="steps, wake-ups and reasons of all deciders add up",
         ),
         pytest.param(
             (AGAIN, WRITES),
@@ -37,8 +37,8 @@ LOOKS: Plan[str] = Plan((), AT_ONCE, "nothing was done")
         ),
     ],
 )
-def test_phases_in_order(phases: tuple[Plan[str], ...], expected: Plan[str]) -> None:
-    assert in_order([lambda _, plan=plan: plan for plan in phases], None, Plan()) == expected
+def test_deciders_in_order(deciders: tuple[Plan[str], ...], expected: Plan[str]) -> None:
+    assert in_order([lambda _, plan=plan: plan for plan in deciders], None, Plan()) == expected
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ CASES = [
          seen(deployment(replicas=4), NEW, members=ALL_NEW, unselected=(OLD,)),
          [Disown((OLD,)), ("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
     Case("what only this world does comes before sizes, and may end the pass",
-         seen(deployment(replicas=4), NEW, members=ALL_NEW, world=replace(WORLD, phases=(marking,))),
+         seen(deployment(replicas=4), NEW, members=ALL_NEW, world=replace(WORLD, deciders=(marking,))),
          [AnnotateMembers((MemberAnnotations(ALL_NEW["new-uid"][0], {"marked": "yes"}),))], at_once=True),
     # rolling
     Case("another template: the set is created in the room that the surge leaves",

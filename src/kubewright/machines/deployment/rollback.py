@@ -1,4 +1,4 @@
-"""Going back to an earlier template, when ``spec.rollbackTo`` asks for it: a phase of a pass. Pure.
+"""Going back to an earlier template, when ``spec.rollbackTo`` asks for it: a decider of a pass. Pure.
 
 Theory.      The write that takes the earlier template also clears ``spec.rollbackTo``, so one request causes
              one rollback. The template is a set's, as the deployment wrote it, with the annotations that

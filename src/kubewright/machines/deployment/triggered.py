@@ -1,4 +1,4 @@
-"""The machines that cluster-autoscaler chose for deletion: a phase of a deployment's pass. Pure.
+"""The machines that cluster-autoscaler chose for deletion: a decider of a deployment's pass. Pure.
 
 Theory.      The autoscaler lowers a deployment's replicas and names the machines in an annotation,
              ``name~time,...``. Each of them gets priority 1 and the time; the ranking then puts

@@ -117,6 +117,6 @@ MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMembe
     propagated=propagated,
     ranking=ranking,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
-    phases=(trigger_deletions, roll_back),
+    deciders=(trigger_deletions, roll_back),
     status=deployment_status,
 )

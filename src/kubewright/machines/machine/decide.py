@@ -1,4 +1,4 @@
-"""Decide what to do with one machine: of its list of phases, the first one with a plan counts.
+"""Decide what to do with one machine: of its list of deciders, the first one with a plan counts.
 
 Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and ``deletion``.
 """
@@ -51,12 +51,12 @@ def _with_preservation(plan: Plan, seen: Seen) -> Plan:
     return replace(plan, warning=(EventReason.INVALID_PRESERVE, wrong), topics=frozenset((wrong,)))
 
 
-def planned(phases: tuple[Decider, ...], seen: Seen) -> Plan:
-    """The plan of the phases, without the steps that an API server refuses."""
-    plan = in_order((partial(_possible, phase) for phase in phases), seen, Plan())
+def planned(deciders: tuple[Decider, ...], seen: Seen) -> Plan:
+    """The plan of the deciders, without the steps that an API server refuses."""
+    plan = in_order((partial(_possible, decider) for decider in deciders), seen, Plan())
     return paced(plan if plan != Plan() else Plan(because="nothing is left to do"), seen)
 
 
-def _possible(phase: Decider, seen: Seen) -> Plan | None:
-    plan = phase(seen)
+def _possible(decider: Decider, seen: Seen) -> Plan | None:
+    plan = decider(seen)
     return allowed(plan, seen) if plan is not None else None

@@ -1,6 +1,6 @@
-"""Decide how a machine is deleted: one fixed order of phases, each derived from what still exists.
+"""Decide how a machine is deleted: deciders in one fixed order, each derived from what still exists.
 
-Theory.      ``DELETING`` is the order. A phase answers None when its part is done, else its plan; the
+Theory.      ``DELETING`` is the order. A decider answers None when its part is done, else its plan; the
              first plan is performed. MCM remembers how far a deletion has come in the last sentence of
              ``lastOperation``; we look at the world instead: does a driver call run, are there pods, is the
              VM gone, is the node there? The sentences are written all the same, because MCM goes on from

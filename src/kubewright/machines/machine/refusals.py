@@ -124,7 +124,7 @@ def status_refused(seen: Seen) -> bool:
 
 
 def allowed(plan: Plan, seen: Seen) -> Plan | None:
-    """The plan without its refused steps; None when nothing is left of it, so that the next phase decides."""
+    """The plan without its refused steps; None when nothing is left of it, so the next decider is asked."""
     refusals = [(step, found) for step in plan.steps if (found := _refusal_of(step, seen)) is not None]
     if not refusals:
         return plan

@@ -186,8 +186,8 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now, and what to say. Each phase of a machine is about everything after it, so its plan ends
-    the pass.
+    """What to do now, and what to say. Each decider of a machine is about everything after it, so its plan
+    ends the pass.
 
     ``warning`` is the reason and message of a Warning event, sent after the steps if the report changed the
     status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may

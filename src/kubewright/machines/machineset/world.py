@@ -85,5 +85,5 @@ MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
     owner=MACHINE_DEPLOYMENT,
     desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
     propagation=Propagation(_stale, configuration_patch),
-    phases=(keep,),
+    deciders=(keep,),
 )

@@ -1,6 +1,6 @@
 """Deployments: bring all members to the wanted template, and to the wanted number, in whatever API.
 
-Life           finalizer -> adopt and disown sets -> the world's own phases -> find or create the current
+Life           finalizer -> adopt and disown sets -> the world's own deciders -> find or create the current
                set -> sizes (``rollout``) -> prune old sets -> status; once deleted: delete the sets ->
                remove the finalizer.
 Theory.        A deployment decides sizes and nothing else; members are created and deleted by the
@@ -9,7 +9,7 @@ Theory.        A deployment decides sizes and nothing else; members are created 
                beyond its bounds.
 Map            world.py       DeploymentWorld: all that differs between the worlds
                observe.py     Seen: the deployment, its sets, their members
-               decide.py      the phases of a pass
+               decide.py      the deciders of a pass
                sets.py        new sets, hashes, revisions, what is propagated to the current set
                status.py      counts and conditions
                progress.py    the condition Progressing: which rollout it is about, and how that goes

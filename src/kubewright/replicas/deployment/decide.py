@@ -1,7 +1,7 @@
 """Decide what a deployment does next. Pure.
 
-Theory.      The order of the phases is the list in ``decide``; a phase that changes what the later ones look
-             at ends the pass, and the next one follows at once. ``rollout.planner`` decides the sizes;
+Theory.      The order of the deciders is the list in ``decide``; one that changes what the later ones look at
+             ends the pass, and the next one follows at once. ``rollout.planner`` decides the sizes;
              here they become changes of sets, one write for each set that changes.
 Source       mcm.md §7.2-7.10, capi.md §7.9.
 """
@@ -36,7 +36,7 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
         return delete_sets(seen)
     if seen.problem:
         return Plan(because=f"the deployment is not valid: {seen.problem}")
-    return in_order((add_finalizer, adopt_and_disown, *seen.world.phases, resize, prune), seen, Plan())
+    return in_order((add_finalizer, adopt_and_disown, *seen.world.deciders, resize, prune), seen, Plan())
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:

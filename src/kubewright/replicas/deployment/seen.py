@@ -4,7 +4,7 @@ computed from. Pure.
 Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
              from the sets, counts of members from the members themselves.
 Invariants.  A set that is being deleted has size 0, is never current, and its members still count.
-Called by    ``observe``, which makes it; ``decide``, ``progress``, ``status``, and the phases of a ``world``.
+Called by    ``observe``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a world.
 """
 
 from collections.abc import Mapping

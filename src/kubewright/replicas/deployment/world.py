@@ -2,7 +2,7 @@
 
 Theory.      What a deployment does is the same in all worlds: adopt sets, find or create the current one,
              size all of them, prune old ones, report. A world differs in facts (kinds, annotations,
-             reasons, sentences), in what its specs mean, and in phases that only it has; each is a field
+             reasons, sentences), in what its specs mean, and in deciders that only it has; each is a field
              here. A new world is one more such value.
 Invariants.  Every function is pure. ``ranking`` is the one by which the controller of the sets deletes
              members; otherwise the deployment would count on the deletion of other members.
@@ -138,7 +138,7 @@ class DeploymentWorld(Generic[D, S, M]):
     """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 
     # What only this world does and says
-    phases: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
+    deciders: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
     """What comes after adopting sets and before sizing them, in order."""
     status: "Callable[[Seen[D, S, M], Outcome], Any]"
     """The status to write, from what was seen after the pass and how the pass went (``status.py``)."""

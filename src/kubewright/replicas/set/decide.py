@@ -1,8 +1,8 @@
 """Decide what a set does next. Pure.
 
-Theory.      The order of the phases is the list in ``phases``; their steps are performed in that order. A
-             phase with the wake-up ``AT_ONCE`` ends the pass, because its steps change what the later
-             phases count.
+Theory.      The order of the deciders is the list in ``deciders``; their steps are performed in that order. A
+             decider with the wake-up ``AT_ONCE`` ends the pass, because its steps change what the later
+             deciders count.
 Invariants.  No new name is tried while a creation is in doubt. No member is created while the set is
              blocked, or before it carries our finalizer. A member that is being deleted is never deleted
              again. The world's ranking says which surplus members are deleted first; each is deleted only
@@ -32,7 +32,7 @@ from kubewright.replicas.set.steps import (
     RecordNumber,
     Step,
 )
-from kubewright.replicas.set.world import Phase, SetWorld
+from kubewright.replicas.set.world import Decider, SetWorld
 
 DOUBT_PAUSE = timedelta(seconds=0.25)
 """Between two attempts of a creation that the server has not answered."""
@@ -44,12 +44,12 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
         return delete_members(seen)
     if seen.problem:
         return Plan(because=f"the set is not valid: {seen.problem}")
-    return in_order(phases(seen.world), seen, Plan())
+    return in_order(deciders(seen.world), seen, Plan())
 
 
-def phases(world: SetWorld[S, M, Any]) -> tuple[Phase[S, M], ...]:
+def deciders(world: SetWorld[S, M, Any]) -> tuple[Decider[S, M], ...]:
     """What a pass does, in this order."""
-    return (add_finalizer, adopt, disown, propagate, grow, *world.phases, shrink)
+    return (add_finalizer, adopt, disown, propagate, grow, *world.deciders, shrink)
 
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:

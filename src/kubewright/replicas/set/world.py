@@ -25,8 +25,8 @@ from kubewright.rollout.model import Rank
 if TYPE_CHECKING:
     from kubewright.kube.client import Client
 
-Phase = Callable[[Seen[S, M]], Plan[Step]]
-"""One part of a decision."""
+Decider = Callable[[Seen[S, M]], Plan[Step]]
+"""One part of a decision (``base.plan``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +130,5 @@ class SetWorld(Generic[S, M, Obj]):
     desired_annotation: str = ""
     """The annotation of a set with the ``spec.replicas`` of its owner that its own size was computed for."""
     propagation: Propagation[S, M, Obj] | None = None
-    phases: tuple[Phase[S, M], ...] = ()
-    """Phases that only this world has, between creating members and deleting them."""
+    deciders: tuple[Decider[S, M], ...] = ()
+    """What only this world decides, between creating members and deleting them."""
