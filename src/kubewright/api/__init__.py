@@ -8,6 +8,7 @@
 ``bootstrap`` ``bootstrap.cluster.x-k8s.io/v1beta1``: how machines become nodes, by kubeadm
 ``infra``     ``infrastructure.cluster.x-k8s.io/v1beta1``: what stands behind them, made by drivers
 ``faults``    what is wrong with an object, in kube-apiserver's words
+``diff``      what changed between two values, as a merge patch
 ``crd``       a Struct type to its CustomResourceDefinition
 
 Everything here is pure. Objects are read as a whole and never written back as a whole (design

@@ -11,6 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
+from kubewright.base.durations import parse_duration
+
 
 class Fault(StrEnum):
     """What is wrong with a field, as kube-apiserver says it."""
@@ -29,9 +33,14 @@ class FieldError:
     fault: Fault = Fault.REQUIRED
     value: object = None
 
-    def __str__(self) -> str:
+    @property
+    def explanation(self) -> str:
+        """What stands behind the path: the fault, the value and the sentence."""
         shown = f": {_quoted(self.value)}" if self.fault is Fault.INVALID else ""
-        return f"{self.path}: {self.fault}{shown}: {self.message}"
+        return f"{self.fault}{shown}: {self.message}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.explanation}"
 
 
 Errors = Iterator[FieldError]
@@ -42,5 +51,13 @@ def summary(errors: Iterable[FieldError]) -> str:
     return "; ".join(str(error) for error in errors)
 
 
+def duration_problem(text: str) -> str:
+    """What is wrong with a duration that must not be negative; empty for nothing."""
+    try:
+        return "must not be negative" if parse_duration(text).days < 0 else ""
+    except ValueError:
+        return "must be a duration like 90s, 20m or 1h30m"
+
+
 def _quoted(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return msgspec.json.encode(value, order="deterministic").decode()

@@ -11,11 +11,14 @@ Called by    ``compose`` and every test that needs Kubernetes.
 
 import asyncio
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import structlog
 
+from kubewright.api.admission import Rules
 from kubewright.apiserver.bootstrap import ensure_defaults
 from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
@@ -39,6 +42,7 @@ class ApiServer:
     """See the module. ``path`` is the data folder, made if missing; None keeps everything in memory.
 
     ``log``, when given, keeps the writes instead: a test that passes one sees every commit.
+    ``admission``: the defaults and rules of custom kinds, which elsewhere are webhooks.
 
     Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
 
@@ -46,16 +50,24 @@ class ApiServer:
         InvalidInput: the folder is in use by another process, or its data format is unknown.
     """
 
-    def __init__(self, clock: Clock, *, path: Path | None = None, log: Log | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        path: Path | None = None,
+        log: Log | None = None,
+        admission: Iterable[Rules[Any]] = (),
+    ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
         self._store = Store(SqliteLog(path) if log is None and path is not None else log)
         self._tokens = Tokens(_token_key(path), clock, self._uid_of)
-        writing = Writing(self._store, self.catalog, clock)
+        rules = {each.kind.resource: each for each in admission}
+        serving = Serving(self._store, self.catalog, clock, rules)
+        writing = Writing(self._store, serving, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
         self._background: asyncio.Task[None] | None = None
-        serving = Serving(self._store, self.catalog, clock)
         for record in self._store.scan(str(CRDS)):
             serving.serve(orjson.loads(record.data))
 

@@ -13,13 +13,14 @@ import msgspec
 
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 from kubewright.api.core import PDB, Pod, PodDisruptionBudget
+from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import rfc3339
 from kubewright.builtin.disruption import Seen, Verdict, judge
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
-from kubewright.kube.patches import merge_patch, with_version
+from kubewright.kube.patches import with_version
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.wire import selectors

@@ -144,11 +144,21 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
 
 
 @app.command()
-def crds() -> None:
+def crds(
+    apis: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="machines, clusters, bootstrap, infrastructure; all by default.", metavar="[API]..."
+        ),
+    ] = None,
+) -> None:
     """Print the CustomResourceDefinitions, for kubectl apply -f -"""
-    from kubewright.api.machine.crds import manifest
+    from kubewright.api import catalog
+    from kubewright.api.machine.crds import as_yaml
 
-    sys.stdout.write(manifest())
+    if unknown := sorted(set(apis or ()) - set(catalog.DEFINITIONS)):
+        raise InvalidInput(f"no API {', '.join(unknown)}; there are: {', '.join(catalog.DEFINITIONS)}")
+    sys.stdout.write(as_yaml(catalog.crds(*(apis or ()))))
 
 
 @app.command()

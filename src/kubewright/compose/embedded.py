@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kubewright.api.catalog import RULES
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
 from kubewright.api.machine.rbac import roles_of_users
@@ -68,9 +69,8 @@ class Embedded:
     def __init__(self, config: ServerConfig | None, options: Options, clock: Clock) -> None:
         self.clock = clock
         self.config = config
-        self.server = ApiServer(
-            clock, path=None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
-        )
+        path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
+        self.server = ApiServer(clock, path=path, admission=RULES)
         self.metrics = Metrics()
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
         self.client = Client(transport, clock, name="embedded")

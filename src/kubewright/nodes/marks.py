@@ -24,8 +24,8 @@ from msgspec import structs
 
 from kubewright.api.conditions import condition_of, dated, node_condition
 from kubewright.api.core import Node, NodeCondition, NodeSpec, Taint
+from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
-from kubewright.kube.patches import Patch
 
 Edits = Mapping[str, str | None]
 """Labels or annotations to set; None removes one."""

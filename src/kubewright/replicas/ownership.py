@@ -14,9 +14,10 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from kubewright.api.diff import Patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import LabelSelector, Object, OwnerReference, owner_of
-from kubewright.kube.patches import Patch, exactly
+from kubewright.kube.patches import exactly
 from kubewright.replicas.objects import SetObject
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest

@@ -11,11 +11,12 @@ Called by    the reconcilers of ``set`` and ``deployment``.
 from collections.abc import Iterable
 from typing import Any
 
+from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly, merge_patch
+from kubewright.kube.patches import exactly
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.mapping import status_alone

@@ -148,7 +148,7 @@ EMPTY = SecretSource()
         ),
         pytest.param(
             {"format": IGNITION, "mounts": (("data",),)},
-            ["spec.mounts[0]: Invalid value: ['data']: a mount names what is mounted and where"],
+            ['spec.mounts[0]: Invalid value: ["data"]: a mount names what is mounted and where'],
             id="a mount unit needs to know where",
         ),
     ],

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kubewright import __version__
 from kubewright.cli import main
@@ -143,6 +144,37 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "version",
     ]
     assert not any(line.endswith("...") for line in commands)
+
+
+EVERY = [
+    "machine.sapcloud.io",
+    "cluster.x-k8s.io",
+    "bootstrap.cluster.x-k8s.io",
+    "infrastructure.cluster.x-k8s.io",
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        pytest.param([], EVERY, id="of all APIs"),
+        pytest.param(["clusters"], EVERY[1:2], id="of one"),
+        pytest.param(["bootstrap", "machines"], [EVERY[2], EVERY[0]], id="of two, in the order given"),
+    ],
+)
+def test_definitions_are_printed(
+    words: list[str], groups: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("crds", *words) == 0
+    printed = [each["spec"]["group"] for each in yaml.safe_load_all(capsys.readouterr().out)]
+    assert list(dict.fromkeys(printed)) == groups
+
+
+def test_definitions_of_an_unknown_api_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("crds", "cluster") == 1
+    assert (
+        "no API cluster; there are: machines, clusters, bootstrap, infrastructure" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("words", [["version"], ["--version"]])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kubewright.api.core import NODE, Node, NodeSpec, Taint
+from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube import patches
 from kubewright.wire.patch import apply_merge
@@ -23,17 +24,17 @@ OBJECTS = st.recursive(
 
 @given(OBJECTS, OBJECTS)
 def test_a_patch_leads_from_before_to_after(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert apply_merge(before, patches.merge_patch(before, after)) == after
+    assert apply_merge(before, merge_patch(before, after)) == after
 
 
 @given(OBJECTS)
 def test_nothing_is_sent_when_nothing_changed(obj: dict[str, Any]) -> None:
-    assert patches.merge_patch(obj, obj) == {}
+    assert merge_patch(obj, obj) == {}
 
 
 @given(OBJECTS, OBJECTS)
 def test_a_patch_applied_twice_does_nothing_more(before: dict[str, Any], after: dict[str, Any]) -> None:
-    patch = patches.merge_patch(before, after)
+    patch = merge_patch(before, after)
     assert apply_merge(apply_merge(before, patch), patch) == after
 
 
@@ -88,12 +89,12 @@ STRUCTS = [
     ("after", "patch"), [case[1:] for case in STRUCTS], ids=[case[0] for case in STRUCTS]
 )
 def test_structs_are_compared_by_their_wire_names(after: Node, patch: dict[str, Any]) -> None:
-    assert patches.merge_patch(BEFORE, after) == patch
+    assert merge_patch(BEFORE, after) == patch
 
 
 def test_a_struct_and_a_decoded_copy_of_it_are_the_same() -> None:
-    assert patches.merge_patch(BEFORE, NODE.decode(NODE.encode(BEFORE)))  # apiVersion and kind are new
-    assert patches.merge_patch(NODE.decode(NODE.encode(BEFORE)), NODE.decode(NODE.encode(BEFORE))) == {}
+    assert merge_patch(BEFORE, NODE.decode(NODE.encode(BEFORE)))  # apiVersion and kind are new
+    assert merge_patch(NODE.decode(NODE.encode(BEFORE)), NODE.decode(NODE.encode(BEFORE))) == {}
 
 
 def test_conditions_are_added_to_a_patch_but_never_make_one() -> None:

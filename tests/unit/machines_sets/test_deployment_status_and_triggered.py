@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
@@ -21,7 +22,6 @@ from kubewright.api.machine.v1alpha1 import (
     MachineTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.kube.patches import merge_patch
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.triggered import triggered
 from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS

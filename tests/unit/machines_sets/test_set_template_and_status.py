@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.core import NodeCondition
+from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import (
@@ -23,7 +24,6 @@ from kubewright.api.machine.v1alpha1 import (
     NodeTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
-from kubewright.kube.patches import merge_patch
 from kubewright.machines.machineset.member import MachineMember, digest, member_of
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.machines.machineset.status import set_status

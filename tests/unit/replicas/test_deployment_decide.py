@@ -25,9 +25,9 @@ from tests.unit.replicas.things import (
     thing_set,
 )
 
+from kubewright.api.diff import merge_patch
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.plan import AT_ONCE, Plan
-from kubewright.kube.patches import merge_patch
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (

@@ -1,14 +1,16 @@
 """The arithmetic of Cluster API's conditions: set one, sum several up, copy one of another object.
 
-Theory.      A controller says what it found by ``so``, ``not_so``, ``unknown``; ``with_conditions`` writes
-             that into a list: Ready first, the rest by name, each with its time. Several conditions become
-             one by their groups: a False Error weighs more than a Warning, that more than an Info, that more
-             than a True, and an Unknown least of all; the first of the heaviest group gives the reason.
+Theory.      A controller says what it found by ``so``, ``not_so``, ``unknown``; ``with_conditions``
+             writes that into a list: Ready first, the rest by name, each with its time. Several
+             conditions become one by their groups: a False Error weighs more than a Warning, that more
+             than an Info, that more than a True, and an Unknown least of all; the first of the heaviest
+             group gives the reason.
 Invariants.  A condition of which nothing changed keeps its ``lastTransitionTime``; with another message it
              gets a new one. So that time says when something was last written, not since when it is so: no
              controller here counts a time-out from it. Severity only goes with False.
 Source.      capi.md §4.5, in whole; the names of types and reasons are in §4.4.
-Called by    controllers of ``clusters``, ``bootstrap``, ``infra``. ``api.conditions`` finds and removes one.
+Called by    controllers of ``clusters``, ``bootstrap``, ``infra``. ``api.conditions`` finds and removes
+             one.
 """
 
 from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ Called by    ``machines``.
 
 import re
 
-from kubewright.api.faults import Errors, Fault, FieldError
+from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
 from kubewright.api.machine.names import Orchestration, StrategyType
 from kubewright.api.machine.v1alpha1 import (
     ClassSpec,
@@ -27,7 +27,6 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector
-from kubewright.base.durations import parse_duration
 
 INT32_MAX = 2**31 - 1
 _PERCENT = re.compile(r"\d{1,9}%")
@@ -103,16 +102,9 @@ def _configuration(config: MachineConfiguration, path: str) -> Errors:
         ("machinePreserveTimeout", config.machine_preserve_timeout),
     )
     for name, text in durations:
-        if text is not None and (problem := _duration_problem(text)):
+        if text is not None and (problem := duration_problem(text)):
             yield FieldError(f"{path}.{name}", problem, Fault.INVALID, text)
     yield from _not_negative(f"{path}.maxEvictRetries", config.max_evict_retries)
-
-
-def _duration_problem(text: str) -> str:
-    try:
-        return "must not be negative" if parse_duration(text).days < 0 else ""
-    except ValueError:
-        return "must be a duration like 90s, 20m or 1h30m"
 
 
 def _template(template: MachineTemplateSpec) -> Errors:

@@ -3,8 +3,8 @@
 Theory.      There are two ways to ask. The plain one walks ``/api``, ``/apis`` and each group
              version. The aggregated one gets everything in two answers: kubectl since 1.27 asks
              for that and falls back. Both are views of the same catalog.
-Invariants.  Pure: the same catalog gives the same bytes. Groups and kinds come in the
-             order in which the catalog has them, the built-in ones first.
+Invariants.  Pure: the same catalog gives the same bytes. Kinds come in the order in which the catalog
+             has them, and so do built-in groups; groups of CRDs follow by name, as at kube-apiserver.
 Called by    ``http.app``: ``respond`` returns None for all other paths.
 """
 
@@ -76,9 +76,12 @@ def _plain(catalog: Catalog, parts: list[str]) -> dict[str, Any] | None:
 
 
 def groups_of(catalog: Catalog) -> dict[str, list[str]]:
-    """Every group with its versions, the preferred one first."""
+    """Every group with its versions, the preferred one first.
+
+    Groups of CRDs come last, by name: of two that have a kind of one name, kubectl means the first.
+    """
     found: dict[str, list[str]] = {}
-    for kind in catalog:
+    for kind in sorted(catalog, key=lambda kind: (kind.custom, kind.resource.group if kind.custom else "")):
         served = found.setdefault(kind.resource.group, [])
         if kind.resource.version not in served:
             served.append(kind.resource.version)

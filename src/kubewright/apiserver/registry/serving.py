@@ -31,8 +31,10 @@ def is_crd(kind: ServedKind) -> bool:
 class Serving:
     """The steps of writes that concern definitions or their instances."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
-        self._store, self._catalog, self._clock = store, catalog, clock
+    def __init__(
+        self, store: Store, catalog: Catalog, clock: Clock, admission: custom.Admission = custom.NO_ADMISSION
+    ) -> None:
+        self._store, self._catalog, self._clock, self._admission = store, catalog, clock, admission
 
     def admit(self, target: Target) -> None:
         """Check that a new object of the kind may be created.
@@ -79,7 +81,7 @@ class Serving:
             self.serve(obj)
 
     def serve(self, crd: Object) -> None:
-        wanted = custom.kinds(crd) if status.is_established(crd) else []
+        wanted = custom.kinds(crd, self._admission) if status.is_established(crd) else []
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         versions = {kind.resource.version for kind in wanted}
         self._drop(group, plural, keeping=versions)

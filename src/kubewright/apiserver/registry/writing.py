@@ -15,7 +15,7 @@ from typing import Any
 
 from kubewright.apiserver.registry import codec, edits, intake, lifecycle, metadata, refusals
 from kubewright.apiserver.registry.admission import Admission
-from kubewright.apiserver.registry.kind import Catalog, Cause, Object, ServedKind
+from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.schema.causes import invalid
@@ -49,11 +49,11 @@ class Written:
 class Writing:
     """The writing verbs."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
+    def __init__(self, store: Store, serving: Serving, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._admission = Admission(store)
-        self._serving = Serving(store, catalog, clock)
+        self._serving = serving
 
     async def create(
         self, target: Target, sent: Any, options: Options, *, duplicates: Sequence[str] = ()

@@ -19,6 +19,7 @@ import structlog
 from msgspec import structs
 
 from kubewright.api.core import NODE, VOLUME_ATTACHMENT
+from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
@@ -28,7 +29,7 @@ from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly, merge_patch, with_uid
+from kubewright.kube.patches import exactly, with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen

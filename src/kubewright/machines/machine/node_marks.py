@@ -15,11 +15,11 @@ from msgspec import structs
 
 from kubewright.api.conditions import true_condition
 from kubewright.api.core import Node, NodeCondition, Taint
+from kubewright.api.diff import Patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
-from kubewright.kube.patches import Patch
 from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired

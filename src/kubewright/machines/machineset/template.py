@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import structs
 
+from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
 from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
-from kubewright.kube.patches import merge_patch
 from kubewright.replicas.naming import number_of
 from kubewright.replicas.ownership import reference
 

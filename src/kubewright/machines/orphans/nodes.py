@@ -17,10 +17,11 @@ from contextlib import suppress
 import structlog
 
 from kubewright.api.core import NODE, Node
+from kubewright.api.diff import Patch
 from kubewright.api.machine import names
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.header import Header
-from kubewright.kube.patches import Patch, with_uid
+from kubewright.kube.patches import with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.decide import OrphanSettings, not_managed, scheme
 from kubewright.nodes import marks

@@ -13,12 +13,13 @@ Called by    ``reconciler.Deployments``.
 from collections.abc import Iterable
 from typing import Any, Generic, assert_never
 
+from kubewright.api.diff import Patch, merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object, with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.patches import Patch, exactly, merge_patch, with_uid
+from kubewright.kube.patches import exactly, with_uid
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
     Adopt,

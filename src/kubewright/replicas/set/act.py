@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, assert_never
 
+from kubewright.api.diff import Patch
 from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.patches import Patch, exactly, with_uid
+from kubewright.kube.patches import exactly, with_uid
 from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import MemberIndex

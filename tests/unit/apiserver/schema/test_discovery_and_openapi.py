@@ -66,6 +66,16 @@ def test_plain_discovery_leads_from_groups_to_resources(catalog: Catalog) -> Non
     )
 
 
+def test_groups_of_definitions_come_last_by_name(catalog: Catalog) -> None:
+    for group in ("zoo.example.com", "apes.example.com"):
+        crd = widgets("v1")
+        for kind in custom.kinds({**crd, "spec": {**crd["spec"], "group": group}}):
+            catalog.put(kind)
+    names = [group["name"] for group in get(catalog, "/apis")["groups"]]
+    assert names[-3:] == ["apes.example.com", "example.com", "zoo.example.com"]
+    assert names[:-3] == [group["name"] for group in get(builtin_catalog(), "/apis")["groups"]]
+
+
 def test_subresources_say_what_kind_they_take(catalog: Catalog) -> None:
     resources = {r["name"]: r for r in get(catalog, "/api/v1")["resources"]}
     assert (resources["pods/eviction"]["group"], resources["pods/eviction"]["kind"]) == ("policy", "Eviction")

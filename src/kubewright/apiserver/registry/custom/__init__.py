@@ -2,14 +2,18 @@
 
 Theory.      A definition is an ordinary object in the store; this module reads one as kinds of the
              catalog. All versions share a collection in the store, and converting between them means
-             changing ``apiVersion``: there are no conversion webhooks.
+             changing ``apiVersion``: there are no conversion webhooks. Where a kind has defaults and rules
+             of its own (``api.admission``), they are called here, in process: elsewhere they are webhooks.
 Called by    the registry, whenever a definition was created, changed or read at start-up.
 Continues    in ``definition`` (validation) and ``status`` (its conditions).
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from kubewright.api.admission import Rules, defaulted, violations
+from kubewright.api.faults import Fault
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom.jsonpath import first, parse
 from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
@@ -19,18 +23,31 @@ from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.gvk import Resource
 
 Version = Mapping[str, Any]
+Check = Callable[[Object, Object | None], list[Cause]]
 _RULES = "x-kubernetes-validations"
 _LARGEST = 2**31 - 1
 _GO = {bool: "bool", float: "float64", str: "string", list: "[]interface {}"}
 
 
-def kinds(crd: Object) -> list[ServedKind]:
+Admission = Mapping[Resource, Rules[Any]]
+"""The defaults and rules of custom kinds."""
+NO_ADMISSION: Admission = MappingProxyType({})
+
+_REASONS = {
+    Fault.REQUIRED: "FieldValueRequired",
+    Fault.INVALID: "FieldValueInvalid",
+    Fault.FORBIDDEN: "FieldValueForbidden",
+}
+
+
+def kinds(crd: Object, admission: Admission = NO_ADMISSION) -> list[ServedKind]:
     """One kind per served version, the storage version first. The definition is valid."""
     versions = [version for version in crd["spec"]["versions"] if version.get("served")]
-    return [_kind(crd, version) for version in sorted(versions, key=lambda v: not v.get("storage"))]
+    versions.sort(key=lambda version: not version.get("storage"))
+    return [_kind(crd, version, admission) for version in versions]
 
 
-def _kind(crd: Object, version: Version) -> ServedKind:
+def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
     spec, names = crd["spec"], crd["spec"]["names"]
     subresources = version.get("subresources") or {}
     scale = _scale(subresources.get("scale"))
@@ -38,6 +55,7 @@ def _kind(crd: Object, version: Version) -> ServedKind:
         spec["group"], version["name"], names["plural"], names["kind"],
         spec["scope"] == "Namespaced", tuple(names.get("shortNames") or ()),
     )  # fmt: skip
+    rules = admission.get(resource)
     return ServedKind(
         resource=resource,
         schema=Structural((version.get("schema") or {}).get("openAPIV3Schema")),
@@ -48,9 +66,28 @@ def _kind(crd: Object, version: Version) -> ServedKind:
         has_status="status" in subresources,
         scale=scale,
         custom=True,
-        check=_counts(scale),
+        prepare=_as_sent if rules is None else _defaults(rules),
+        check=_counts(scale) if rules is None else _all(_counts(scale), _checks(rules)),
         fields=_selectable(version.get("selectableFields") or ()),
     )
+
+
+def _as_sent(new: Object, _old: Object | None) -> Object:
+    return new
+
+
+def _defaults(rules: Rules[Any]) -> Callable[[Object, Object | None], Object]:
+    return lambda new, old: defaulted(rules, new, old)
+
+
+def _checks(rules: Rules[Any]) -> Check:
+    return lambda new, old: [
+        Cause(_REASONS[error.fault], error.path, error.explanation) for error in violations(rules, new, old)
+    ]
+
+
+def _all(*checks: Check) -> Check:
+    return lambda new, old: [cause for check in checks for cause in check(new, old)]
 
 
 def storage_version(crd: Object) -> str:
@@ -76,7 +113,7 @@ def _scale(given: Mapping[str, Any] | None) -> Scale | None:
     return Scale(*(path.removeprefix(".") for path in paths))
 
 
-def _counts(scale: Scale | None) -> Callable[[Object, Object | None], list[Cause]]:
+def _counts(scale: Scale | None) -> Check:
     """The rule for the counts at both paths of ``scale``, if there is one: whole, not negative.
 
     The schema alone would let ``-1`` or ``3.0`` through, and then ``kubectl scale`` and autoscalers fail

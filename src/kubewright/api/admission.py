@@ -1,0 +1,81 @@
+"""Admission: what an API says about an object that is being written, beside its schema.
+
+Theory.      Each kind may have defaults, which are written into what was sent, and rules, which refuse
+             it. Both are pure functions, so they work wherever an object is written: in the embedded
+             server in process, and on a real Kubernetes as a webhook. Controllers do not rely on either:
+             they read an object as if it had its defaults, and report what is wrong with it.
+Invariants.  An object that its type cannot read is left as it is: the schema says what is wrong. An
+             update that leaves everything but metadata and status as it was breaks no rule: so a
+             finalizer can always be taken off, and a status written, however old an object is. What
+             fields our types do not know stays in the object.
+Called by    the API server's registry (``registry.custom``) and the webhooks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from kubewright.api.diff import merge_patch
+from kubewright.api.faults import FieldError
+from kubewright.api.kinds import Kind, T, Undecodable
+from kubewright.api.meta import Json
+from kubewright.wire.patch import apply_merge
+
+Plain = Mapping[str, Json]
+"""An object as JSON gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(Generic[T]):
+    """The admission of one kind.
+
+    ``default``   fills in what was not sent, given the object that is there (None: it is new)
+    ``prepare``   the same on plain JSON, before ``default``, for a field whose absence the type does not show
+    ``check``     what is wrong with an object that has its defaults, and with the change from the old one
+    """
+
+    kind: Kind[T]
+    default: Callable[[T], T] = lambda new: new
+    prepare: Callable[[Plain, Plain | None], Plain] = lambda new, _old: new
+    check: Callable[[T, T | None], Iterable[FieldError]] = lambda _new, _old: ()
+
+
+def defaulted(rules: Rules[Any], new: Plain, old: Plain | None) -> dict[str, Any]:
+    """The object with its defaults; as it is when its type cannot read it, or only its status changes."""
+    if old is not None and _written(new) == _written(old) and _marks(new) == _marks(old):
+        return dict(new)
+    try:
+        prepared = rules.prepare(new, old)
+        read = rules.kind.from_plain(prepared)
+    except Undecodable:
+        return dict(new)
+    merged: dict[str, Any] = apply_merge(prepared, merge_patch(read, rules.default(read)))
+    return merged
+
+
+def violations(rules: Rules[Any], new: Plain, old: Plain | None) -> list[FieldError]:
+    """What is wrong with an object that has its defaults; empty when it may be written."""
+    if old is not None and _written(new) == _written(old):
+        return []
+    try:
+        return list(rules.check(rules.kind.from_plain(new), _readable(rules.kind, old)))
+    except Undecodable:
+        return []
+
+
+def _readable(kind: Kind[Any], old: Plain | None) -> Any:
+    """The old object, or None if there is none that the type can read."""
+    try:
+        return None if old is None else kind.from_plain(old)
+    except Undecodable:
+        return None
+
+
+def _written(obj: Plain) -> dict[str, Any]:
+    """All but metadata and status."""
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+
+
+def _marks(obj: Plain) -> tuple[Any, Any]:
+    metadata = obj.get("metadata") or {}
+    return metadata.get("labels"), metadata.get("annotations")

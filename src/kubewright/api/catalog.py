@@ -1,0 +1,113 @@
+"""All APIs of ours: their CustomResourceDefinitions, and the admission of their kinds.
+
+Theory.      A server that has none of them yet gets the definitions; one that calls admission gets the
+             rules: the embedded server in process, a real one through webhooks. Kinds of
+             ``machine.sapcloud.io`` have no admission, as upstream has none: their controllers report
+             what is wrong.
+Called by    ``kubewright crds``, ``make gen``, and ``compose``, which starts the embedded server.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kubewright.api.admission import Rules
+from kubewright.api.bootstrap import crds as bootstrap_crds
+from kubewright.api.bootstrap import defaults as bootstrap_defaults
+from kubewright.api.bootstrap import validate as bootstrap_rules
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
+from kubewright.api.cluster import crds as cluster_crds
+from kubewright.api.cluster import defaults, validate
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_HEALTH_CHECK,
+    MACHINE_SET,
+)
+from kubewright.api.crd import Definition, crd
+from kubewright.api.faults import FieldError
+from kubewright.api.infra import crds as infra_crds
+from kubewright.api.infra import validate as infra_rules
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
+    KUBEWRIGHT_CLUSTER_TEMPLATE,
+    KUBEWRIGHT_MACHINE,
+    KUBEWRIGHT_MACHINE_TEMPLATE,
+)
+from kubewright.api.machine import crds as machine_crds
+
+DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
+    "machines": machine_crds.DEFINITIONS,
+    "clusters": cluster_crds.DEFINITIONS,
+    "bootstrap": bootstrap_crds.DEFINITIONS,
+    "infrastructure": infra_crds.DEFINITIONS,
+}
+"""By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
+
+
+def crds(*apis: str) -> Iterator[dict[str, Any]]:
+    """The CustomResourceDefinitions of these APIs, of all when none is named.
+
+    Raises:
+        KeyError: there is no such API.
+    """
+    for api in apis or DEFINITIONS:
+        yield from (crd(each) for each in DEFINITIONS[api])
+
+
+def _check(rule: Callable[[Any], list[FieldError]]) -> Callable[[Any, Any | None], list[FieldError]]:
+    """A rule that does not look at what was before."""
+    return lambda new, _old: rule(new)
+
+
+def _checks(
+    rule: Callable[[Any], list[FieldError]], change: Callable[[Any, Any], list[FieldError]]
+) -> Callable[[Any, Any | None], list[FieldError]]:
+    """A rule of an object and one of a change."""
+    return lambda new, old: [*rule(new), *(change(old, new) if old is not None else ())]
+
+
+RULES: tuple[Rules[Any], ...] = (
+    Rules(CLUSTER, default=defaults.default_cluster, check=validate.validate_cluster),
+    Rules(MACHINE, default=defaults.default_machine, check=validate.validate_machine),
+    Rules(
+        MACHINE_SET,
+        default=defaults.default_set,
+        prepare=defaults.with_replicas,
+        check=validate.validate_set,
+    ),
+    Rules(
+        MACHINE_DEPLOYMENT,
+        default=defaults.default_deployment,
+        prepare=defaults.with_replicas,
+        check=validate.validate_deployment,
+    ),
+    Rules(MACHINE_HEALTH_CHECK, default=defaults.default_health_check, check=validate.validate_health_check),
+    Rules(
+        KUBEADM_CONFIG,
+        default=bootstrap_defaults.with_defaults,
+        check=_check(bootstrap_rules.validate_config),
+    ),
+    Rules(
+        KUBEADM_CONFIG_TEMPLATE,
+        default=bootstrap_defaults.template_with_defaults,
+        check=_check(bootstrap_rules.validate_template),
+    ),
+    Rules(
+        KUBEWRIGHT_CLUSTER,
+        check=_checks(infra_rules.validate_cluster, infra_rules.validate_cluster_change),
+    ),
+    Rules(
+        KUBEWRIGHT_CLUSTER_TEMPLATE,
+        check=_checks(infra_rules.validate_cluster_template, infra_rules.validate_template_change),
+    ),
+    Rules(
+        KUBEWRIGHT_MACHINE,
+        check=_checks(infra_rules.validate_machine, infra_rules.validate_machine_change),
+    ),
+    Rules(
+        KUBEWRIGHT_MACHINE_TEMPLATE,
+        check=_checks(infra_rules.validate_machine_template, infra_rules.validate_template_change),
+    ),
+)
+"""The admission of each kind that has one."""

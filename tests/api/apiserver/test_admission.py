@@ -1,0 +1,112 @@
+"""Defaults and rules of custom kinds, which the server calls in process (``api.admission``)."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubewright.api.catalog import RULES
+from kubewright.api.cluster.crds import crds
+from kubewright.api.machine import crds as machines
+from kubewright.apiserver.server import ApiServer
+from kubewright.kube.inprocess import InProcess
+from kubewright.testing.api import Api
+from kubewright.testing.clocks import LoopClock
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOME = "/apis/cluster.x-k8s.io/v1beta1/namespaces/default"
+REF = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "Foo", "name": "m"}
+SPEC = {
+    "clusterName": "c",
+    "bootstrap": {"dataSecretName": "s"},
+    "infrastructureRef": REF,
+    "version": "1.30.0",
+}
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    """A server with the kinds of Cluster API."""
+    clock = LoopClock()
+    server = ApiServer(clock, admission=RULES)
+    await server.start()
+    found = Api(InProcess(server.handle), clock, "embedded")
+    for crd in crds():
+        (await found.post(CRDS, crd)).ok()
+    yield found
+    await server.close()
+
+
+def made(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": kind,
+        "metadata": {"name": "o", **metadata},
+        "spec": spec,
+    }
+
+
+async def test_a_machine_is_stored_with_its_defaults(api: Api) -> None:
+    stored = (await api.post(f"{HOME}/machines", made("Machine", SPEC))).ok()
+    assert stored["spec"]["version"] == "v1.30.0"
+    assert stored["spec"]["nodeDeletionTimeout"] == "10s"
+    assert stored["spec"]["infrastructureRef"]["namespace"] == "default"
+    assert stored["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "c"}
+    assert stored["metadata"]["generation"] == 1
+
+
+async def test_a_label_that_is_taken_off_comes_back(api: Api) -> None:
+    await api.post(f"{HOME}/machines", made("Machine", SPEC))
+    body = {"metadata": {"labels": None}}
+    stored = (await api.patch(f"{HOME}/machines/o", body)).ok()
+    assert stored["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "c"}
+
+
+async def test_a_bad_object_is_refused_with_its_causes(api: Api) -> None:
+    answer = await api.post(
+        f"{HOME}/clusters", made("Cluster", {"topology": {"class": "x", "version": "v1.30.0"}})
+    )
+    assert (answer.code, answer.reason) == (422, "Invalid")
+    assert answer.message.startswith(
+        'Cluster.cluster.x-k8s.io "o" is invalid: spec.topology: Forbidden: ClusterClass is not supported'
+    )
+    ((reason, path, _),) = answer.causes
+    assert (reason, path) == ("FieldValueForbidden", "spec.topology")
+
+
+async def test_a_change_is_checked_against_what_was(api: Api) -> None:
+    await api.post(f"{HOME}/machines", made("Machine", SPEC))
+    answer = await api.patch(f"{HOME}/machines/o", {"spec": {"clusterName": "d"}})
+    assert answer.code == 422
+    assert answer.causes == [
+        ("FieldValueForbidden", "spec.clusterName", "Forbidden: field is immutable"),
+    ]
+
+
+async def test_schema_and_rules_are_told_apart(api: Api) -> None:
+    answer = await api.post(f"{HOME}/machines", made("Machine", {**SPEC, "clusterName": 5}))
+    assert [(reason, path) for reason, path, _ in answer.causes] == [
+        ("FieldValueTypeInvalid", "spec.clusterName")
+    ]
+
+
+async def test_replicas_are_written_for_scale(api: Api) -> None:
+    (await api.post(f"{HOME}/machinesets", made("MachineSet", {**SET}))).ok()
+    scale = (await api.get(f"{HOME}/machinesets/o/scale")).ok()
+    assert scale["spec"] == {"replicas": 1}
+
+
+async def test_the_short_names_of_two_worlds_are_told_apart(api: Api) -> None:
+    for crd in machines.crds():
+        (await api.post(CRDS, crd)).ok()
+    listed = {}
+    for group in ("machine.sapcloud.io/v1alpha1", "cluster.x-k8s.io/v1beta1"):
+        found = (await api.get(f"/apis/{group}")).ok()["resources"]
+        listed[group] = {name for each in found for name in each.get("shortNames", ())}
+    assert not listed["machine.sapcloud.io/v1alpha1"] & listed["cluster.x-k8s.io/v1beta1"]
+    groups = [each["name"] for each in (await api.get("/apis")).ok()["groups"]]
+    ours = [name for name in groups if name in ("machine.sapcloud.io", "cluster.x-k8s.io")]
+    assert ours == ["cluster.x-k8s.io", "machine.sapcloud.io"]
+
+
+SET = {"clusterName": "c", "selector": {}, "template": {"spec": SPEC}}
