@@ -124,6 +124,16 @@ def has_signed(authority: Identity, identity: Identity) -> bool:
     return True
 
 
+def validity(pem: bytes) -> tuple[datetime, datetime]:
+    """From when and until when a certificate is valid.
+
+    Raises:
+        ValueError: it is none.
+    """
+    certificate = x509.load_pem_x509_certificate(pem)
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
 def read_user(der: bytes) -> tuple[User | None, datetime]:
     """The user whom a client certificate names, and until when; None when it has no common name."""
     certificate = x509.load_der_x509_certificate(der)

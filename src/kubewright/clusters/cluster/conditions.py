@@ -1,0 +1,151 @@
+"""The conditions of a Cluster, from what is seen after the steps of a pass. Pure.
+
+Theory.      Each condition about an object of a provider is what that object says of itself (its Ready);
+             where there is none to be read, it says what is waited for. Ready sums up control plane and
+             infrastructure. While the Cluster is being deleted, Deleting says what its stage waits for.
+Invariants.  ControlPlaneInitialized never goes back. What a step could not do is told.
+Source.      capi.md §4.4, §4.5, §6.1, §6.4.
+Called by    ``status``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    TRUE,
+    mirror,
+    not_so,
+    so,
+    summary,
+    with_conditions,
+)
+from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.conditions import true_condition
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.clusters.cluster import deletion
+from kubewright.clusters.cluster.decide import kubeconfig_problem
+from kubewright.clusters.cluster.seen import CONTROL_PLANE, INFRASTRUCTURE, Seen
+from kubewright.clusters.references import fields
+from kubewright.clusters.references.external import External, claim
+
+READY_OF = (ConditionType.CONTROL_PLANE_READY, ConditionType.INFRASTRUCTURE_READY)
+"""What Ready sums up, in the order of their weight among equals."""
+
+NO_TOPOLOGY = "spec.topology is not supported: set spec.infrastructureRef and spec.controlPlaneRef instead"
+
+
+class _Provided(NamedTuple):
+    """An object of a provider, and the words of its condition."""
+
+    about: str
+    external: External | None
+    kind: ConditionType
+    waiting: Reason
+    was_ready: bool
+
+
+def conditions(seen: Seen) -> tuple[Condition, ...]:
+    """All conditions of the Cluster; those of types that others write stay."""
+    before = seen.cluster.status.conditions
+    wanted = tuple(replace(each, message=each.message[:MESSAGE_CHARS]) for each in _found(seen))
+    ready = summary(with_conditions(before, wanted, seen.now), READY_OF)
+    return with_conditions(before, wanted if ready is None else (*wanted, ready), seen.now)
+
+
+def _found(seen: Seen) -> Iterator[Condition]:
+    status, deleting = seen.cluster.status, seen.cluster.metadata.deleting
+    for each in (
+        _Provided(
+            INFRASTRUCTURE,
+            seen.infrastructure,
+            ConditionType.INFRASTRUCTURE_READY,
+            Reason.WAITING_FOR_INFRASTRUCTURE,
+            bool(status.infrastructure_ready),
+        ),
+        _Provided(
+            CONTROL_PLANE,
+            seen.control_plane,
+            ConditionType.CONTROL_PLANE_READY,
+            Reason.WAITING_FOR_CONTROL_PLANE,
+            bool(status.control_plane_ready),
+        ),
+    ):
+        if each.external is not None:
+            yield from (
+                _deleted(seen, each, each.external) if deleting else _provided(seen, each, each.external)
+            )
+    if deleting:
+        yield _deleting(seen)
+        return
+    yield _initialized(seen)
+    if seen.cluster.spec.topology is not None:
+        yield not_so(ConditionType.TOPOLOGY_RECONCILED, Reason.TOPOLOGY_RECONCILE_FAILED, ERROR, NO_TOPOLOGY)
+
+
+def _provided(seen: Seen, each: _Provided, external: External) -> Iterator[Condition]:
+    """What a living object says."""
+    wrong = seen.failed.get(each.about) or claim(external, seen.owner, seen.cluster.name).problem
+    if wrong:
+        yield not_so(each.kind, Reason.INCORRECT_EXTERNAL_REF, ERROR, wrong)
+    elif external.found is None and external.gone and each.was_ready:
+        said = f"{external} was ready and has been deleted since"
+        yield not_so(each.kind, Reason.DELETED, ERROR, said)
+    elif external.found is None:
+        yield not_so(each.kind, each.waiting, INFO, f"waiting: {external.problem}")
+    elif external.deleting:
+        yield not_so(each.kind, Reason.DELETING, INFO, f"{external} is being deleted")
+    elif not external.paused:
+        waiting = not_so(each.kind, each.waiting, INFO, f"waiting for {external} to report that it is ready")
+        found = mirror(each.kind, external.ready_condition, so(each.kind) if external.ready else waiting)
+        yield found or waiting
+
+
+def _deleted(seen: Seen, each: _Provided, external: External) -> Iterator[Condition]:
+    """What an object says that is deleted with the Cluster; nothing before its turn comes."""
+    if external.gone:
+        yield not_so(each.kind, Reason.DELETED, INFO)
+    elif external.deleting:
+        said = not_so(each.kind, Reason.DELETING, INFO, f"waiting for {external} to be deleted")
+        found = mirror(each.kind, external.ready_condition, said)
+        yield said if found is None or found.status == TRUE else found
+
+
+def _deleting(seen: Seen) -> Condition:
+    now = deletion.stage(seen)
+    wrong = "; ".join(seen.failed.values())
+    message = f"{now.waits_for}; {wrong}" if wrong else now.waits_for
+    return Condition(type=ConditionType.DELETING, status=TRUE, reason=now.reason, message=message)
+
+
+def _initialized(seen: Seen) -> Condition:
+    """Once True, always True: machines have joined since."""
+    kind = ConditionType.CONTROL_PLANE_INITIALIZED
+    if true_condition(seen.cluster.status.conditions, kind) is not None:
+        return so(kind)
+    provider = seen.control_plane
+    if provider is not None:
+        if provider.flag(fields.CONTROL_PLANE_INITIALIZED):
+            return so(kind)
+        said = f"waiting for {provider} to report that the control plane is initialized"
+        return not_so(kind, Reason.WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED, INFO, said)
+    if seen.first_node:
+        return so(kind)
+    return not_so(kind, Reason.MISSING_NODE_REF, INFO, _first_node_waits_for(seen))
+
+
+def _first_node_waits_for(seen: Seen) -> str:
+    """What is missing until the first machine of the control plane is a Node."""
+    infrastructure = seen.infrastructure
+    if infrastructure is not None and infrastructure.ready and seen.endpoint is None:
+        return (
+            f"waiting for an endpoint: {infrastructure} is ready, but has no spec.controlPlaneEndpoint, "
+            "and the Cluster has none of its own"
+        )
+    if wrong := seen.failed.get("kubeconfig") or kubeconfig_problem(seen):
+        return wrong
+    return "waiting for the first machine of the control plane to become a Node"

@@ -1,0 +1,101 @@
+"""What is to be done about one Cluster. Pure.
+
+Theory.      Its providers do the work: the Cluster becomes the controller of the object of each of them,
+             and what the objects say is copied. Where no control plane provider keeps the kubeconfig, it is
+             made here from the cluster's certificate authority, and again when half of its life is over.
+Invariants.  A paused Cluster is never written, and not deleted either. Our finalizer stands before anything
+             is claimed. An endpoint that is known is never changed: a user or a provider set it.
+Source.      capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
+Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it went.
+"""
+
+from kubewright.api.cluster import names
+from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.clusters.cluster import deletion
+from kubewright.clusters.cluster.kubeconfig import renewal
+from kubewright.clusters.cluster.provided import endpoint_of
+from kubewright.clusters.cluster.seen import (
+    CONTROL_PLANE,
+    INFRASTRUCTURE,
+    AddFinalizer,
+    Claim,
+    Seen,
+    SetEndpoint,
+    Step,
+    WriteKubeconfig,
+)
+from kubewright.clusters.references.external import claim
+
+
+def decide(seen: Seen) -> Plan[Step]:
+    """The plan for one pass."""
+    if seen.paused:
+        return Plan(because="the cluster is paused")
+    if seen.cluster.metadata.deleting:
+        return deletion.decide(seen)
+    if names.CLUSTER_FINALIZER not in seen.cluster.metadata.finalizers:
+        return Plan((AddFinalizer(),), AT_ONCE, "the cluster is new")
+    return in_order((_claim_objects, _copy_endpoint, _keep_kubeconfig), seen, Plan())
+
+
+def _claim_objects(seen: Seen) -> Plan[Step] | None:
+    """Become the controller of what the references name."""
+    steps: list[Claim] = []
+    for about, external in ((INFRASTRUCTURE, seen.infrastructure), (CONTROL_PLANE, seen.control_plane)):
+        patch = claim(external, seen.owner, seen.cluster.name).patch if external is not None else None
+        if external is not None and patch is not None:
+            steps.append(Claim(about, external, patch))
+    if not steps:
+        return None
+    return Plan(
+        tuple(steps), because=f"{' and '.join(str(each.external) for each in steps)} is the cluster's"
+    )
+
+
+def _copy_endpoint(seen: Seen) -> Plan[Step] | None:
+    """Copy the endpoint from the infrastructure once that is ready, else from the control plane."""
+    if seen.endpoint is not None:
+        return None
+    infrastructure = seen.infrastructure if seen.infrastructure and seen.infrastructure.ready else None
+    for external in (infrastructure, seen.control_plane):
+        if external is not None and not external.paused and (found := endpoint_of(external)) is not None:
+            return Plan((SetEndpoint(found),), AT_ONCE, f"{external} says that the API server is at {found}")
+    return None
+
+
+def _keep_kubeconfig(seen: Seen) -> Plan[Step] | None:
+    """Make the kubeconfig, and make it anew in time."""
+    if kubeconfig_problem(seen) or seen.endpoint is None or seen.authority is None:
+        return None
+    if seen.cluster.spec.control_plane_ref is not None:
+        return None
+    old = seen.kubeconfig
+    if old is None:
+        return Plan((WriteKubeconfig(seen.endpoint, seen.authority),), because="there is no kubeconfig yet")
+    if not old.owned_by(seen.owner):
+        return None
+    due, wake = renewal(old, seen.authority, seen.endpoint, seen.now)
+    if due and (wrong := seen.authority.cannot_sign(seen.now)):
+        return Plan(because=f"{due}, but {authority_name(seen)} {wrong}")
+    if due:
+        return Plan((WriteKubeconfig(seen.endpoint, seen.authority, old),), because=due)
+    return Plan(wake=wake, because="the kubeconfig is made anew when half of its life is over")
+
+
+def kubeconfig_problem(seen: Seen) -> str:
+    """Why there is no kubeconfig although it is ours to make; empty if there is one, or it is not."""
+    if (
+        seen.endpoint is None
+        or seen.cluster.spec.control_plane_ref is not None
+        or seen.kubeconfig is not None
+    ):
+        return ""
+    if seen.authority is None:
+        return f"waiting for {authority_name(seen)}, by which the kubeconfig is signed"
+    found = seen.authority.cannot_sign(seen.now)
+    return f"{authority_name(seen)} {found}" if found else ""
+
+
+def authority_name(seen: Seen) -> str:
+    """The Secret of the cluster's certificate authority, for messages."""
+    return f"Secret {seen.cluster.name}{names.CA_SUFFIX}"

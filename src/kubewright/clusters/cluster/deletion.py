@@ -1,0 +1,95 @@
+"""The end of a Cluster: what it has is deleted in order, and it goes last. Pure.
+
+Theory.      Its machines, and what makes machines, are deleted first, then its control plane, then its
+             infrastructure: each of them needs what comes after it. A stage waits until nothing of the one
+             before is left; the watches of what is waited for bring the next look, no timer does.
+Invariants.  What another owner controls is not deleted. What could not be looked at counts as there.
+             Machines of the control plane are its provider's while there is a reference to one.
+Source.      capi.md §6.4; appendix F: the reasons are those of HEAD, the order is v1.7.1's.
+Called by    ``decide``; ``status`` shows ``stage``.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from kubewright.api.cluster.reasons import Reason
+from kubewright.base.plan import Plan
+from kubewright.clusters.cluster.seen import (
+    CONTROL_PLANE,
+    INFRASTRUCTURE,
+    Child,
+    DeleteChild,
+    DeleteExternal,
+    RemoveFinalizer,
+    Seen,
+    Step,
+)
+from kubewright.clusters.references.external import External
+
+NAMES_SHOWN = 5
+"""Names of one kind in a message; of the rest only the number is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a deletion is: a reason for programs, what is waited for, and what to do about it."""
+
+    reason: str
+    waits_for: str
+    steps: tuple[Step, ...] = ()
+
+
+def decide(seen: Seen) -> Plan[Step]:
+    """Delete what is to be deleted in this stage; the Cluster itself after the last."""
+    now = stage(seen)
+    return Plan(now.steps, because=now.waits_for or "nothing of the cluster is left")
+
+
+def stage(seen: Seen) -> Stage:
+    """The first stage that is not over."""
+    if found := _children(seen):
+        return found
+    for about, external, reason in (
+        (CONTROL_PLANE, seen.control_plane, Reason.WAITING_FOR_CONTROL_PLANE_DELETION),
+        (INFRASTRUCTURE, seen.infrastructure, Reason.WAITING_FOR_INFRASTRUCTURE_DELETION),
+    ):
+        if external is not None and not is_over(external, seen):
+            return _external(about, external, reason)
+    return Stage(Reason.DELETION_COMPLETED, "", (RemoveFinalizer(),))
+
+
+def is_over(external: External, seen: Seen) -> bool:
+    """Nothing of the Cluster's is left under a reference."""
+    return external.gone or bool(external.controlled_by_another_than(seen.owner))
+
+
+def _children(seen: Seen) -> Stage | None:
+    """Everything that makes machines, and machines; None once there are none left."""
+    provided = seen.cluster.spec.control_plane_ref is not None
+    counted = [each for each in seen.children if not (provided and each.control_plane)]
+    if not counted:
+        return None
+    steps = tuple(DeleteChild(each) for each in counted if each.owned and not each.deleting)
+    workers = any(not each.control_plane for each in counted)
+    reason = Reason.WAITING_FOR_WORKERS_DELETION if workers else Reason.WAITING_FOR_CONTROL_PLANE_DELETION
+    return Stage(reason, f"waiting for {_listed(counted)} to be deleted", steps)
+
+
+def _external(about: str, external: External, reason: str) -> Stage:
+    if external.found is None:
+        return Stage(reason, f"waiting to see whether {external} is deleted: {external.problem}")
+    steps = () if external.deleting else (DeleteExternal(about, external),)
+    return Stage(reason, f"waiting for {external} to be deleted", steps)
+
+
+def _listed(children: list[Child]) -> str:
+    """``MachineDeployment a; Machine b, c and 3 more``."""
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    for each in children:
+        by_kind[each.kind_name].append(each.name)
+    return "; ".join(f"{kind} {_some(found)}" for kind, found in by_kind.items())
+
+
+def _some(found: list[str]) -> str:
+    shown, more = ", ".join(found[:NAMES_SHOWN]), len(found) - NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

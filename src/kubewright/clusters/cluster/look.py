@@ -1,0 +1,167 @@
+"""Read everything that a decision about one Cluster looks at, into one value.
+
+Theory.      Nearly all of it is in caches. Of Secrets, those have only the metadata, because the label of a
+             cluster is on the bootstrap data of all its machines too. What is in the two that matter is read
+             from the server, once for each of their versions. The server is also asked, before a Cluster
+             goes, whether a kind that seems not to be installed is served under an unusual name.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    GROUP,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    Cluster,
+    ObjectReference,
+)
+from kubewright.api.core import SECRET, Secret
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, ObjectMeta
+from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
+from kubewright.clusters.cluster.seen import Child, Seen
+from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig
+from kubewright.clusters.indexes import (
+    BY_CLUSTER,
+    BY_FIRST_NODES,
+    index_by_cluster,
+    index_nodes_of_control_planes,
+)
+from kubewright.clusters.references.external import External, look_up
+from kubewright.kube.client import Client
+from kubewright.kube.discovery import discover
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
+from kubewright.runtime.references.registry import User
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key, split_api_version
+
+_SECRET_METADATA = Kind(SECRET.resource, KubeObject, pruned=True)
+
+CHILDREN: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
+"""What a Cluster is made of, in the order in which it is named in messages."""
+
+
+class Looker:
+    """Looks at Clusters through the caches of the cluster that has them."""
+
+    def __init__(self, client: Client, informers: Informers, references: User) -> None:
+        self.clusters = informers.get(CLUSTER)
+        self.children: dict[Kind[Any], Informer[Any]] = {kind: informers.get(kind) for kind in CHILDREN}
+        self.secrets = informers.get(_SECRET_METADATA, labels=names.CLUSTER_NAME_LABEL)
+        for informer in self.children.values():
+            index_by_cluster(informer)
+        index_nodes_of_control_planes(self.children[MACHINE])
+        self._client = client
+        self._clock = client.clock
+        self._references = references
+        self._kubeconfigs: dict[Key, Kubeconfig] = {}
+        self._authorities: dict[Key, tuple[str, Authority]] = {}
+
+    async def look(self, cluster: Cluster) -> Seen:
+        """What there is.
+
+        Raises:
+            ApiError, TransportError: the server could not be asked.
+        """
+        key, spec, deleting = _key(cluster), cluster.spec, cluster.metadata.deleting
+        infrastructure = await self._external(cluster, spec.infrastructure_ref)
+        control_plane = await self._external(cluster, spec.control_plane_ref)
+        seen = Seen(cluster, self._clock.now(), infrastructure, control_plane)
+        if deleting:
+            return replace(seen, children=tuple(self._children(cluster)))
+        if control_plane is not None:
+            return seen
+        return replace(
+            seen,
+            first_node=min((each.name for each in self._nodes(key)), default=""),
+            kubeconfig=await self._kubeconfig(key) if seen.endpoint is not None else None,
+            authority=await self._authority(key) if seen.endpoint is not None else None,
+        )
+
+    def forget(self, key: Key) -> None:
+        """There is no such Cluster any more."""
+        self._references.forget(key)
+        self._kubeconfigs.pop(key, None)
+        self._authorities.pop(key, None)
+
+    async def _external(self, cluster: Cluster, ref: ObjectReference | None) -> External | None:
+        if ref is None:
+            return None
+        found = look_up(self._references, _key(cluster), ref)
+        if not cluster.metadata.deleting or found.found is not None or found.gone or found.passing:
+            return found
+        return replace(found, gone=not await self._may_exist(cluster, ref))
+
+    async def _may_exist(self, cluster: Cluster, ref: ObjectReference) -> bool:
+        """Whether there can be an object of ours under a reference that finds none."""
+        if not ref.kind or not ref.name or ref.namespace not in ("", cluster.metadata.namespace):
+            return False
+        served = (await discover(self._client)).served
+        return any((each.resource.group, each.resource.kind) == (ref.group, ref.kind) for each in served)
+
+    def _children(self, cluster: Cluster) -> Iterator[Child]:
+        for kind, informer in self.children.items():
+            metas: list[ObjectMeta] = [each.metadata for each in informer.by(BY_CLUSTER, str(_key(cluster)))]
+            for meta in sorted(metas, key=lambda each: each.name):
+                yield Child(
+                    kind=kind,
+                    kind_name=kind.resource.kind,
+                    name=meta.name,
+                    uid=meta.uid,
+                    owned=_owned(meta, cluster.metadata.name),
+                    deleting=meta.deleting,
+                    control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
+                )
+
+    def _nodes(self, key: Key) -> Iterable[Key]:
+        return self.children[MACHINE].keys_by(BY_FIRST_NODES, str(key))
+
+    async def _kubeconfig(self, key: Key) -> Kubeconfig | None:
+        """The Secret with the kubeconfig, read once in each of its versions."""
+        name = Key(key.namespace, names.kubeconfig_secret(key.name))
+        header, known = self.secrets.header(name), self._kubeconfigs.get(key)
+        if header is None:
+            return None
+        if known is not None and known.metadata.resource_version == str(header.version):
+            return known
+        secret = await self._secret(name)
+        if secret is None:
+            return None
+        self._kubeconfigs[key] = read_kubeconfig(secret)
+        return self._kubeconfigs[key]
+
+    async def _authority(self, key: Key) -> Authority | None:
+        """The certificate authority, read once in each version that the watch shows."""
+        name = Key(key.namespace, f"{key.name}{names.CA_SUFFIX}")
+        header, (version, known) = self.secrets.header(name), self._authorities.get(key, ("", Authority(b"")))
+        if header is not None and version == str(header.version):
+            return known
+        secret = await self._secret(name)
+        if secret is None:
+            return None
+        self._authorities[key] = (secret.metadata.resource_version, read_authority(secret))
+        return self._authorities[key][1]
+
+    async def _secret(self, name: Key) -> Secret | None:
+        try:
+            return await self._client.get(SECRET, name)
+        except NotFound:
+            return None
+
+
+def _owned(meta: ObjectMeta, cluster: str) -> bool:
+    return any(
+        (split_api_version(each.api_version)[0], each.kind, each.name) == (GROUP, "Cluster", cluster)
+        for each in meta.owner_references
+    )
+
+
+def _key(cluster: Cluster) -> Key:
+    return Key(cluster.metadata.namespace, cluster.metadata.name)

@@ -1,0 +1,50 @@
+"""What the objects of a Cluster's providers say that other objects of providers do not. Pure.
+
+Invariants.  What cannot be read counts as absent: it is another program's mistake, and our user is told
+             what is waited for.
+Source.      capi.md §3.2; seed S2-13 (``status.apiEndpoints``, where v1alpha2 had the endpoint).
+Called by    ``decide``, ``status``.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, FailureDomain
+from kubewright.api.meta import Json
+from kubewright.clusters.references import fields
+from kubewright.clusters.references.external import External
+from kubewright.clusters.references.fields import same
+
+API_ENDPOINTS = same("status.apiEndpoints")
+
+
+def readable(external: External) -> bool:
+    """Whether what an object says counts: it is there, and is neither paused nor being deleted."""
+    return external.found is not None and not external.paused and not external.deleting
+
+
+def endpoint_of(external: External) -> ApiEndpoint | None:
+    """Where a provider says that the API server is; None while it says nothing of use."""
+    places = (external.struct(fields.CONTROL_PLANE_ENDPOINT), *external.structs(API_ENDPOINTS))
+    found = (_endpoint(place) for place in places)
+    return next((each for each in found if each is not None), None)
+
+
+def failure_domains_of(external: External) -> Mapping[str, FailureDomain]:
+    """The failure domains by name: a map in one contract, a list in the next. What is none is left out."""
+    listed = {str(each.get("name", "")): each for each in external.structs(fields.FAILURE_DOMAINS)}
+    found: dict[str, FailureDomain] = {}
+    for name, each in (external.struct(fields.FAILURE_DOMAINS) or listed).items():
+        try:
+            found[name] = msgspec.convert(each, FailureDomain)
+        except msgspec.ValidationError:
+            continue
+    return found
+
+
+def _endpoint(place: Mapping[str, Json]) -> ApiEndpoint | None:
+    host, port = place.get("host"), place.get("port")
+    if isinstance(host, str) and host and isinstance(port, int) and 0 < port < 65_536:
+        return ApiEndpoint(host=host, port=port)
+    return None

@@ -1,0 +1,152 @@
+"""One Cluster, one pass: look, decide, act, report. And what wakes a Cluster.
+
+Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does
+             (``runtime.references``), when the first machine of its control plane becomes a Node, when a
+             Secret of its own changes, and, while it is being deleted, when one of its children is gone.
+             The status is of a second look, after the steps: the caches show our own writes.
+Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
+Source.      capi.md §6.1, appendix A.
+Called by    ``runtime.controller``; put together by ``clusters.world``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason
+from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
+from kubewright.api.meta import KubeObject
+from kubewright.clusters.cluster.act import Actor, Outcome
+from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
+from kubewright.clusters.cluster.look import Looker
+from kubewright.clusters.cluster.status import events_of, status_of
+from kubewright.kube.informer import Change
+from kubewright.replicas.reports import Reports
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.references.registry import References
+from kubewright.runtime.result import Result
+from kubewright.runtime.world import Environment
+from kubewright.wire.gvk import Key
+
+NO_KUBECONFIG = "NoKubeconfig"
+"""The reason of the event about a kubeconfig that cannot be made."""
+
+AUTHORITY_SECONDS = 30.0
+"""How often the certificate authority is asked for, which may be in a Secret that no watch of ours shows."""
+
+GATHER_SECONDS = 0.1
+"""How long the end of a child waits for that of others."""
+
+log = structlog.get_logger(__name__)
+
+
+class Clusters:
+    """The reconciler of Clusters."""
+
+    def __init__(self, environment: Environment, looker: Looker) -> None:
+        client = environment.control.client
+        self._looker = looker
+        self._teller = environment.recorder.of(CLUSTER_COMPONENT)
+        self._actor = Actor(client)
+        self.reports = Reports(client, CLUSTER, self._teller)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: the server said no, or could not be asked.
+        """
+        cluster = self._looker.clusters.get(key)
+        if cluster is None:
+            self._looker.forget(key)
+            self.reports.forget(key)
+            return Result.done()
+        seen = await self._looker.look(cluster)
+        if seen.paused or seen.passing:
+            return Result.done()
+        plan = decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        outcome = await self._actor.perform(seen, plan)
+        if outcome.gone:
+            self._teller.event(cluster, EventReason.DELETED, f"Cluster {cluster.name} has been deleted")
+            return Result.done()
+        if plan.ends_the_pass and not outcome.errors:
+            return Result.later(plan.wake)
+        result = Result.later(plan.wake).sooner(await self._report(key, outcome))
+        if outcome.errors:
+            raise ExceptionGroup(f"Cluster {key}", outcome.errors)
+        return result
+
+    async def _report(self, key: Key, outcome: Outcome) -> Result:
+        """Write the status, and send the events that go with it; returns when to look again."""
+        cluster = self._looker.clusters.get(key)
+        if cluster is None:
+            return Result.done()
+        seen = replace(await self._looker.look(cluster), failed=outcome.failed)
+        if seen.passing:
+            return Result.done()
+        problem = kubeconfig_problem(seen)
+        self.reports.report_problem(cluster, NO_KUBECONFIG, problem if seen.authority is not None else "")
+        status = status_of(seen)
+        written, again = await self.reports.write(cluster, cluster.status, status)
+        for event in events_of(cluster.status, status, cluster.name) if written else ():
+            self._teller.event(cluster, event.reason, event.message, warning=event.warning)
+        return again.sooner(Result.later(AUTHORITY_SECONDS)) if problem else again
+
+
+def wire(environment: Environment, references: References) -> Controller:
+    """The controller of Clusters, listening to everything that a decision looks at."""
+    informers = environment.control.caches
+    looker = Looker(informers.client, informers, references.user(GROUP, CLUSTER.resource.kind))
+    clusters = Clusters(environment, looker)
+    controller = Controller("cluster", clusters, environment.clock, metrics=environment.metrics)
+
+    def deleting(key: Key) -> bool:
+        header = looker.clusters.header(key)
+        return header is not None and header.deleting
+
+    def of_child(change: Change[Any]) -> Iterable[Key]:
+        """The Cluster that is being deleted, when one of its children is gone."""
+        before = change.before() if change.new is None else None
+        if before is None:
+            return ()
+        key = Key(change.key.namespace, before.spec.cluster_name)
+        return (key,) if deleting(key) else ()
+
+    def of_machine(change: Change[Machine]) -> Iterable[Key]:
+        """The same, and the Cluster of a machine of a control plane that became a Node."""
+        return {*of_child(change), *_first_node(change)}
+
+    controller.watches(looker.clusters, clusters.reports.matters)
+    for kind, informer in looker.children.items():
+        controller.watches(informer, of_machine if kind is MACHINE else of_child, gather=_gather)
+    controller.watches(looker.secrets, _of_secret)
+    references.wakes((GROUP, CLUSTER.resource.kind), controller.enqueue)
+    return controller
+
+
+def _gather(change: Change[Any]) -> float:
+    """Children go in bursts; a first Node is not waited for."""
+    return GATHER_SECONDS if change.new is None else 0.0
+
+
+def _first_node(change: Change[Machine]) -> Iterable[Key]:
+    new = change.new
+    if new is None or names.CONTROL_PLANE_LABEL not in new.labels:
+        return ()
+    before, after = change.before(), change.after()
+    was = before is not None and before.status.node_ref is not None
+    now = after is not None and after.status.node_ref is not None
+    return (Key(new.key.namespace, after.spec.cluster_name),) if after is not None and now and not was else ()
+
+
+def _of_secret(change: Change[KubeObject]) -> Iterable[Key]:
+    """The Cluster whose certificate authority or kubeconfig a Secret is, by its name."""
+    name = change.key.name
+    for suffix in (names.CA_SUFFIX, names.KUBECONFIG_SUFFIX):
+        if name.endswith(suffix):
+            return (Key(change.key.namespace, name.removesuffix(suffix)),)
+    return ()

@@ -1,0 +1,139 @@
+"""What a pass over one Cluster sees, and the steps that it may take. Pure values.
+
+Invariants.  A step names the uid of what was seen, and the version where a list is replaced as a whole.
+Called by    ``look`` makes ``Seen``; ``decide``, ``deletion`` and ``status`` read it; ``act`` performs steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kubewright.api.cluster.names import paused
+from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, ApiEndpoint, Cluster
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import OwnerReference, owner_of
+from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
+from kubewright.clusters.references.external import External
+
+INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
+    "infrastructure",
+    "control plane",
+    "kubeconfig",
+    "children",
+)
+"""What a step is about, and what ``Seen.failed`` is by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A MachineDeployment, MachineSet or Machine of a cluster.
+
+    ``owned``          the Cluster itself is an owner of it; else something that the Cluster owns is
+    ``control_plane``  it is a machine of the control plane
+    """
+
+    kind: Kind[Any]
+    kind_name: str
+    name: str
+    uid: str
+    owned: bool
+    deleting: bool
+    control_plane: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One Cluster and what belongs to it.
+
+    ``infrastructure``, ``control_plane``  what the references name; None without a reference
+    ``children``     the cluster's, workers first; looked at only while the Cluster is being deleted
+    ``first_node``   a machine of the control plane that has become a Node; empty if there is none
+    ``kubeconfig``   the Secret with the kubeconfig, ``authority`` what signs it; None without such a Secret
+    ``failed``       what steps of this pass could not do, by what they are about
+    """
+
+    cluster: Cluster
+    now: datetime
+    infrastructure: External | None = None
+    control_plane: External | None = None
+    children: tuple[Child, ...] = ()
+    first_node: str = ""
+    kubeconfig: Kubeconfig | None = None
+    authority: Authority | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paused(self) -> bool:
+        """Nothing is written, not even a deletion."""
+        return self.cluster.spec.paused or paused(self.cluster.metadata.annotations)
+
+    @property
+    def passing(self) -> bool:
+        """Our caches still fill: in a moment more is known, and the Cluster is looked at again."""
+        there = (self.infrastructure, self.control_plane)
+        return any(each is not None and each.passing for each in there)
+
+    @property
+    def owner(self) -> OwnerReference:
+        """The reference by which the Cluster controls what belongs to it."""
+        return owner_of(self.cluster, API_VERSION, CLUSTER.resource.kind)
+
+    @property
+    def endpoint(self) -> ApiEndpoint | None:
+        """Where the API server is; None while that is not known."""
+        found = self.cluster.spec.control_plane_endpoint
+        return found if found is not None and found.valid else None
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Put our finalizer on the Cluster, before anything is made for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Remove our finalizer, since nothing of the Cluster is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Make the Cluster the controller of an object of a provider."""
+
+    about: str
+    external: External
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SetEndpoint:
+    """Write into the Cluster's spec where its API server is."""
+
+    endpoint: ApiEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class WriteKubeconfig:
+    """Make the Secret with the kubeconfig, or make it anew in the place of ``old``."""
+
+    endpoint: ApiEndpoint
+    authority: Authority
+    old: Kubeconfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteChild:
+    """Delete something that the Cluster owns."""
+
+    child: Child
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExternal:
+    """Delete an object of a provider."""
+
+    about: str
+    external: External
+
+
+Step = AddFinalizer | RemoveFinalizer | Claim | SetEndpoint | WriteKubeconfig | DeleteChild | DeleteExternal

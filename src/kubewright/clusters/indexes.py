@@ -1,0 +1,57 @@
+"""Indexes that several controllers of this context look objects up by.
+
+Theory.      An object belongs to the cluster that its spec names, whatever its labels say: what a user made
+             by hand has no label until its controller adds it.
+Invariants.  Each index is declared in one place, so that all who share a cache mean the same by its name.
+Called by    the ``wire`` functions of the controllers.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
+from kubewright.api.cluster.v1beta1 import Machine
+from kubewright.api.meta import Object
+from kubewright.kube.informer import Informer
+from kubewright.wire.gvk import Key
+
+BY_CLUSTER = "cluster"
+"""What belongs to a cluster: ``namespace/name`` of the cluster."""
+
+BY_FIRST_NODES = "nodes-of-control-plane"
+"""Machines of a control plane that are Nodes and not being deleted: ``namespace/name`` of the cluster."""
+
+
+class ClusterSpec(Protocol):
+    """What the specs of all that belongs to a cluster have."""
+
+    @property
+    def cluster_name(self) -> str: ...
+
+
+class OfCluster(Object, Protocol):
+    """What belongs to a cluster."""
+
+    @property
+    def spec(self) -> ClusterSpec: ...
+
+
+def cluster_of(found: OfCluster) -> Key:
+    """The cluster of a Machine, or of what makes or checks machines."""
+    return Key(found.metadata.namespace, found.spec.cluster_name)
+
+
+def index_by_cluster(informer: Informer[OfCluster]) -> None:
+    """Declare ``BY_CLUSTER``."""
+    informer.index(BY_CLUSTER, lambda found: (str(cluster_of(found)),))
+
+
+def index_nodes_of_control_planes(machines: Informer[Machine]) -> None:
+    """Declare ``BY_FIRST_NODES``."""
+    machines.index(BY_FIRST_NODES, _nodes_of_control_plane)
+
+
+def _nodes_of_control_plane(machine: Machine) -> Iterable[str]:
+    meta = machine.metadata
+    counts = CONTROL_PLANE_LABEL in meta.labels and machine.status.node_ref is not None and not meta.deleting
+    return (str(cluster_of(machine)),) if counts else ()

@@ -1,0 +1,52 @@
+"""The world of ``cluster.x-k8s.io``: its controllers, and how they are put together.
+
+Theory.      All controllers of the core work under one Lease, the one of Cluster API's own core: so ours and
+             that one never work on the same objects at once.
+Invariants.  The controllers of one term share one lookup of providers' objects, so a provider's kind is
+             watched once, and from the first reference to it.
+Source       capi.md §4.3 for the Lease, appendix A for the controllers.
+Called by    ``compose.worlds``.
+"""
+
+from collections.abc import Sequence
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.crds import crds
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_HEALTH_CHECK,
+    MACHINE_SET,
+)
+from kubewright.clusters.cluster import reconciler as cluster
+from kubewright.clusters.references.contract import Contracts
+from kubewright.runtime.references.registry import References
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
+
+CONTROLLERS = (
+    ControllerInfo(
+        "cluster",
+        "Cluster",
+        names.CORE_LEASE,
+        "gives providers their cluster, copies what they report, and deletes all of it in order",
+    ),
+)
+
+
+def world() -> World:
+    """This world."""
+
+    def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
+        control = environment.control
+        references = References(control.client, control.caches, Contracts())
+        made = [cluster.wire(environment, references)]
+        return Runnables([each for each in made if each.name in chosen], [references.run])
+
+    return World(
+        "clusters",
+        CONTROLLERS,
+        wire,
+        kinds=(CLUSTER, MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_HEALTH_CHECK),
+        definitions=crds,
+    )

@@ -1,0 +1,461 @@
+"""The Cluster controller on an embedded server, with a tiny provider of infrastructure and control planes."""
+
+import asyncio
+from base64 import b64encode
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT
+from kubewright.api.core import CRD, EVENT, SECRET
+from kubewright.api.kinds import dynamic
+from kubewright.apiserver.server import ApiServer
+from kubewright.clusters import world as clusters
+from kubewright.kube.client import Client
+from kubewright.kube.config import inline_access
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.pki import certificates
+from kubewright.pki.clusters import Algorithm, KeyPair, new_authority
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import Fixed, Session
+from kubewright.runtime.world import Environment
+from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import Faulty
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key, Resource
+
+NS, DEMO = "default", Key("default", "demo")
+INFRA, PLANE = "infra.example.com", "plane.example.com"
+FOO_CLUSTER = dynamic(Resource(INFRA, "v1beta1", "fooclusters", "FooCluster"))
+FOO_PLANE = dynamic(Resource(PLANE, "v1beta1", "fooplanes", "FooPlane"))
+PLACE = {"host": "10.0.0.1", "port": 6443}
+FINALIZER = "example.com/foo"
+
+
+def definition(kind):
+    resource = kind.resource
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "metadata": {"name": str(resource), "labels": {"cluster.x-k8s.io/v1beta1": "v1beta1"}},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": resource.kind,
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "listKind": f"{resource.kind}List",
+            },
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": schema,
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }
+
+
+def ref(kind, name="demo"):
+    return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "name": name}
+
+
+class World:
+    """A server, the controllers of clusters, and what a user and providers do."""
+
+    def __init__(self):
+        self.clock = LoopClock()
+        self.server = ApiServer(self.clock)
+        self.line = Faulty(InProcess(self.server.handle), self.clock, lambda _request: None)
+        self.client = Client(self.line, self.clock)
+        self.user = Client(InProcess(self.server.handle), self.clock)
+        self.informers = Informers(self.client)
+        self.recorder = Recorder(self.client, self.clock, "kubewright", kinds=(CLUSTER,))
+
+    @asynccontextmanager
+    async def running(self, *kinds):
+        await self.server.start()
+        world = clusters.world()
+        for each in (*world.definitions(), *map(definition, kinds)):
+            await self.user.create(CRD, each)
+        session = Session(self.client, self.informers)
+        environment = Environment(session, Fixed(session), lambda: True, self.recorder, self.clock, Metrics())
+        made = world.wire(environment, ["cluster"])
+        runs = [
+            self.informers.run,
+            self.recorder.run,
+            *made.background,
+            *(each.run for each in made.controllers),
+        ]
+        tasks = [asyncio.create_task(run()) for run in runs]
+        yield self
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await self.server.close()
+
+    async def make(self, **spec):
+        await self.user.create(CLUSTER, {"metadata": {"name": "demo"}, "spec": spec}, namespace=NS)
+        await asyncio.sleep(5)
+
+    async def infra(self, kind=FOO_CLUSTER, **content):
+        body = {"metadata": {"name": "demo", "finalizers": [FINALIZER]}, **content}
+        await self.user.create(kind, body, namespace=NS)
+        await asyncio.sleep(5)
+
+    async def report(self, kind=FOO_CLUSTER, spec=None, **status):
+        if spec is not None:
+            await self.user.patch(kind, DEMO, {"spec": spec})
+        await self.user.patch(kind, DEMO, {"status": status}, subresource="status")
+        await asyncio.sleep(5)
+
+    async def change(self, **body):
+        await self.user.patch(CLUSTER, DEMO, body)
+        await asyncio.sleep(5)
+
+    async def delete(self, kind=CLUSTER, key=DEMO):
+        await self.user.delete(kind, key)
+        await asyncio.sleep(5)
+
+    async def release(self, kind=FOO_CLUSTER, key=DEMO):
+        await self.user.patch(kind, key, {"metadata": {"finalizers": None}})
+        await asyncio.sleep(5)
+
+    async def cluster(self):
+        return await self.user.get(CLUSTER, DEMO)
+
+    async def said(self, kind):
+        conditions = {each.type: each for each in (await self.cluster()).status.conditions}
+        found = conditions.get(kind)
+        return (found.status, found.reason, found.message) if found else None
+
+    async def gone(self, kind, key=DEMO):
+        try:
+            await self.user.get(kind, key)
+        except NotFound:
+            return True
+        return False
+
+    def writes(self):
+        return [
+            (request.method, request.path)
+            for _, request in self.line.asked
+            if request.method != "GET" and not request.path.endswith("/events")
+        ]
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+READY = {"spec": {"controlPlaneEndpoint": PLACE}, "ready": True}
+
+
+async def provisioned(world):
+    await world.infra()
+    await world.make(infrastructureRef=ref(FOO_CLUSTER))
+    await world.report(**READY)
+
+
+async def test_a_cluster_comes_to_provisioned(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        found = await world.cluster()
+        assert (found.status.phase, found.status.infrastructure_ready) == ("Provisioned", True)
+        assert str(found.spec.control_plane_endpoint) == "10.0.0.1:6443"
+        assert found.metadata.finalizers == ("cluster.cluster.x-k8s.io",)
+        assert found.status.observed_generation == found.metadata.generation
+        assert await world.said("InfrastructureReady") == ("True", "", "")
+        infra = await world.user.get(FOO_CLUSTER, DEMO)
+        (owner,) = infra["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Cluster", found.metadata.uid, True)
+        assert infra["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
+
+
+async def test_its_phases_and_its_infrastructure_are_told_as_events(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        told = {(each.reason, each.message) for each in await world.user.list(EVENT, NS)}
+        assert {
+            ("Provisioning", "Cluster demo is Provisioning"),
+            ("Provisioned", "Cluster demo is Provisioned"),
+            ("InfrastructureReady", "Cluster demo InfrastructureReady is now true"),
+        } <= told
+
+
+async def test_it_takes_few_writes(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        finalizer, claim, waiting, endpoint, ready = world.writes()
+        assert [finalizer[1], endpoint[1]] == [
+            f"/apis/cluster.x-k8s.io/v1beta1/namespaces/{NS}/clusters/demo"
+        ] * 2
+        assert claim[1].endswith("/fooclusters/demo")
+        assert [waiting[1], ready[1]] == [f"{finalizer[1]}/status"] * 2
+
+
+async def test_at_rest_nothing_is_written(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        before = world.writes()
+        await asyncio.sleep(10_000)
+        assert world.writes() == before
+
+
+async def test_infrastructure_may_come_later_and_its_kind_too(world):
+    async with world.running():
+        await world.make(infrastructureRef=ref(FOO_CLUSTER))
+        await asyncio.sleep(60)
+        status, reason, message = await world.said("InfrastructureReady")
+        assert (status, reason) == ("False", "WaitingForInfrastructure")
+        assert message.startswith("waiting: the kind FooCluster.infra.example.com is not installed")
+        before = world.writes()
+        await asyncio.sleep(10_000)
+        assert world.writes() == before
+        await world.user.create(CRD, definition(FOO_CLUSTER))
+        await asyncio.sleep(60)
+        assert (await world.said("InfrastructureReady"))[2] == "waiting: there is no FooCluster default/demo"
+        await world.infra()
+        await world.report(**READY)
+        assert (await world.cluster()).status.phase == "Provisioned"
+
+
+async def test_a_cluster_whose_kind_does_not_exist_can_be_deleted(world):
+    async with world.running():
+        await world.make(infrastructureRef=ref(FOO_CLUSTER))
+        await asyncio.sleep(60)
+        await world.delete()
+        assert await world.gone(CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"namespace": "other"},
+            "waiting: the reference is to the namespace other, and only default is allowed",
+        ),
+        ({"kind": ""}, "waiting: the reference has no kind"),
+    ],
+)
+async def test_a_reference_that_leads_nowhere_says_so_and_stops_no_deletion(world, changed, message):
+    async with world.running(FOO_CLUSTER):
+        await world.infra()
+        await world.make(infrastructureRef={**ref(FOO_CLUSTER), **changed})
+        assert await world.said("InfrastructureReady") == ("False", "WaitingForInfrastructure", message)
+        await world.delete()
+        assert await world.gone(CLUSTER)
+        assert not await world.gone(FOO_CLUSTER)
+
+
+async def test_what_another_cluster_has_is_neither_taken_nor_deleted(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        other = {"metadata": {"name": "other"}, "spec": {"infrastructureRef": ref(FOO_CLUSTER)}}
+        await world.user.create(CLUSTER, other, namespace=NS)
+        await asyncio.sleep(5)
+        status = (await world.user.get(CLUSTER, Key(NS, "other"))).status
+        (said,) = [each for each in status.conditions if each.type == "InfrastructureReady"]
+        assert (said.severity, said.message) == ("Error", "FooCluster demo is controlled by Cluster demo")
+        await world.delete(CLUSTER, Key(NS, "other"))
+        assert await world.gone(CLUSTER, Key(NS, "other"))
+        assert "deletionTimestamp" not in (await world.user.get(FOO_CLUSTER, DEMO))["metadata"]
+
+
+def child(name, owner, *, spec=None, **labels):
+    references = [{"apiVersion": "cluster.x-k8s.io/v1beta1", "controller": True, **owner}] if owner else []
+    machine = {
+        "clusterName": "demo",
+        "bootstrap": {"dataSecretName": "d"},
+        "infrastructureRef": ref(FOO_CLUSTER),
+    }
+    return {
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "ownerReferences": references,
+            "finalizers": [FINALIZER],
+        },
+        "spec": machine if spec is None else spec,
+    }
+
+
+DEPLOYMENT = {
+    "clusterName": "demo",
+    "selector": {"matchLabels": {"a": "b"}},
+    "template": {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"clusterName": "demo", "bootstrap": {}, "infrastructureRef": ref(FOO_CLUSTER)},
+    },
+}
+
+
+async def test_deletion_goes_in_order_and_says_what_it_waits_for(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await world.infra()
+        await world.infra(FOO_PLANE)
+        await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
+        mine = {"kind": "Cluster", "name": "demo", "uid": (await world.cluster()).metadata.uid}
+        await world.user.create(MACHINE_DEPLOYMENT, child("md", mine, spec=DEPLOYMENT), namespace=NS)
+        theirs = {"kind": "MachineDeployment", "name": "md", "uid": "x"}
+        await world.user.create(MACHINE, child("w", theirs), namespace=NS)
+        await world.delete()
+        assert await world.said("Deleting") == (
+            "True",
+            "WaitingForWorkersDeletion",
+            "waiting for MachineDeployment md; Machine w to be deleted",
+        )
+        assert (await world.user.get(MACHINE_DEPLOYMENT, Key(NS, "md"))).metadata.deleting
+        assert not (await world.user.get(MACHINE, Key(NS, "w"))).metadata.deleting
+        await world.release(MACHINE_DEPLOYMENT, Key(NS, "md"))
+        await world.delete(MACHINE, Key(NS, "w"))
+        await world.release(MACHINE, Key(NS, "w"))
+        assert (await world.said("Deleting"))[1] == "WaitingForControlPlaneDeletion"
+        assert "deletionTimestamp" not in (await world.user.get(FOO_CLUSTER, DEMO))["metadata"]
+        await world.release(FOO_PLANE)
+        assert (await world.said("Deleting"))[1] == "WaitingForInfrastructureDeletion"
+        assert await world.said("ControlPlaneReady") == ("False", "Deleted", "")
+        await world.release(FOO_CLUSTER)
+        assert await world.gone(CLUSTER)
+        told = {(each.reason, each.message) for each in await world.user.list(EVENT, NS)}
+        assert ("Deleted", "Cluster demo has been deleted") in told
+
+
+async def test_a_paused_cluster_is_never_written(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        await world.change(spec={"paused": True})
+        before = world.writes()
+        await world.report(ready=False)
+        await world.delete()
+        await asyncio.sleep(3600)
+        assert world.writes() == before
+        await world.change(spec={"paused": False})
+        await world.release()
+        assert await world.gone(CLUSTER)
+
+
+async def test_a_cluster_goes_on_when_its_pause_ends(world):
+    async with world.running(FOO_CLUSTER):
+        await world.infra()
+        await world.make(infrastructureRef=ref(FOO_CLUSTER), paused=True)
+        assert world.writes() == []
+        await world.change(spec={"paused": False})
+        await world.report(**READY)
+        assert (await world.cluster()).status.phase == "Provisioned"
+
+
+async def test_a_status_that_a_move_lost_comes_back_the_same(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await world.infra()
+        await world.infra(FOO_PLANE)
+        await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
+        await world.report(**READY, failureDomains={"a": {"controlPlane": True}})
+        await world.report(FOO_PLANE, ready=True, initialized=True)
+        before = (await world.cluster()).status
+        assert before.control_plane_ready
+        await world.user.patch(CLUSTER, DEMO, {"status": None}, subresource="status")
+        await asyncio.sleep(5)
+        after = (await world.cluster()).status
+        assert undated(after) == undated(before)
+
+
+def undated(status):
+    plain = CLUSTER.to_plain(CLUSTER.type(status=status))["status"]
+    return {**plain, "conditions": [{**each, "lastTransitionTime": ""} for each in plain["conditions"]]}
+
+
+async def test_a_control_plane_elsewhere_needs_no_kubeconfig_of_ours(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await world.infra()
+        await world.infra(FOO_PLANE)
+        await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
+        await world.report(**READY)
+        await world.report(FOO_PLANE, ready=True, initialized=True, externalManagedControlPlane=True)
+        assert await world.said("ControlPlaneInitialized") == ("True", "", "")
+        assert await world.said("Ready") == ("True", "", "")
+        assert await world.gone(SECRET, Key(NS, "demo-kubeconfig"))
+
+
+async def test_initialized_stays_when_the_provider_forgets_it(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await world.infra(FOO_PLANE)
+        await world.make(controlPlaneRef=ref(FOO_PLANE))
+        await world.report(FOO_PLANE, initialized=True)
+        await world.report(FOO_PLANE, initialized=False)
+        assert await world.said("ControlPlaneInitialized") == ("True", "", "")
+
+
+def authority(pair, **metadata):
+    return {
+        "metadata": {"name": "demo-ca", **metadata},
+        "type": "cluster.x-k8s.io/secret",
+        "data": {"tls.crt": b64encode(pair.certificate).decode(), "tls.key": b64encode(pair.key).decode()},
+    }
+
+
+LABELLED = {"labels": {"cluster.x-k8s.io/cluster-name": "demo"}}
+
+
+@pytest.mark.parametrize("metadata", [LABELLED, {}], ids=["with the label", "without the label"])
+async def test_a_kubeconfig_is_made_once_the_authority_is_there(world, metadata):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        assert (await world.said("ControlPlaneInitialized"))[2] == (
+            "waiting for Secret demo-ca, by which the kubeconfig is signed"
+        )
+        await world.user.create(
+            SECRET, authority(new_authority(world.clock.now(), Algorithm.EC), **metadata), namespace=NS
+        )
+        await asyncio.sleep(35)
+        secret = await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))
+        assert inline_access(secret.data["value"]).server == "https://10.0.0.1:6443"
+        assert (secret.type, secret.metadata.labels) == ("cluster.x-k8s.io/secret", LABELLED["labels"])
+        assert [each.kind for each in secret.metadata.owner_references] == ["Cluster"]
+
+
+async def test_a_kubeconfig_is_made_anew_when_half_of_its_life_is_over(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        short = certificates.new_authority("kubernetes", world.clock.now(), timedelta(hours=5))
+        pair = KeyPair(short.certificate, short.key)  # a certificate does not outlive its authority
+        await world.user.create(SECRET, authority(pair, **LABELLED), namespace=NS)
+        await asyncio.sleep(5)
+        before = (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data
+        await asyncio.sleep(timedelta(hours=1.9).total_seconds())
+        assert (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data == before
+        await asyncio.sleep(timedelta(hours=0.2).total_seconds())
+        assert (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data != before
+
+
+async def test_a_first_node_initializes_a_control_plane_without_a_provider(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        label = {"cluster.x-k8s.io/control-plane": ""}
+        await world.user.create(MACHINE, child("c", None, **label), namespace=NS)
+        await world.user.create(MACHINE, child("w", None), namespace=NS)
+        node = {"status": {"nodeRef": {"kind": "Node", "name": "n"}}}
+        await world.user.patch(MACHINE, Key(NS, "w"), node, subresource="status")
+        await asyncio.sleep(5)
+        assert (await world.said("ControlPlaneInitialized"))[:2] == ("False", "MissingNodeRef")
+        await world.user.patch(MACHINE, Key(NS, "c"), node, subresource="status")
+        await asyncio.sleep(5)
+        assert (await world.said("ControlPlaneInitialized"))[:2] == ("True", "")
+
+
+async def test_a_failure_ends_when_the_provider_ends_it(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        await world.report(failureReason="CreateError", failureMessage="no quota", ready=False)
+        status = (await world.cluster()).status
+        assert (status.phase, status.failure_reason) == ("Failed", "CreateError")
+        await world.report(failureReason=None, failureMessage=None, ready=True)
+        status = (await world.cluster()).status
+        assert (status.phase, status.failure_reason, status.failure_message) == ("Provisioned", None, None)
