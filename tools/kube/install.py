@@ -5,7 +5,8 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              cache; else everything is built from the modules of go.mod beside this file, with the
              Go toolchain and the module registry that this machine is set up for, and moved into
              the cache in one step. A second run waits for the first and finds its result.
-             About five minutes on two cores.
+             Cluster API's programs are built likewise, from a go.mod of their own, since they need other
+             versions of the same modules. About eight minutes on two cores, all in all.
 Called by    the Makefile; ``testing.judge.binaries`` finds the result again.
 """
 
@@ -15,10 +16,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from kubewright.testing.judge import cluster_api
 from kubewright.testing.judge.binaries import (
     PROGRAMS,
     VERSION,
@@ -31,23 +34,80 @@ from kubewright.testing.judge.binaries import (
 )
 
 HERE = Path(__file__).parent
-PACKAGES = {
-    "go.etcd.io/etcd/server/v3": "etcd",
-    "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
-    "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
-    "k8s.io/kubernetes/cmd/kubectl": "kubectl",
-}
-STAMP = "k8s.io/component-base/version.git"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A set of programs that are built together: from the go.mod in ``module``, into ``folder``.
+
+    ``packages`` maps a Go package to the name that its program gets; ``stamp`` are linker flags that tell the
+    programs their version. ``found`` answers what is in a folder, None unless all programs are there and run.
+    ``name`` and ``version`` are for people and for the lock.
+    """
+
+    name: str
+    version: str
+    module: Path
+    folder: Path
+    packages: Mapping[str, str]
+    stamp: str
+    found: Callable[[Path], object]
+
+    def is_complete(self) -> bool:
+        return self.found(self.folder) is not None
+
+
+def kubernetes() -> Release:
+    major, minor, _ = VERSION.removeprefix("v").split(".")
+    package = "k8s.io/component-base/version.git"
+    return Release(
+        "Kubernetes",
+        VERSION,
+        HERE,
+        cache_folder(),
+        {
+            "go.etcd.io/etcd/server/v3": "etcd",
+            "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
+            "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
+            "k8s.io/kubernetes/cmd/kubectl": "kubectl",
+        },
+        f"-X {package}Version={VERSION} -X {package}Major={major} -X {package}Minor={minor}",
+        in_folder,
+    )
+
+
+def cluster_api_release() -> Release:
+    version = cluster_api.VERSION
+    major, minor, _ = version.removeprefix("v").split(".")
+    root = "sigs.k8s.io/cluster-api"
+    package = f"{root}/version.git"
+    return Release(
+        "Cluster API",
+        version,
+        HERE / "cluster-api",
+        cluster_api.cache_folder(),
+        {
+            root: cluster_api.CORE,
+            f"{root}/bootstrap/kubeadm": cluster_api.BOOTSTRAP,
+            f"{root}/cmd/clusterctl": cluster_api.CLUSTERCTL,
+        },
+        f"-X {package}Version={version} -X {package}Major={major} -X {package}Minor={minor}",
+        cluster_api.in_folder,
+    )
 
 
 def main() -> int:
     try:
         named = os.environ.get("KUBEWRIGHT_KUBE")
         found = find() if named else find_installed(os.environ) or cached_or_built()
+        print(f"Kubernetes {found.version}: {found.apiserver.parent}")
+        if not named:
+            theirs = cluster_api_release()
+            build_once(theirs)
+            print(f"Cluster API {theirs.version}: {theirs.folder}")
     except (Failed, NoKubernetes) as failure:
         print(f"make kube: {failure}", file=sys.stderr)
         return 1
-    print(f"Kubernetes {found.version}: {found.apiserver.parent}")
     return 0
 
 
@@ -57,18 +117,24 @@ class Failed(Exception):
 
 def cached_or_built() -> Binaries:
     folder = cache_folder()
+    build_once(kubernetes())
     if found := in_folder(folder):
         return found
+    raise Failed(f"what was built in {folder} does not run here")
+
+
+def build_once(release: Release) -> None:
+    """Build a release into its folder in the cache, unless it is there."""
+    if release.is_complete():
+        return
+    folder = release.folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_one(folder.with_name(f"{VERSION}.lock")):
-            if (found := in_folder(folder)) is None:  # another run may have built while we waited
-                build_into(folder)
+        with only_one(folder.with_name(f"{release.version}.lock")):
+            if not release.is_complete():  # another run may have built while we waited
+                build_into(release)
     except OSError as error:
         raise Failed(f"cannot write the cache {folder.parent}: {error.strerror or error}") from error
-    if found := found or in_folder(folder):
-        return found
-    raise Failed(f"what was built in {folder} does not run here")
 
 
 @contextmanager
@@ -83,47 +149,40 @@ def only_one(lock: Path) -> Iterator[None]:
         yield
 
 
-def build_into(folder: Path) -> None:
-    """Build beside ``folder`` and rename: the folder is complete from its first moment."""
+def build_into(release: Release) -> None:
+    """Build beside the folder and rename: the folder is complete from its first moment."""
     go = shutil.which("go")
     if go is None:
         raise Failed(
             "no Kubernetes 1.34 or newer here (KUBEBUILDER_ASSETS, PATH), and no Go toolchain to build one; "
             "install either"
+            if release.module == HERE
+            else f"no Go toolchain to build {release.name} {release.version}; install one"
         )
-    with tempfile.TemporaryDirectory(prefix=f".{VERSION}-", dir=folder.parent) as scratch:
+    folder = release.folder
+    with tempfile.TemporaryDirectory(prefix=f".{release.version}-", dir=folder.parent) as scratch:
         building = Path(scratch) / "bin"
         building.mkdir()
-        for package, program in PACKAGES.items():
-            print(f"make kube: building {program} ({VERSION})", file=sys.stderr, flush=True)
-            compile_program(go, package, building / program)
+        for package, program in release.packages.items():
+            print(f"make kube: building {program} ({release.version})", file=sys.stderr, flush=True)
+            compile_program(go, release, package, building / program)
         shutil.rmtree(folder, ignore_errors=True)  # incomplete or broken, else we were not here
         building.rename(folder)
 
 
-def compile_program(go: str, package: str, target: Path) -> None:
-    major, minor, _ = VERSION.removeprefix("v").split(".")
-    flags = f"-s -w -X {STAMP}Version={VERSION} -X {STAMP}Major={major} -X {STAMP}Minor={minor}"
-    command = [
-        go,
-        "build",
-        "-mod=readonly",
-        "-trimpath",
-        "-buildvcs=false",
-        "-ldflags",
-        flags,
-        "-o",
-        str(target),
-        package,
-    ]
+def compile_program(go: str, release: Release, package: str, target: Path) -> None:
+    flags = ["-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {release.stamp}"]
+    command = [go, "build", *flags, "-o", str(target), package]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    done = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=release.module, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         tail = "\n".join(done.stderr.strip().splitlines()[-15:])
         raise Failed(f"`go build {package}` failed:\n{tail}")
 
 
-assert set(PACKAGES.values()) == set(PROGRAMS)
+assert set(kubernetes().packages.values()) == set(PROGRAMS)
 
 if __name__ == "__main__":
     sys.exit(main())

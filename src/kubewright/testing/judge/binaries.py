@@ -53,9 +53,14 @@ class NoKubernetes(InvalidInput):
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Where ``make kube`` puts ``VERSION``; outside every checkout, shared by all of them."""
+    return kubewright_cache(environ) / "kube" / VERSION
+
+
+def kubewright_cache(environ: Mapping[str, str] | None = None) -> Path:
+    """Where all that ``make kube`` builds is, by the desktop's standard."""
     environ = os.environ if environ is None else environ
     base = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache"
-    return Path(base) / "kubewright" / "kube" / VERSION
+    return Path(base) / "kubewright"
 
 
 def find(environ: Mapping[str, str] | None = None) -> Binaries:

@@ -8,7 +8,6 @@ Called by    the fixtures of tests/conftest.py, the benchmark.
 Continues    in ``commands`` (flags), ``process`` (starting and stopping).
 """
 
-import os
 import shutil
 import ssl
 import tempfile
@@ -25,7 +24,7 @@ from kubewright.testing import keys
 from kubewright.testing.judge import commands
 from kubewright.testing.judge.binaries import Binaries
 from kubewright.testing.judge.commands import Line, Options, Ports
-from kubewright.testing.judge.process import NotReady, Program, free_ports
+from kubewright.testing.judge.process import NotReady, Program, free_ports, write_private
 
 MANAGER = ("system:kube-controller-manager", "system:masters")
 READY_SECONDS = 60.0
@@ -124,7 +123,7 @@ class Judge:
             "manager.kubeconfig": self.kubeconfig_for(*MANAGER),
         }
         for name, content in files.items():
-            _write_private(self.folder / name, content)
+            write_private(self.folder / name, content)
 
 
 class _Probe:
@@ -145,9 +144,3 @@ class _Probe:
                 return answer.status == 200
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)

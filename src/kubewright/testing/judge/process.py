@@ -12,6 +12,7 @@ Called by    ``cluster``; the benchmark, for the keeper.
 """
 
 import asyncio
+import os
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
@@ -111,3 +112,10 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that did not exist, for its owner only."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
