@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.testing.judge import cluster_api
+from kubewright.testing.judge import capi
 from kubewright.testing.judge.binaries import (
     PROGRAMS,
     VERSION,
@@ -76,8 +76,8 @@ def kubernetes() -> Release:
     )
 
 
-def cluster_api_release() -> Release:
-    version = cluster_api.VERSION
+def capi_release() -> Release:
+    version = capi.VERSION
     major, minor, _ = version.removeprefix("v").split(".")
     root = "sigs.k8s.io/cluster-api"
     package = f"{root}/version.git"
@@ -85,14 +85,14 @@ def cluster_api_release() -> Release:
         "Cluster API",
         version,
         HERE / "cluster-api",
-        cluster_api.cache_folder(),
+        capi.cache_folder(),
         {
-            root: cluster_api.CORE,
-            f"{root}/bootstrap/kubeadm": cluster_api.BOOTSTRAP,
-            f"{root}/cmd/clusterctl": cluster_api.CLUSTERCTL,
+            root: capi.CORE,
+            f"{root}/bootstrap/kubeadm": capi.BOOTSTRAP,
+            f"{root}/cmd/clusterctl": capi.CLUSTERCTL,
         },
         f"-X {package}Version={version} -X {package}Major={major} -X {package}Minor={minor}",
-        cluster_api.in_folder,
+        capi.in_folder,
     )
 
 
@@ -102,7 +102,7 @@ def main() -> int:
         found = find() if named else find_installed(os.environ) or cached_or_built()
         print(f"Kubernetes {found.version}: {found.apiserver.parent}")
         if not named:
-            theirs = cluster_api_release()
+            theirs = capi_release()
             build_once(theirs)
             print(f"Cluster API {theirs.version}: {theirs.folder}")
     except (Failed, NoKubernetes) as failure:

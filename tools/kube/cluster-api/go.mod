@@ -2,7 +2,7 @@
 // bootstrap provider, and clusterctl, every module pinned here and in go.sum. A module of its own, since they
 // need other versions than the Kubernetes beside it.
 // To move to another release: `go get sigs.k8s.io/cluster-api@v1.X.Y` here; then VERSION in
-// src/kubewright/testing/judge/cluster_api.py.
+// src/kubewright/testing/judge/capi.py.
 module kubewright/tools/kube/cluster-api
 
 go 1.24
