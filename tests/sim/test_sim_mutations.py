@@ -150,7 +150,7 @@ def _scales_down_the_living(patch: Patch) -> None:
     true = set_seen.Seen.surplus.func
 
     def surplus(seen: Any) -> Any:
-        ranking = seen.world.ranking(seen.set, seen.wall.timestamp())
+        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp())
         return tuple(sorted(seen.alive, key=ranking, reverse=True)[: len(true(seen))])
 
     patch.setattr(set_seen.Seen, "surplus", property(surplus))
@@ -255,13 +255,13 @@ def _deployment_lets_go_early(patch: Patch) -> None:
 
 def _deployment_counts_one_more(patch: Patch) -> None:
     """A deployment's status calls every machine a new one."""
-    world = machines_world.MACHINE_DEPLOYMENTS
+    policy = machines_world.MACHINE_DEPLOYMENTS
 
     def one_more(*args: Any) -> Any:
-        status = world.status(*args)
+        status = policy.status(*args)
         return with_fields(status, updated_replicas=status.replicas)
 
-    patch.setattr(machines_world, "MACHINE_DEPLOYMENTS", replace(world, status=one_more))
+    patch.setattr(machines_world, "MACHINE_DEPLOYMENTS", replace(policy, status=one_more))
 
 
 def _one_rollout_for_ever(patch: Patch) -> None:

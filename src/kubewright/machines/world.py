@@ -20,13 +20,13 @@ from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.driver.contract import Background, Driver
 from kubewright.driver.guard import GuardedDriver, Listener
-from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.replicas.deployment.reconciler import Deployments

@@ -1,7 +1,7 @@
 """A member: what sets and deployments know about one child of theirs. Pure.
 
 Theory.      Most of what happens to a child (an address, a heartbeat, a description) means nothing to its
-             set. The facts here are those that every world has; a world adds its own by inheritance.
+             set. The facts here are those that every API has; a policy adds its own by inheritance.
 Called by    every decision about replicas; ``members`` reads each version of a child once.
 """
 
@@ -15,7 +15,7 @@ from kubewright.wire.gvk import Key
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One child, as far as replicas are concerned. A world's own facts are added by inheritance.
+    """One child, as far as replicas are concerned. A policy's own facts are added by inheritance.
 
     ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its
     index among the members that its set has ever had; 0 if the set did not count it (``naming``).
@@ -42,12 +42,12 @@ class Member:
 
     @property
     def ready(self) -> bool:
-        """Ready now, in the sense of its world."""
+        """Ready now, in the sense of its API."""
         return self.ready_since is not None
 
     @property
     def up(self) -> bool:
-        """Alive and ready, or as near to ready as a member of its world can come."""
+        """Alive and ready, or as near to ready as a member of its API can come."""
         return self.alive and self.ready
 
     def available_at(self, now: float, min_ready: float) -> bool:

@@ -1,15 +1,15 @@
 """The index of members: what sets and deployments know about each child of theirs, by owner.
 
 Theory.      Most of what happens to a member (an address, a heartbeat, a description) means nothing to its
-             set. So each version of it is read once into a ``Member``: the facts that all worlds have, and
-             those that a world adds. Listeners are called only when a fact has changed, and a pass over five
+             set. So each version of it is read once into a ``Member``: the facts that all APIs have, and
+             those that a policy adds. Listeners are called only when a fact has changed, and a pass over five
              hundred members decodes none of them. The members of each owner are in the order of their
              names, so a change costs the same for ten members and for ten thousand, and equal caches give
              equal lists. How long a member has been ready is counted from when this process saw it become
              so (``base.witness``).
 Invariants.  The index never answers older facts than the cache holds. An object that its type cannot
              read is still counted: not counting it would create another one.
-Called by    ``observe`` and ``reconciler`` of sets and deployments. A world passes in how a member is read.
+Called by    ``observe`` and ``reconciler`` of sets and deployments. How a member is read is passed in.
 """
 
 from bisect import bisect_left

@@ -10,7 +10,7 @@ Theory.      A member carries its number in an annotation. The next member gets 
 Invariants.  Numbers and names of one set are one to one: the five letters are ``number * factor + shift``
              modulo ``SPACE``, written in base 27; factor and shift come from the set's uid. The first
              ``SPACE`` members of a set have different names.
-Called by    ``set.decide``; the worlds whose members carry a number.
+Called by    ``set.decide``; the policies whose members carry a number.
 Source       docs/decisions/0005 and 0015.
 """
 

@@ -1,8 +1,8 @@
-"""What the objects of every world have in common, by which generic code reads them. Pure.
+"""What the objects of every API have in common, by which generic code reads them. Pure.
 
 Theory.      A set in machine.sapcloud.io, Cluster API and apps/v1 has the same fields for the same things:
              ``spec.replicas``, ``spec.selector``, ``spec.template.metadata``, ``spec.minReadySeconds``. They
-             are read as they are; a world only says what differs (``set.world``).
+             are read as they are; a policy only says what differs (``set.policy``).
 Called by    ``set`` and ``deployment``, as bounds of their type variables.
 """
 
@@ -21,7 +21,7 @@ REPLICA_FAILURE = "ReplicaFailure"
 
 
 class Template(Protocol):
-    """What new members look like, as far as all worlds have the same fields."""
+    """What new members look like, as far as all APIs have the same fields."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -44,7 +44,7 @@ class SetSpec(Protocol):
 
 
 class SetObject(Object, Protocol):
-    """A set. Its status is a Struct of its world's own."""
+    """A set. Its status is a Struct of its API's own."""
 
     @property
     def spec(self) -> SetSpec: ...

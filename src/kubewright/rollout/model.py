@@ -1,6 +1,6 @@
 """Fleet, group and sizes: the values that all planners share.
 
-Theory.      A group is more than three counters. Which member is deleted next is known (each world has a
+Theory.      A group is more than three counters. Which member is deleted next is known (each API has a
              ranking), so a group lists the *availability* of its living members in the order of deletion.
              From it follows exactly how many available members any smaller size would cost, whatever
              priorities users have given their machines. Counting "size

@@ -1,4 +1,4 @@
-"""The entry point for all strategies: scale first where the world wants that, then take the strategy's step.
+"""The entry point for all strategies: scale first where the policy wants that, then take the strategy's step.
 
 A paused fleet is scaled and nothing else. A strategy is a value; adding one means a class here
 and its step in ``strategies`` or, if it is longer, in a file of its own.
@@ -75,7 +75,7 @@ class OnDelete:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What differs between the worlds about scaling: ``first``, before any rollout step (MCM)."""
+    """What differs between the APIs about scaling: ``first``, before any rollout step (MCM)."""
 
     first: bool
     growth: Growth

@@ -1,7 +1,7 @@
 """Which group is current, its revision number, the target of a rollback, which old groups are pruned.
 
 Theory.      Templates are compared by an identity that the caller derives from them: equal
-             identities mean equal templates as far as a rollout is concerned, whatever the world
+             identities mean equal templates as far as a rollout is concerned, whatever the API
              chooses to ignore. A revision is a number on a group that only grows; a group that
              becomes current again gets a fresh number and remembers the old ones.
 Source       mcm.md §7.3 and §7.10, capi.md §7.9.

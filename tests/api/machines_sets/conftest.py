@@ -34,9 +34,9 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
+from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.world import MACHINE_SETS
+from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets

@@ -28,8 +28,8 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.deployment.template import identity, name_and_hash
-from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.seen import Seen

@@ -22,9 +22,9 @@ from kubewright.api.machine.v1alpha1 import (
     MachineTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.triggered import triggered
-from kubewright.machines.deployment.world import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.progress import progress_reported
 from kubewright.replicas.deployment.seen import Seen

@@ -25,14 +25,14 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.machineset.member import MachineMember, digest, member_of
+from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.machines.machineset.status import set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
-from kubewright.machines.machineset.world import MACHINE_SETS
 from kubewright.replicas.member import until_available
 from kubewright.replicas.objects import INVALID
+from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.world import Failure
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC = MachineSpec(machine_class=ClassSpec(kind="MachineClass", name="small"), creation_timeout="20m")

@@ -1,6 +1,6 @@
-"""What a deployment decides in whatever world, as tables of sentences: what the steps carry is compared.
+"""What a deployment decides in whatever API, as tables of sentences: what the steps carry is compared.
 
-The world is the smallest one (``things``). What the world of machines adds has tables of its own
+The policy is the smallest one (``things``). What that of machines adds has tables of its own
 (``machines_sets``).
 """
 
@@ -14,8 +14,8 @@ from tests.unit.replicas.things import (
     FINALIZER,
     FINALIZING,
     GROUP,
+    POLICY,
     T0,
-    WORLD,
     SetSpec,
     Template,
     ThingSet,
@@ -85,10 +85,10 @@ def revision(number: int) -> tuple[str, dict[str, Any]]:
 
 
 def marking(picture: Seen[Any, Any, Any]) -> Plan[Step]:
-    """A phase that only this world has."""
+    """A decider that only this policy has."""
     (first, *_) = picture.all_members
     return Plan(
-        (AnnotateMembers((MemberAnnotations(first, {"marked": "yes"}),)),), AT_ONCE, "the world wants it"
+        (AnnotateMembers((MemberAnnotations(first, {"marked": "yes"}),)),), AT_ONCE, "the policy wants it"
     )
 
 
@@ -104,16 +104,16 @@ CASES = [
     Case("all is as it is wanted", seen(deployment(), NEW, members=ALL_NEW), []),
     Case("an invalid deployment is left alone", seen(deployment(replicas=-1), NEW, members=ALL_NEW), []),
     # finalizers, adoption
-    Case("where the world has a finalizer it comes first",
-         seen(deployment(meta={"finalizers": ("foreign",)}), world=FINALIZING),
+    Case("where the policy has a finalizer it comes first",
+         seen(deployment(meta={"finalizers": ("foreign",)}), policy=FINALIZING),
          [AddFinalizer()], at_once=True),
     Case("sets are disowned and adopted, and then everything is counted anew",
          seen(deployment(), orphans=(NEW,), unselected=(OLD,)), [Disown((OLD,)), Adopt((NEW,))], at_once=True),
     Case("disowning alone delays nothing",
          seen(deployment(replicas=4), NEW, members=ALL_NEW, unselected=(OLD,)),
          [Disown((OLD,)), ("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
-    Case("what only this world does comes before sizes, and may end the pass",
-         seen(deployment(replicas=4), NEW, members=ALL_NEW, world=replace(WORLD, deciders=(marking,))),
+    Case("what only this policy does comes before sizes, and may end the pass",
+         seen(deployment(replicas=4), NEW, members=ALL_NEW, policy=replace(POLICY, deciders=(marking,))),
          [AnnotateMembers((MemberAnnotations(ALL_NEW["new-uid"][0], {"marked": "yes"}),))], at_once=True),
     # rolling
     Case("another template: the set is created in the room that the surge leaves",
@@ -125,7 +125,7 @@ CASES = [
     Case("while paused only the number counts",
          seen(deployment("newer", replicas=5, paused=True), NEW, members=ALL_NEW),
          [("d-new", sized(5, desired="5", ceiling="6")), scaled("d-new", 3, 5)]),
-    Case("of two sets of the wanted template the world's choice is the current one",
+    Case("of two sets of the wanted template the policy's choice is the current one",
          seen(deployment("old"), without("old", 1), structs.replace(OLD, metadata=structs.replace(
              OLD.metadata, name="d-old-2", uid="old-2-uid", annotations={**OLD.metadata.annotations, "revision": "3"})),
              members={"old-2-uid": ALL_OLD["old-uid"]}), [revision(3)]),
@@ -142,7 +142,7 @@ CASES = [
              thing_set("new", 3, 3), members=ALL_NEW),
          [("d-old", {"metadata": {"annotations": {"revision": "4", "history": "1,2"}}}),
           ("d-new", sized(0, ceiling="3")), scaled("d-new", 3, 0), revision(4)]),
-    Case("in this world a rollout's step comes before scaling",
+    Case("here a rollout's step comes before scaling",
          seen(deployment(replicas=9), OLD, SMALLER, members=ALL_OLD | members("new", 1)),
          [("d-new", sized(7, desired="9", ceiling="10")), scaled("d-new", 1, 7)]),
     # on delete
@@ -168,22 +168,22 @@ CASES = [
     Case("old sets beyond the limit are deleted, oldest first",
          seen(deployment(revision_history_limit=1), without("x", 0), without("y", 1), NEW, members=ALL_NEW),
          [DeleteSets((without("x", 0),))]),
-    Case("not while the world keeps them",
+    Case("not while the policy keeps them",
          seen(deployment(revision_history_limit=1), without("x", 0), without("y", 1), NEW, members=ALL_NEW,
-              world=replace(WORLD, keeps_history=lambda _deployment: True)), []),
+              policy=replace(POLICY, keeps_history=lambda _deployment: True)), []),
     Case("nor while sizes change",
          seen(deployment(replicas=4, revision_history_limit=0), without("x", 0), NEW, members=ALL_NEW),
          [("d-new", sized(4, desired="4", ceiling="5")), scaled("d-new", 3, 4)]),
     # the end
     Case("a deployment that is being deleted deletes the sets that are not yet",
-         seen(deployment(meta=BEING_DELETED | KEEPING), OLD, without("new", 2, **BEING_DELETED), world=FINALIZING),
+         seen(deployment(meta=BEING_DELETED | KEEPING), OLD, without("new", 2, **BEING_DELETED), policy=FINALIZING),
          [DeleteSets((OLD,))]),
     Case("it waits for the last of them",
-         seen(deployment(meta=BEING_DELETED | KEEPING), without("new", 2, **BEING_DELETED), world=FINALIZING), []),
-    Case("and removes the finalizer", seen(deployment(meta=BEING_DELETED | KEEPING), world=FINALIZING),
+         seen(deployment(meta=BEING_DELETED | KEEPING), without("new", 2, **BEING_DELETED), policy=FINALIZING), []),
+    Case("and removes the finalizer", seen(deployment(meta=BEING_DELETED | KEEPING), policy=FINALIZING),
          [RemoveFinalizer()]),
     Case("sets that are being orphaned stay",
-         seen(deployment(meta=BEING_DELETED | {"finalizers": (FINALIZER, "orphan")}), OLD, world=FINALIZING), []),
+         seen(deployment(meta=BEING_DELETED | {"finalizers": (FINALIZER, "orphan")}), OLD, policy=FINALIZING), []),
     Case("without a finalizer the garbage collector deletes them", seen(deployment(meta=BEING_DELETED), OLD), []),
 ]  # fmt: skip
 

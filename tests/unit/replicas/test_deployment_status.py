@@ -1,4 +1,4 @@
-"""What a deployment's status says in whatever world: counts, conditions, and the story of one rollout."""
+"""What a deployment's status says in whatever API: counts, conditions, and the story of one rollout."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.unit.replicas.things import (
+    POLICY,
     T0,
-    WORLD,
     Condition,
     Status,
     ThingDeployment,
@@ -34,7 +34,7 @@ def at(seconds: float, written: ThingDeployment, status: Status, *sets: Any, **m
     moment = T0 + timedelta(seconds=seconds)
     more = {"reported": progress_reported(written), "wall": moment, "now": moment.timestamp(), **more}
     outcome = more.pop("outcome", Outcome())
-    found: Status = WORLD.status(seen(written, *(sets or (NEW,)), **more), outcome)
+    found: Status = POLICY.status(seen(written, *(sets or (NEW,)), **more), outcome)
     return found
 
 
@@ -71,7 +71,7 @@ def test_a_generation_counts_as_observed_when_the_pass_did_not_fail() -> None:
     assert at(0, deployment(replicas=-1), Status(observed_generation=6)).observed_generation == 6
 
 
-def test_one_rollout_is_reported_from_its_beginning_to_its_end_with_the_reasons_of_the_world() -> None:
+def test_one_rollout_is_reported_from_its_beginning_to_its_end_with_the_reasons_of_the_policy() -> None:
     written = deployment(progress_deadline_seconds=60)
     first = at(0, written, Status(), members=YOUNG)
     assert said(first) == ("True", "Created", 'Created new set of things "d-new"')
@@ -81,7 +81,7 @@ def test_one_rollout_is_reported_from_its_beginning_to_its_end_with_the_reasons_
     assert said(moving) == ("True", "Updated", 'ThingSet "d-new" is progressing.')
     done = at(80, written, moving, members=ALL)
     assert said(done) == ("True", "Complete", 'ThingSet "d-new" has successfully progressed.')
-    assert at(99, written, done, members=ALL) == done, "an unchanged world writes nothing"
+    assert at(99, written, done, members=ALL) == done, "what has not changed is not written"
 
 
 def test_progress_renews_the_update_time_and_a_repeated_failure_does_not() -> None:

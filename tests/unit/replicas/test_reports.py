@@ -15,8 +15,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
 from kubewright.replicas.reports import STATUS_SECONDS, Reports
+from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.status import with_failure
-from kubewright.replicas.set.world import Failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock

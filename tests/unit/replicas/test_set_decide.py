@@ -1,6 +1,6 @@
-"""What a set decides in whatever world, as tables of sentences: whole steps are compared, not their types.
+"""What a set decides in whatever API, as tables of sentences: whole steps are compared, not their types.
 
-The world here is the smallest one: things that are ready or not. What the world of machines adds has tables of
+The policy here is the smallest one: things that are ready or not. What that of machines adds has tables of
 its own (``machines_sets``).
 """
 
@@ -19,6 +19,7 @@ from kubewright.replicas.member import Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
+from kubewright.replicas.set.policy import Deletions, Propagation, SetPolicy, Words
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
@@ -30,7 +31,6 @@ from kubewright.replicas.set.steps import (
     RecordNumber,
     Step,
 )
-from kubewright.replicas.set.world import Deletions, Propagation, SetWorld, Words
 from kubewright.wire.gvk import Key, Resource
 
 
@@ -59,7 +59,7 @@ THREE, NINE = timedelta(seconds=3), timedelta(seconds=9)
 SETS = Kind(Resource("toys.example.com", "v1", "thingsets", "ThingSet"), ThingSet)
 THINGS = Kind(Resource("toys.example.com", "v1", "things", "Thing"), Thing)
 FINALIZER, NUMBER = "toys.example.com/things", "toys.example.com/last-number"
-WORLD: SetWorld[ThingSet, Member, Thing] = SetWorld(
+POLICY: SetPolicy[ThingSet, Member, Thing] = SetPolicy(
     name="thingset",
     component="things",
     words=Words("thing", "things", created="Created {}", deleted="Deleted {}"),
@@ -72,8 +72,8 @@ WORLD: SetWorld[ThingSet, Member, Thing] = SetWorld(
     finalizer=FINALIZER,
     number_annotation=NUMBER,
 )
-PLAIN = replace(WORLD, finalizer="", number_annotation="")
-COUNTS_DELETING = replace(WORLD, counts_deleting=True)
+PLAIN = replace(POLICY, finalizer="", number_annotation="")
+COUNTS_DELETING = replace(POLICY, counts_deleting=True)
 
 
 def member(name: str, **facts: Any) -> Member:
@@ -90,13 +90,13 @@ DELETED = {"deletion_timestamp": T0}
 def seen(
     replicas: int,
     *members: Member,
-    world: SetWorld[ThingSet, Member, Thing] = WORLD,
+    policy: SetPolicy[ThingSet, Member, Thing] = POLICY,
     meta: dict[str, Any] | None = None,
     **more: Any,
 ) -> Seen[ThingSet, Member]:
     facts = {"name": "ts", "namespace": "ns", "uid": "ts-uid", "finalizers": (FINALIZER,), **(meta or {})}
     found = ThingSet(metadata=ObjectMeta(**facts), spec=Spec(replicas=replicas))
-    return Seen(world, found, T0.timestamp(), T0, members, burst=2, **more)
+    return Seen(policy, found, T0.timestamp(), T0, members, burst=2, **more)
 
 
 def created(*numbers: int) -> Create:
@@ -104,11 +104,11 @@ def created(*numbers: int) -> Create:
 
 
 def dooming(*members: Member, because: str = "", wake: timedelta | None = None) -> Any:
-    return replace(WORLD, to_delete=lambda _seen: Deletions(members, because, wake))
+    return replace(POLICY, to_delete=lambda _seen: Deletions(members, because, wake))
 
 
 def pushing(*stale: Member) -> Any:
-    return replace(WORLD, propagation=Propagation(lambda _seen: stale, lambda _set, _found: {}))
+    return replace(POLICY, propagation=Propagation(lambda _seen: stale, lambda _set, _found: {}))
 
 
 ASK = Annotate((A,), "toys.example.com/keep", "true")
@@ -132,35 +132,35 @@ CASES = [
          "0 of 1 things; the last thing is being deleted: its number stays"),
     Case("a name that another owner has is left out",
          seen(1, taken=frozenset(created(1).names)), (created(2),), None, "0 of 1 things"),
-    Case("surplus members are deleted in the order of the world's ranking",
+    Case("surplus members are deleted in the order of the policy's ranking",
          seen(1, C, A, B), (Delete((A, B)),), None, "2 too many"),
     Case("no more than a burst of them at once", seen(0, A, B, C), (Delete((A, B)),), AT_ONCE, "3 too many"),
     Case("a member that is being deleted is replaced at once",
          seen(2, A, GOING), (created(1),), None, "1 of 2 things"),
-    Case("or when it is gone, where it still counts", seen(2, A, GOING, world=COUNTS_DELETING), ()),
+    Case("or when it is gone, where it still counts", seen(2, A, GOING, policy=COUNTS_DELETING), ()),
     Case("where it still counts, it is the first of the surplus",
-         seen(1, A, B, GOING, world=COUNTS_DELETING), (Delete((A,)),), None, "1 too many"),
+         seen(1, A, B, GOING, policy=COUNTS_DELETING), (Delete((A,)),), None, "1 too many"),
     Case("the finalizer is added before the first member",
          seen(1, meta={"finalizers": ("other",)}), (AddFinalizer(), created(1)), None,
          "it has no finalizer of ours yet; 0 of 1 things"),
-    Case("a world without a finalizer writes none", seen(0, world=PLAIN, meta={"finalizers": ()}), ()),
+    Case("a policy without a finalizer writes none", seen(0, policy=PLAIN, meta={"finalizers": ()}), ()),
     Case("a candidate is adopted, and everything counted anew",
          seen(2, A, orphans=(B,)), (Adopt((B,)),), AT_ONCE, "things that match and have no controller: 1"),
     Case("a member that is not selected any more is disowned and replaced",
          seen(1, unselected=(A,)), (Disown((A,)), created(1)), None,
          "things that no longer match: 1; 0 of 1 things"),
     Case("what the template changes is propagated to living members, no more than a burst at once",
-         seen(3, A, B, C, world=pushing(A, B, C)), (Propagate((A, B)),), AT_ONCE,
+         seen(3, A, B, C, policy=pushing(A, B, C)), (Propagate((A, B)),), AT_ONCE,
          "things with an older configuration: 3"),
-    Case("a burst of it needs no further look", seen(2, A, B, world=pushing(A, B)), (Propagate((A, B)),), None,
+    Case("a burst of it needs no further look", seen(2, A, B, policy=pushing(A, B)), (Propagate((A, B)),), None,
          "things with an older configuration: 2"),
-    Case("members that the world wants deleted come after those that are too many",
-         seen(1, A, B, world=dooming(B, because="1 failed")), (Delete((A, B)),), None, "1 too many, 1 failed"),
-    Case("each of them once", seen(1, A, B, world=dooming(A, because="1 failed")), (Delete((A,)),), None,
+    Case("members that the policy wants deleted come after those that are too many",
+         seen(1, A, B, policy=dooming(B, because="1 failed")), (Delete((A, B)),), None, "1 too many, 1 failed"),
+    Case("each of them once", seen(1, A, B, policy=dooming(A, because="1 failed")), (Delete((A,)),), None,
          "1 too many, 1 failed"),
-    Case("the world says when there may be more of them", seen(1, A, world=dooming(wake=NINE)), (), NINE),
-    Case("the world's own deciders come before members are deleted",
-         seen(1, A, B, world=replace(WORLD, deciders=(lambda _seen: Plan((ASK,), because="asked"),))),
+    Case("the policy says when there may be more of them", seen(1, A, policy=dooming(wake=NINE)), (), NINE),
+    Case("the policy's own deciders come before members are deleted",
+         seen(1, A, B, policy=replace(POLICY, deciders=(lambda _seen: Plan((ASK,), because="asked"),))),
          (ASK, Delete((A,))), None, "asked; 1 too many"),
     Case("a blocked set creates nothing", seen(1, blocked=Wait("the control plane is upgraded", 15.0)), (), timedelta(seconds=15),
          "things missing: 1, but the control plane is upgraded"),
@@ -179,8 +179,8 @@ CASES = [
          seen(0, member("a", number=4)), (RecordNumber(4), Delete((member("a", number=4),))), None, "1 too many"),
     Case("the first number too",
          seen(0, member("a", number=1)), (RecordNumber(1), Delete((member("a", number=1),))), None, "1 too many"),
-    Case("not in a world whose names are random",
-         seen(0, member("a", number=4), world=PLAIN), (Delete((member("a", number=4),)),), None, "1 too many"),
+    Case("not where names are random",
+         seen(0, member("a", number=4), policy=PLAIN), (Delete((member("a", number=4),)),), None, "1 too many"),
     Case("an invalid set is left alone", seen(1, problem="bad"), (), None, "the set is not valid: bad"),
     Case("a set that is being deleted deletes all that it controls",
          seen(1, A, GOING, unselected=(B,), meta=DELETED), (Delete((A, B)),), None, "things left: 3"),

@@ -1,4 +1,4 @@
-"""The smallest world of deployments: things of an image, kept by sets, rolled out or replaced on deletion."""
+"""The smallest policy of deployments: things of an image, kept by sets, rolled out or replaced on deletion."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +9,10 @@ from msgspec import structs
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Time, Value
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Reasons, Words
 from kubewright.replicas.member import Member
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, Recreate, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
@@ -92,7 +92,7 @@ def _status(seen: Seen[ThingDeployment, ThingSet, Member], outcome: Outcome) -> 
     return structs.replace(seen.written.status, **counted(seen, outcome), conditions=told)
 
 
-WORLD: DeploymentWorld[ThingDeployment, ThingSet, Member] = DeploymentWorld(
+POLICY: DeploymentPolicy[ThingDeployment, ThingSet, Member] = DeploymentPolicy(
     name="thingdeployment",
     component="things",
     kind=DEPLOYMENTS,
@@ -128,7 +128,7 @@ WORLD: DeploymentWorld[ThingDeployment, ThingSet, Member] = DeploymentWorld(
     set_conditions=lambda each: each.status.conditions,
     status=_status,
 )
-FINALIZING = replace(WORLD, finalizer=FINALIZER)
+FINALIZING = replace(POLICY, finalizer=FINALIZER)
 
 
 def deployment(image: str = "new", replicas: int = 3, **spec: Any) -> ThingDeployment:
@@ -173,9 +173,9 @@ def seen(
     written: ThingDeployment,
     *sets: ThingSet,
     members: dict[str, tuple[Member, ...]] | None = None,
-    world: DeploymentWorld[ThingDeployment, ThingSet, Member] = WORLD,
+    policy: DeploymentPolicy[ThingDeployment, ThingSet, Member] = POLICY,
     **more: Any,
 ) -> Seen[ThingDeployment, ThingSet, Member]:
     """What a pass sees; the clock of ages and the date are both ``T0`` unless ``more`` says otherwise."""
     more = {"wall": T0, "now": T0.timestamp(), **more}
-    return Seen(world, written, sets=sets, members=members or {}, **more)
+    return Seen(policy, written, sets=sets, members=members or {}, **more)

@@ -1,4 +1,4 @@
-"""The world of Deployments: what ``replicas.deployment`` has to know to roll out Pods.
+"""The policy of Deployments: what ``replicas.deployment`` has to know to roll out Pods.
 
 Called by    ``builtin``.
 Source       kube-controller-manager's deployment-controller.
@@ -26,11 +26,11 @@ from kubewright.api.apps import (
 from kubewright.api.core import POD
 from kubewright.base.names import fnv32a, safe_encode
 from kubewright.builtin.apps.pods import PodMember, ranking
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import with_hash
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Reasons, Words
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import Recreate, RollingUpdate, Scaling, Strategy
 from kubewright.rollout.proportional import Growth
@@ -103,7 +103,7 @@ def deployment_status(seen: Seen[Deployment, ReplicaSet, PodMember], outcome: Ou
     )
 
 
-DEPLOYMENTS: DeploymentWorld[Deployment, ReplicaSet, PodMember] = DeploymentWorld(
+DEPLOYMENTS: DeploymentPolicy[Deployment, ReplicaSet, PodMember] = DeploymentPolicy(
     name="deployment",
     component="deployment-controller",
     kind=DEPLOYMENT,

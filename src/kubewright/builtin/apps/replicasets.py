@@ -1,4 +1,4 @@
-"""The world of ReplicaSets: what ``replicas.set`` has to know to keep as many Pods as a set says.
+"""The policy of ReplicaSets: what ``replicas.set`` has to know to keep as many Pods as a set says.
 
 Called by    ``builtin``.
 Source       kube-controller-manager's replicaset-controller.
@@ -18,9 +18,9 @@ from kubewright.api.meta import Condition
 from kubewright.builtin.apps.pods import PodMember, ranking
 from kubewright.kube.client import Client
 from kubewright.replicas.ownership import reference
+from kubewright.replicas.set.policy import Failure, SetPolicy, Words
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.status import counted, with_failure
-from kubewright.replicas.set.world import Failure, SetWorld, Words
 from kubewright.wire.errors import AlreadyExists, ApiError
 
 ONE_BY_ONE = 1_000
@@ -71,7 +71,7 @@ def set_status(seen: SetSeen, failure: Failure | None) -> ReplicaSetStatus:
     )
 
 
-REPLICA_SETS: SetWorld[ReplicaSet, PodMember, Pod] = SetWorld(
+REPLICA_SETS: SetPolicy[ReplicaSet, PodMember, Pod] = SetPolicy(
     name="replicaset",
     component="replicaset-controller",
     words=Words("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE),

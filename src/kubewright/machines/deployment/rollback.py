@@ -35,7 +35,7 @@ def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[
     if identity(source.spec.template) == identity(written.spec.template):
         message = f"the template of revision {target.revision} is the one that the deployment has"
         return _refused(after, EventReason.ROLLBACK_TEMPLATE_UNCHANGED, message)
-    shared = seen.world.metadata_keys.shared(source.metadata.annotations)
+    shared = seen.policy.metadata_keys.shared(source.metadata.annotations)
     template = with_hash(source.spec.template, names.TEMPLATE_HASH_LABEL, "")
     after = structs.replace(after, spec=structs.replace(spec, template=template))
     after = with_annotations(after, {**written.metadata.annotations, **shared})

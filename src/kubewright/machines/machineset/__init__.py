@@ -2,7 +2,7 @@
 
 Life of a set  finalizer -> adopt and disown -> propagate settings -> create or delete machines -> status;
                once deleted: delete all machines -> remove the finalizer.
-Map            world.py         the policy as one value
+Map            policy.py        the policy as one value
                member.py        a machine as its set sees it
                template.py      a machine as the set's template makes it
                preservation.py  which machines are deleted besides the surplus, and which Failed ones are kept

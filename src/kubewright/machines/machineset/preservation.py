@@ -10,7 +10,7 @@ Invariants.  The set annotates no machine beyond the maximum, and takes annotati
              is lowered. A machine that a user has annotated, ``false`` included, on the machine or its
              node, is left alone. A machine whose preservation has expired is not preserved again.
 Source       mcm.md §6.4, §6.6. Upstream counts by the status of its last pass; we count what is seen.
-Called by    ``replicas.set.decide``, by way of ``world``.
+Called by    ``replicas.set.decide``, by way of ``policy``.
 """
 
 from datetime import timedelta
@@ -20,9 +20,9 @@ from kubewright.api.machine.names import Phase, Preserve
 from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import Plan, in_seconds
 from kubewright.machines.machineset.member import EXPIRY_SECONDS, MachineMember, annotation_time
+from kubewright.replicas.set.policy import Deletions
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import Annotate, Step
-from kubewright.replicas.set.world import Deletions
 
 MachineSetSeen = Seen[MachineSet, MachineMember]
 Machines = tuple[MachineMember, ...]

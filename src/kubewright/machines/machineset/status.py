@@ -1,6 +1,6 @@
 """The status of a MachineSet, from what was seen and how the pass went. Pure.
 
-Invariants.  An unchanged world gives an equal status, so nothing is written. A condition's
+Invariants.  What has not changed gives an equal status, so nothing is written. A condition's
              ``lastTransitionTime`` moves only when its status does. The generation counts as
              observed only when the pass that saw it did not fail (mcm.md §20).
 Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
@@ -14,8 +14,8 @@ from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
+from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.status import counted, with_failure
-from kubewright.replicas.set.world import Failure
 
 FROZEN = f'No machine is made while the label "{names.FREEZE_LABEL}" of the set is "{names.TRUE}".'
 

@@ -20,6 +20,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import exactly, with_uid
+from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
     Adopt,
@@ -34,7 +35,6 @@ from kubewright.replicas.deployment.steps import (
     RecordEvent,
     Step,
 )
-from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts, Stale
 from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M
@@ -56,14 +56,14 @@ Write = (
 
 
 class Actor(Generic[D, S, M]):
-    """Performs plans of a world's deployments."""
+    """Performs plans of the deployments of one API."""
 
     def __init__(
-        self, world: DeploymentWorld[D, S, M], client: Client, teller: EventRecorder, doubts: Doubts
+        self, policy: DeploymentPolicy[D, S, M], client: Client, teller: EventRecorder, doubts: Doubts
     ) -> None:
-        self._world = world
-        self._deployments: Kind[Any] = world.kind
-        self._sets: Kind[Any] = world.set_kind
+        self._policy = policy
+        self._deployments: Kind[Any] = policy.kind
+        self._sets: Kind[Any] = policy.set_kind
         self._client = client
         self._doubts = doubts
         self._teller = teller
@@ -104,10 +104,10 @@ class Actor(Generic[D, S, M]):
             case DeleteSets(sets):
                 _raise_first(await run_parallel(sets, self._delete))
             case AddFinalizer():
-                finalizers = with_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
+                finalizers = with_finalizer(seen.written.metadata.finalizers, self._policy.finalizer)
                 await self._change_finalizers(seen, finalizers)
             case RemoveFinalizer():
-                finalizers = without_finalizer(seen.written.metadata.finalizers, self._world.finalizer)
+                finalizers = without_finalizer(seen.written.metadata.finalizers, self._policy.finalizer)
                 await self._change_finalizers(seen, finalizers)
             case _:
                 assert_never(step)
@@ -133,16 +133,16 @@ class Actor(Generic[D, S, M]):
     async def _adopt(self, seen: Seen[D, S, M], sets: Iterable[Object]) -> None:
         if not await may_adopt(self._client, self._deployments, seen.written):
             raise Stale("the deployment is gone, or is being deleted")
-        ours = reference(seen.written, self._world.kind)
+        ours = reference(seen.written, self._policy.kind)
         for each in sets:
             await self._patch(seen, self._sets, each, adopted(each, ours))
 
     async def _annotate(self, change: MemberAnnotations) -> KubewrightError | None:
         member = change.member
         body = with_uid({"metadata": {"annotations": dict(change.annotations)}}, member.uid)
-        error = await error_of(self._client.patch(self._world.member_kind, member.key, body))
+        error = await error_of(self._client.patch(self._policy.member_kind, member.key, body))
         if isinstance(error, (NotFound, Conflict)):
-            return Stale(f"{self._world.words.member} {member.name} is no longer the one that was seen")
+            return Stale(f"{self._policy.words.member} {member.name} is no longer the one that was seen")
         return error
 
     async def _delete(self, each: Object) -> KubewrightError | None:
@@ -169,8 +169,8 @@ class Actor(Generic[D, S, M]):
             self._doubts.failed(seen.key, error)
             if not isinstance(error, ApiError):
                 raise
-            message = f'Failed to create new {self._world.words.set} "{new.name}": {error}'
-            self._teller.event(seen.written, self._world.reasons.create_error, message, warning=True)
+            message = f'Failed to create new {self._policy.words.set} "{new.name}": {error}'
+            self._teller.event(seen.written, self._policy.reasons.create_error, message, warning=True)
             return Outcome(create_error=message, failed=True)
         return Outcome()
 
@@ -180,7 +180,7 @@ class Actor(Generic[D, S, M]):
             found = await self._client.get(self._sets, key_of(wanted))
         except NotFound:
             return
-        owner, identity = found.metadata.controller, self._world.identity
+        owner, identity = found.metadata.controller, self._policy.identity
         ours = owner is not None and owner.uid == seen.written.metadata.uid
         same = identity(found.spec.template) == identity(wanted.spec.template)
         if ours and same and not found.metadata.deleting:

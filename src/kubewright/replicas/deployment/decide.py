@@ -9,6 +9,7 @@ Source       mcm.md §7.2-7.10, capi.md §7.9.
 from typing import assert_never
 
 from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.replicas.deployment.policy import D
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import annotated, frozen, new_set, refreshed, revision_of, sized
 from kubewright.replicas.deployment.steps import (
@@ -21,7 +22,6 @@ from kubewright.replicas.deployment.steps import (
     RecordEvent,
     Step,
 )
-from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
@@ -36,12 +36,12 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
         return delete_sets(seen)
     if seen.problem:
         return Plan(because=f"the deployment is not valid: {seen.problem}")
-    return in_order((add_finalizer, adopt_and_disown, *seen.world.deciders, resize, prune), seen, Plan())
+    return in_order((add_finalizer, adopt_and_disown, *seen.policy.deciders, resize, prune), seen, Plan())
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the sets are deleted before the deployment."""
-    finalizer = seen.world.finalizer
+    finalizer = seen.policy.finalizer
     if not finalizer or finalizer in seen.written.metadata.finalizers:
         return Plan()
     return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours yet")
@@ -57,14 +57,14 @@ def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
 
 def resize(seen: Seen[D, S, M]) -> Plan[Step]:
     """Create the current set if it is missing, and give every set its size."""
-    world, sizes = seen.world, _sizes(seen)
+    policy, sizes = seen.policy, _sizes(seen)
     revision = next_revision(seen.fleet.old)
     wanted = _wanted(seen, sizes, revision)
     steps: list[Step] = []
     for intent in sizes.intents:
         match intent:
             case Create(size, _):
-                new = new_set(world, seen.deployment, revision, sizes, size)
+                new = new_set(policy, seen.deployment, revision, sizes, size)
                 steps += [CreateSet(new), *_scaled(seen, new.name, 0, size), *_numbered(seen, revision)]
             case Resize(name, before, after, _):
                 steps += _scaled(seen, name, before, after)
@@ -76,13 +76,13 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
     propagated = "its sets get the fields that need no rollout" if changes and not sizes.intents else ""
     steps = [*changes, *steps]
     if seen.current is not None:
-        steps += _numbered(seen, revision_of(world, wanted[seen.current.name]).number)
+        steps += _numbered(seen, revision_of(policy, wanted[seen.current.name]).number)
     return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, propagated))))
 
 
 def prune(seen: Seen[D, S, M]) -> Plan[Step]:
     """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
-    if not _sizes(seen).idle or seen.world.keeps_history(seen.written):
+    if not _sizes(seen).idle or seen.policy.keeps_history(seen.written):
         return Plan()
     surplus = prunable(seen.fleet.old, seen.written.spec.revision_history_limit)
     sets = tuple(seen.named(group.name) for group in surplus)
@@ -94,7 +94,7 @@ def prune(seen: Seen[D, S, M]) -> Plan[Step]:
 def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
     """Delete the sets of a deployment that is being deleted, unless its deletion orphans them."""
     finalizers = seen.written.metadata.finalizers
-    if seen.world.finalizer not in finalizers:
+    if seen.policy.finalizer not in finalizers:
         return Plan()
     if ORPHAN_FINALIZER in finalizers:
         return Plan(because="the sets are being orphaned")
@@ -105,25 +105,25 @@ def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
 
 
 def _sizes(seen: Seen[D, S, M]) -> Sizes:
-    return planner.plan(seen.fleet, seen.strategy, seen.world.scaling)
+    return planner.plan(seen.fleet, seen.strategy, seen.policy.scaling)
 
 
 def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     """Every set as it should be after this pass."""
-    world, wanted = seen.world, {each.name: each for each in seen.sets}
+    policy, wanted = seen.policy, {each.name: each for each in seen.sets}
     if seen.current is not None:
-        wanted[seen.current.name] = refreshed(world, seen.current, seen.deployment, revision)
+        wanted[seen.current.name] = refreshed(policy, seen.current, seen.deployment, revision)
     if (kept := _kept(seen)) is not None:
-        number = revision_of(world, kept).number
-        wanted[kept.name] = refreshed(world, kept, seen.deployment, number)
+        number = revision_of(policy, kept).number
+        wanted[kept.name] = refreshed(policy, kept, seen.deployment, number)
     for name in sizes.to_annotate:
-        wanted[name] = sized(world, wanted[name], sizes)
+        wanted[name] = sized(policy, wanted[name], sizes)
     for intent in sizes.intents:
         match intent:
             case Resize(name, _, size, _):
-                wanted[name] = sized(world, wanted[name], sizes, size)
+                wanted[name] = sized(policy, wanted[name], sizes, size)
             case Freeze(name, _):
-                wanted[name] = frozen(world, wanted[name])
+                wanted[name] = frozen(policy, wanted[name])
     return wanted
 
 
@@ -135,7 +135,7 @@ def _kept(seen: Seen[D, S, M]) -> S | None:
 
 def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:
     """Write the current set's revision onto the deployment, if the deployment has another."""
-    key, written = seen.world.metadata_keys.revision, seen.written
+    key, written = seen.policy.metadata_keys.revision, seen.written
     if written.metadata.annotations.get(key) == str(revision):
         return []
     return [ChangeDeployment(annotated(written, key, str(revision)))]
@@ -145,5 +145,5 @@ def _scaled(seen: Seen[D, S, M], name: str, before: int, after: int) -> list[Ste
     if before == after:
         return []
     direction = "up" if after > before else "down"
-    message = seen.world.words.scaled.format(direction=direction, name=name, before=before, after=after)
-    return [RecordEvent(seen.world.reasons.scaled, message)]
+    message = seen.policy.words.scaled.format(direction=direction, name=name, before=before, after=after)
+    return [RecordEvent(seen.policy.reasons.scaled, message)]

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.kube.informer import Informer
+from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
@@ -19,7 +19,7 @@ from kubewright.rollout.progress import Counts
 
 
 def observe(
-    world: DeploymentWorld[D, S, M],
+    policy: DeploymentPolicy[D, S, M],
     written: D,
     sets: Informer[S],
     index: MemberIndex[Any, M],
@@ -40,7 +40,7 @@ def observe(
         (ours if meta.deleting or selector.matches(each.metadata.labels) else unselected).append(each)
     orphans = sets.by(WITHOUT_OWNER, meta.namespace)
     return Seen(
-        world,
+        policy,
         written,
         wall,
         index.time(),

@@ -10,7 +10,7 @@ Theory.      Each rollout is reported from its beginning, and its completion onc
              machines only while the condition has that reason).
              Progress is what exceeds every earlier report of the same rollout: members that fail and are
              replaced are no progress, and do not postpone the deadline.
-Source       mcm.md §2.7, §7.10, §7.11; the reasons and nouns are the world's.
+Source       mcm.md §2.7, §7.10, §7.11; the reasons and nouns are the policy's.
 Called by    ``status``.
 """
 
@@ -19,9 +19,9 @@ from typing import Any
 
 from kubewright.api.conditions import condition_of
 from kubewright.base.clock import stamp
+from kubewright.replicas.deployment.policy import D
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import DeploymentObject, S
 from kubewright.rollout.progress import Counts, Progress, Report, is_complete, progress, seconds_left
@@ -30,7 +30,7 @@ PROGRESSING = "Progressing"
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 Condition = Any
-"""A condition of a deployment, of the world's type."""
+"""A condition of a deployment, of its API's type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Statement:
 
 def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None:
     """The condition to write; None leaves it as it is."""
-    known, paused, reasons = progressing(seen.written), seen.written.spec.paused, seen.world.reasons
+    known, paused, reasons = progressing(seen.written), seen.written.spec.paused, seen.policy.reasons
     if seen.problem:
         return Statement(FALSE, reasons.invalid, seen.problem)
     if outcome.create_error:
@@ -67,7 +67,7 @@ def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None
 
 def is_unreported(seen: Seen[D, S, M]) -> bool:
     """Whether no report of the present rollout has been written yet."""
-    known, reasons = progressing(seen.written), seen.world.reasons
+    known, reasons = progressing(seen.written), seen.policy.reasons
     if known is None:
         return True
     if known.reason == reasons.resumed:
@@ -115,15 +115,15 @@ def _has_reason(known: Condition | None, *reasons: str) -> bool:
 def _subject(seen: Seen[D, S, M]) -> str:
     """The subject of the message: the current set, or the deployment before it has one."""
     if seen.current is None:
-        return f'{seen.world.words.deployment} "{seen.written.name}"'
-    return f'{seen.world.set_kind.resource.kind} "{seen.current.name}"'
+        return f'{seen.policy.words.deployment} "{seen.written.name}"'
+    return f'{seen.policy.set_kind.resource.kind} "{seen.current.name}"'
 
 
 def _first_reports(seen: Seen[D, S, M]) -> tuple[Statement, ...]:
     """The two first reports about the current set: it was created, or it was found."""
     if seen.current is None:
         return ()
-    reasons, subject = seen.world.reasons, f'new {seen.world.words.set} "{seen.current.name}"'
+    reasons, subject = seen.policy.reasons, f'new {seen.policy.words.set} "{seen.current.name}"'
     created = Statement(TRUE, reasons.created, f"Created {subject}")
     return created, Statement(TRUE, reasons.found, f"Found {subject}")
 
@@ -144,11 +144,11 @@ def _first_statement(known: Condition | None, seen: Seen[D, S, M]) -> Statement 
     meta = seen.current.metadata
     older = (stamp(meta.creation_timestamp) or 0.0) < (stamp(seen.written.metadata.creation_timestamp) or 0.0)
     created, found = _first_reports(seen)
-    return found if older or meta.annotations.get(seen.world.metadata_keys.history) else created
+    return found if older or meta.annotations.get(seen.policy.metadata_keys.history) else created
 
 
 def _later_statement(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
-    before, timed_out = seen.best or reported_counts(seen.written.status), seen.world.reasons.timed_out
+    before, timed_out = seen.best or reported_counts(seen.written.status), seen.policy.reasons.timed_out
     match progress(before, seen.counts, seen.written.spec.replicas, _last_report(seen), _timing(seen)):
         case Progress.PROGRESSING:
             return _progressing_statement(seen)
@@ -159,13 +159,13 @@ def _later_statement(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
 
 
 def _progressing_statement(seen: Seen[D, S, M]) -> Statement:
-    return Statement(TRUE, seen.world.reasons.updated, f"{_subject(seen)} is progressing.")
+    return Statement(TRUE, seen.policy.reasons.updated, f"{_subject(seen)} is progressing.")
 
 
 def _not_created(seen: Seen[D, S, M], error: str) -> Statement:
     """Report a set that cannot be created at once; past the deadline, that the rollout has timed out."""
     known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _timing(seen)
-    timed_out, create_error = seen.world.reasons.timed_out, seen.world.reasons.create_error
+    timed_out, create_error = seen.policy.reasons.timed_out, seen.policy.reasons.create_error
     over = report is not None and deadline is not None and report.since + deadline < now
     if _has_reason(known, timed_out) or (_has_reason(known, create_error) and over):
         return Statement(FALSE, timed_out, f"{_subject(seen)} has timed out progressing. {error}")
@@ -176,7 +176,7 @@ def _last_report(seen: Seen[D, S, M]) -> Report | None:
     known = progressing(seen.written)
     if known is None:
         return None
-    return Report(seen.reported or 0.0, complete=known.reason == seen.world.reasons.complete)
+    return Report(seen.reported or 0.0, complete=known.reason == seen.policy.reasons.complete)
 
 
 def _timing(seen: Seen[D, S, M]) -> tuple[float, int | None]:

@@ -18,11 +18,11 @@ from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.observe import observe
+from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.progress import is_unreported, progress_reported, reported_counts
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import next_look
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.doubts import Doubts
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex, owners_of
@@ -58,20 +58,20 @@ each resize is a write."""
 
 
 class Deployments(Generic[D, S, M]):
-    """The reconciler of a world's deployments."""
+    """The reconciler of one API's deployments."""
 
     def __init__(
         self,
-        world: DeploymentWorld[D, S, M],
+        policy: DeploymentPolicy[D, S, M],
         informers: Informers,
         recorder: Recorder,
         *,
         index: MemberIndex[Any, M],
     ) -> None:
-        client, teller = informers.client, recorder.of(world.component)
-        self.world = world
-        self.deployments: Informer[D] = informers.get(world.kind)
-        self.sets: Informer[S] = informers.get(world.set_kind)
+        client, teller = informers.client, recorder.of(policy.component)
+        self.policy = policy
+        self.deployments: Informer[D] = informers.get(policy.kind)
+        self.sets: Informer[S] = informers.get(policy.set_kind)
         self.deployments.index(BY_UID, lambda deployment: (deployment.metadata.uid,))
         self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
         self.sets.index(WITHOUT_OWNER, namespace_of_orphans)
@@ -79,8 +79,8 @@ class Deployments(Generic[D, S, M]):
         self._witness = Witness(index.time)
         self._clock = client.clock
         self._doubts = Doubts(client, self.deployments, self.sets)
-        self._actor = Actor(world, client, teller, self._doubts)
-        self._reports = Reports(client, world.kind, teller)
+        self._actor = Actor(policy, client, teller, self._doubts)
+        self._reports = Reports(client, policy.kind, teller)
         self._best: dict[Key, tuple[str, int, Counts]] = {}
         """The best counts reported of a rollout, with the deployment's uid and generation; losing them costs
         writes, never safety."""
@@ -124,7 +124,9 @@ class Deployments(Generic[D, S, M]):
         uid, generation, counts = self._best.get(key, ("", 0, None))
         mine = (uid, generation) == (deployment.metadata.uid, deployment.metadata.generation)
         wall, best = self._clock.now(), counts if mine else None
-        return observe(self.world, deployment, self.sets, self.index, wall=wall, reported=reported, best=best)
+        return observe(
+            self.policy, deployment, self.sets, self.index, wall=wall, reported=reported, best=best
+        )
 
     async def _report(self, key: Key, outcome: Outcome) -> Result:
         """Write the status, and send an event about a problem; return when to look again."""
@@ -132,7 +134,7 @@ class Deployments(Generic[D, S, M]):
         if seen is None:
             return Result.done()
         self._report_problem(seen)
-        status = self.world.status(seen, outcome)
+        status = self.policy.status(seen, outcome)
         written, again = await self._reports.write(seen.written, seen.written.status, status)
         result = again.sooner(Result.later(next_look(seen)))
         if written:
@@ -149,19 +151,19 @@ class Deployments(Generic[D, S, M]):
 
     def _report_problem(self, seen: Seen[D, S, M]) -> None:
         """Send an event about a deployment that is invalid, or asks for a rollout that is not supported."""
-        reasons = self.world.reasons
+        reasons = self.policy.reasons
         wrong = reasons.selects_all if seen.selects_all else reasons.invalid
         problem = "" if seen.deleting else seen.problem or seen.refused
         self._reports.report_problem(seen.written, wrong if seen.problem else reasons.refused, problem)
 
     def controller(self, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, listening to deployments, sets and facts about members."""
-        controller = Controller(self.world.name, self, self._clock, metrics=metrics)
+        controller = Controller(self.policy.name, self, self._clock, metrics=metrics)
         controller.watches(self.deployments, self._reports.matters)
         controller.watches(
             self.sets, self._of_set, gather=lambda change: self.index.gather_seconds(0.0, _uid(change))
         )
-        why = f"a {self.world.words.member} has changed"
+        why = f"a {self.policy.words.member} has changed"
         self.index.wake(controller, self._of_member, GATHER_SECONDS, why)
         return controller
 
@@ -183,7 +185,7 @@ class Deployments(Generic[D, S, M]):
         """
         before, after = change.before(), change.after()
         if before is not None and after is not None and status_alone(change):
-            conditions = self.world.set_conditions
+            conditions = self.policy.set_conditions
             same = before.status.observed_generation == after.status.observed_generation
             if same and conditions(before) == conditions(after):
                 return set()

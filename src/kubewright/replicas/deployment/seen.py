@@ -4,7 +4,7 @@ computed from. Pure.
 Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
              from the sets, counts of members from the members themselves.
 Invariants.  A set that is being deleted has size 0, is never current, and its members still count.
-Called by    ``observe``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a world.
+Called by    ``observe``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a policy.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Generic
 
 from kubewright.base.clock import stamp
+from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.sets import revision_of
-from kubewright.replicas.deployment.world import D, DeploymentWorld
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, integer
 from kubewright.replicas.ownership import key_of
@@ -31,7 +31,7 @@ from kubewright.wire.gvk import Key
 class Seen(Generic[D, S, M]):
     """A deployment and all below it: ``written`` as the server has it, ``deployment`` with defaults."""
 
-    world: DeploymentWorld[D, S, M]
+    policy: DeploymentPolicy[D, S, M]
     written: D
     wall: datetime
     """The date: it is compared with dates that others wrote, and written into conditions."""
@@ -62,7 +62,7 @@ class Seen(Generic[D, S, M]):
 
     @cached_property
     def deployment(self) -> D:
-        return self.world.with_defaults(self.written)
+        return self.policy.with_defaults(self.written)
 
     @property
     def key(self) -> Key:
@@ -79,11 +79,11 @@ class Seen(Generic[D, S, M]):
 
     @cached_property
     def current(self) -> S | None:
-        """The set of the wanted template; of several, the world's choice."""
-        identity = self.world.identity
+        """The set of the wanted template; of several, the policy's choice."""
+        identity = self.policy.identity
         living = [each for each in self.sets if not each.metadata.deleting]
         candidates = ((self.groups[each.metadata.name], identity(each.spec.template)) for each in living)
-        found = current_of(candidates, identity(self.deployment.spec.template), self.world.choice)
+        found = current_of(candidates, identity(self.deployment.spec.template), self.policy.choice)
         return self.named(found.name) if found else None
 
     @cached_property
@@ -114,18 +114,18 @@ class Seen(Generic[D, S, M]):
         )
 
     def _replicas(self, members: tuple[M, ...]) -> int:
-        """How many of them count; those that are being deleted do in some worlds."""
-        return len(members) if self.world.counts_deleting else sum(member.alive for member in members)
+        """How many of them count; those that are being deleted do in some APIs."""
+        return len(members) if self.policy.counts_deleting else sum(member.alive for member in members)
 
     @cached_property
     def strategy(self) -> Strategy:
         """How old members give way; call it only on a valid deployment."""
-        return self.world.strategy(self.deployment)
+        return self.policy.strategy(self.deployment)
 
     @cached_property
     def problem(self) -> str:
         """Why the deployment cannot be worked on; empty when it can."""
-        return self.world.validate(self.deployment) or self.selector_problem
+        return self.policy.validate(self.deployment) or self.selector_problem
 
     @cached_property
     def refused(self) -> str:
@@ -151,13 +151,13 @@ class Seen(Generic[D, S, M]):
 def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     """A set and its members as the planner sees them. Members that may exist although the cache does not show
     them count against the surge, and are not available."""
-    meta, keys, members = each.metadata, seen.world.metadata_keys, seen.members_of(each)
+    meta, keys, members = each.metadata, seen.policy.metadata_keys, seen.members_of(each)
     alive = [member for member in members if member.alive]
     min_ready = each.spec.min_ready_seconds
-    deleting = len(members) - len(alive) if seen.world.waits_for_deleting(seen.deployment) else 0
+    deleting = len(members) - len(alive) if seen.policy.waits_for_deleting(seen.deployment) else 0
     up = [member.available_at(seen.now, min_ready) for member in alive]
     if any(up) and not all(up):  # otherwise the order makes no difference
-        ranking = seen.world.ranking(each, seen.wall.timestamp())
+        ranking = seen.policy.ranking(each, seen.wall.timestamp())
         up = [member.available_at(seen.now, min_ready) for member in sorted(alive, key=ranking)]
     return Group(
         meta.name,
@@ -168,7 +168,7 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         ready_not_available=sum(member.up for member in alive) - sum(up),
         desired=_natural(meta.annotations, keys.desired),
         ceiling=_natural(meta.annotations, keys.ceiling),
-        revision=revision_of(seen.world, each).number,
+        revision=revision_of(seen.policy, each).number,
         frozen=keys.no_creation in meta.annotations,
         observed=each.status.observed_generation >= meta.generation and not meta.deleting,
     )

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from kubewright.api.meta import LabelSelector, Object, ObjectMeta
-from kubewright.replicas.deployment.world import D, DeploymentWorld
+from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, changed, integer, with_replicas
 from kubewright.replicas.ownership import reference
@@ -43,14 +43,14 @@ def with_hash(template: Any, label: str, hashed: str) -> Any:
     return changed(template, metadata=structs.replace(meta, labels=labels))
 
 
-def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes: Sizes, size: int) -> S:
+def new_set(policy: DeploymentPolicy[D, S, M], deployment: D, revision: int, sizes: Sizes, size: int) -> S:
     """The set for the deployment's template, complete: finalizer, owner, hash, sizes and revision."""
-    meta, keys = deployment.metadata, world.metadata_keys
-    name, hashed = world.name_and_hash(deployment)
+    meta, keys = deployment.metadata, policy.metadata_keys
+    name, hashed = policy.name_and_hash(deployment)
     template = with_hash(deployment.spec.template, keys.template_hash, hashed)
     selector = deployment.spec.selector or LabelSelector()
     labels = {**selector.match_labels, keys.template_hash: hashed}
-    empty = world.set_kind.type()
+    empty = policy.set_kind.type()
     found = changed(
         empty,
         metadata=ObjectMeta(
@@ -59,55 +59,58 @@ def new_set(world: DeploymentWorld[D, S, M], deployment: D, revision: int, sizes
             labels=template.metadata.labels,
             annotations={
                 **keys.shared(meta.annotations),
-                **_sizes(world, sizes),
+                **_sizes(policy, sizes),
                 keys.revision: str(revision),
             },
-            finalizers=(world.finalizer,) if world.finalizer else (),
-            owner_references=(reference(deployment, world.kind),),
+            finalizers=(policy.finalizer,) if policy.finalizer else (),
+            owner_references=(reference(deployment, policy.kind),),
         ),
         spec=changed(empty.spec, selector=structs.replace(selector, match_labels=labels), template=template),
     )
-    return with_replicas(_propagated(world, found, deployment), size)
+    return with_replicas(_propagated(policy, found, deployment), size)
 
 
-def refreshed(world: DeploymentWorld[D, S, M], current: S, deployment: D, revision: int) -> S:
+def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revision: int) -> S:
     """The current set with all that is propagated without a rollout, and with at least this revision.
 
     It may create members, even if it was an old set that OnDelete frozen before.
     """
-    keys, mine = world.metadata_keys, current.metadata.annotations
-    raised = revision_of(world, current).raised(revision)
+    keys, mine = policy.metadata_keys, current.metadata.annotations
+    raised = revision_of(policy, current).raised(revision)
     shared = keys.shared(deployment.metadata.annotations)
     annotations = {**mine, **shared, keys.revision: str(raised.number)}
     if raised.history:
         annotations[keys.history] = write_history(raised.history)
     annotations.pop(keys.no_creation, None)
-    return _propagated(world, with_annotations(current, annotations), deployment)
+    return _propagated(policy, with_annotations(current, annotations), deployment)
 
 
-def _propagated(world: DeploymentWorld[D, S, M], each: S, deployment: D) -> S:
+def _propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
     """The set with all that is propagated without a rollout, but for annotations."""
     spec = changed(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
-    return world.propagated(changed(each, spec=spec), deployment)
+    return policy.propagated(changed(each, spec=spec), deployment)
 
 
-def frozen(world: DeploymentWorld[D, S, M], each: S) -> S:
+def frozen(policy: DeploymentPolicy[D, S, M], each: S) -> S:
     """The set with the annotation that stops it from creating members: the current set does it instead."""
-    return annotated(each, world.metadata_keys.no_creation, "true")
+    return annotated(each, policy.metadata_keys.no_creation, "true")
 
 
-def sized(world: DeploymentWorld[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
+def sized(policy: DeploymentPolicy[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
     """The set with the annotations ``desired`` and ``ceiling`` and, unless ``size`` is None, another size."""
-    annotated_set = with_annotations(each, {**each.metadata.annotations, **_sizes(world, sizes)})
+    annotated_set = with_annotations(each, {**each.metadata.annotations, **_sizes(policy, sizes)})
     return annotated_set if size is None else with_replicas(annotated_set, size)
 
 
-def revision_of(world: DeploymentWorld[D, S, M], each: S) -> Revision:
+def revision_of(policy: DeploymentPolicy[D, S, M], each: S) -> Revision:
     """A set's number and history."""
     annotations = each.metadata.annotations
-    history = read_history(annotations.get(world.metadata_keys.history, ""))
-    return Revision(integer(annotations, world.metadata_keys.revision), history)
+    history = read_history(annotations.get(policy.metadata_keys.history, ""))
+    return Revision(integer(annotations, policy.metadata_keys.revision), history)
 
 
-def _sizes(world: DeploymentWorld[D, S, M], sizes: Sizes) -> dict[str, str]:
-    return {world.metadata_keys.desired: str(sizes.desired), world.metadata_keys.ceiling: str(sizes.ceiling)}
+def _sizes(policy: DeploymentPolicy[D, S, M], sizes: Sizes) -> dict[str, str]:
+    return {
+        policy.metadata_keys.desired: str(sizes.desired),
+        policy.metadata_keys.ceiling: str(sizes.ceiling),
+    }

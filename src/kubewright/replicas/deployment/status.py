@@ -1,11 +1,11 @@
-"""What a deployment's status says in every world, from what was seen and how the pass went. Pure.
+"""What a deployment's status says in every API, from what was seen and how the pass went. Pure.
 
-Theory.      Replica counts come from the members, not from the sets' status. A world builds its status from
+Theory.      Replica counts come from the members, not from the sets' status. A policy builds its status from
              ``counted`` and ``conditions``, and adds its own fields. ``progress`` computes the condition
              about the rollout.
-Invariants.  An unchanged world gives an equal status, so nothing is written.
+Invariants.  What has not changed gives an equal status, so nothing is written.
 Source       mcm.md §2.7, §7.10-7.12; defects 14, 28 and 29 of §19 are not copied.
-Called by    ``reconciler``; the function ``status`` of each world.
+Called by    ``reconciler``; the function ``status`` of each policy.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +16,7 @@ from typing import Any
 from kubewright.api.conditions import condition_of, true_condition, with_condition, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
+from kubewright.replicas.deployment.policy import D
 from kubewright.replicas.deployment.progress import (
     FALSE,
     PROGRESSING,
@@ -28,7 +29,6 @@ from kubewright.replicas.deployment.progress import (
 )
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import D
 from kubewright.replicas.member import M, until_available
 from kubewright.replicas.objects import REPLICA_FAILURE, S
 
@@ -39,7 +39,7 @@ Copies = Mapping[str, Callable[[S], Statement | None]]
 
 
 def counted(seen: Seen[D, S, M], outcome: Outcome) -> dict[str, Any]:
-    """The fields of a status that are numbers in every world."""
+    """The fields of a status that are numbers in every API."""
     counts, done = seen.counts, not (outcome.failed or seen.problem)
     written, sizes = seen.written, (group.size for group in seen.groups.values())
     return {
@@ -60,7 +60,7 @@ def conditions(
     Args:
         kind: the type of a condition.
         copies: how further conditions follow from a set; the current set's go before others'. A set's
-            ReplicaFailure is copied in every world.
+            ReplicaFailure is copied in every API.
         spared: how many replicas are unavailable on purpose.
     """
     found: tuple[Any, ...] = seen.written.status.conditions
@@ -103,22 +103,22 @@ def next_look(seen: Seen[D, S, M]) -> float | None:
 
 
 def _failure(seen: Seen[D, S, M], each: S) -> Statement | None:
-    found = true_condition(seen.world.set_conditions(each), REPLICA_FAILURE)
+    found = true_condition(seen.policy.set_conditions(each), REPLICA_FAILURE)
     return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
 def _availability(seen: Seen[D, S, M], spared: int) -> Statement:
     floor = seen.strategy.limits(seen.written.spec.replicas).floor - spared
     if seen.counts.available >= max(floor, 0):
-        return Statement(TRUE, seen.world.reasons.available, "Deployment has minimum availability.")
+        return Statement(TRUE, seen.policy.reasons.available, "Deployment has minimum availability.")
     message = "Deployment does not have minimum availability."
-    return Statement(FALSE, seen.world.reasons.unavailable, message)
+    return Statement(FALSE, seen.policy.reasons.unavailable, message)
 
 
 def _updated(seen: Seen[D, S, M], known: Condition | None, statement: Statement) -> datetime | None:
     """Progress renews ``lastUpdateTime`` though the message stays the same; a set that still cannot be
     created does not, even if the error's message changes."""
-    if statement.reason == seen.world.reasons.updated:
+    if statement.reason == seen.policy.reasons.updated:
         return seen.wall
-    failing = statement.reason == seen.world.reasons.create_error
+    failing = statement.reason == seen.policy.reasons.create_error
     return known.last_update_time if failing and known and known.reason == statement.reason else None

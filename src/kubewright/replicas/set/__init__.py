@@ -5,10 +5,10 @@ Life of a set  finalizer -> adopt and disown -> propagate settings -> create and
 Theory.        What creates members must never create one twice. Three things ensure that. The cache shows
                our own writes at once, so a pass always sees what earlier ones did; therefore no
                expectations are kept. A member's name is a function of the set and of the members that were
-               seen, so a controller that looks at the same world, after a crash or from another process,
+               seen, so a controller that looks at the same objects, after a crash or from another process,
                meets ``AlreadyExists``. And a creation without an answer keeps its name, and holds up all
                others, until it is known whether it happened.
-Map            world.py       what differs between the APIs: the policy of one, as a value
+Map            policy.py      what differs between the APIs: the policy of one, as a value
                seen.py        one set and its members, as a picture
                observe.py     takes it; Memory: what a process remembers
                decide.py      which members to create, adopt, change and delete

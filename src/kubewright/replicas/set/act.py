@@ -27,6 +27,7 @@ from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted
 from kubewright.replicas.set.creation import Creation, create
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
+from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import Seen
 from kubewright.replicas.set.steps import (
     Adopt,
@@ -38,7 +39,6 @@ from kubewright.replicas.set.steps import (
     RecordNumber,
     Step,
 )
-from kubewright.replicas.set.world import SetWorld
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import Conflict, NotFound
 
@@ -51,12 +51,12 @@ class Actor(Generic[S, M, Obj]):
 
     def __init__(
         self,
-        world: SetWorld[S, M, Obj],
+        policy: SetPolicy[S, M, Obj],
         client: Client,
         index: MemberIndex[Obj, M],
         teller: EventRecorder,
     ) -> None:
-        self._world = world
+        self._policy = policy
         self._client = client
         self._objects = index.objects
         self._teller = teller
@@ -70,24 +70,24 @@ class Actor(Generic[S, M, Obj]):
         return outcome
 
     async def _step(self, about: S, memory: Memory, step: Step, outcome: Outcome) -> None:
-        world, reporter = self._world, Reporter(self._teller, self._world.words, about)
+        policy, reporter = self._policy, Reporter(self._teller, self._policy.words, about)
         finalizers = about.metadata.finalizers
         match step:
             case AddFinalizer():
-                await self._patch(about, {"finalizers": with_finalizer(finalizers, world.finalizer)})
+                await self._patch(about, {"finalizers": with_finalizer(finalizers, policy.finalizer)})
             case RemoveFinalizer():
                 outcome.gone = True
-                left = without_finalizer(finalizers, world.finalizer)
+                left = without_finalizer(finalizers, policy.finalizer)
                 await self._patch(about, {"finalizers": left or None})
             case RecordNumber(number):
-                await self._patch(about, {"annotations": {world.number_annotation: str(number)}})
+                await self._patch(about, {"annotations": {policy.number_annotation: str(number)}})
             case Adopt(members):
-                if await may_adopt(self._client, world.kind, about):
+                if await may_adopt(self._client, policy.kind, about):
                     outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Disown(members) | Propagate(members) | Annotate(members):
                 outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Create(names):
-                creation = Creation(world, self._client, about, memory, self._doubts)
+                creation = Creation(policy, self._client, about, memory, self._doubts)
                 await create(creation, names, reporter, outcome)
             case Delete(members):
                 await self._delete(members, reporter, outcome)
@@ -98,7 +98,7 @@ class Actor(Generic[S, M, Obj]):
         """Patch the set in the version that was read: a late request of an earlier leader changes nothing."""
         body = {"metadata": {**metadata, **exactly(about.metadata)}}
         try:
-            await self._client.patch(self._world.kind, key_of(about), body)
+            await self._client.patch(self._policy.kind, key_of(about), body)
         except NotFound:
             return
 
@@ -111,7 +111,7 @@ class Actor(Generic[S, M, Obj]):
             found = self._objects.get(member.key)
             if found is None or found.metadata.uid != member.uid or not (body := patch_of(found)):
                 return None
-            return await error_of(self._client.patch(self._world.member, member.key, body))
+            return await error_of(self._client.patch(self._policy.member, member.key, body))
 
         return await run_parallel(members, patch)
 
@@ -119,11 +119,11 @@ class Actor(Generic[S, M, Obj]):
         """The patch by which a step changes one member; empty if nothing changes."""
         match step:
             case Adopt():
-                return adopted(found, reference(about, self._world.kind))
+                return adopted(found, reference(about, self._policy.kind))
             case Disown():
                 return disowned(found, about)
             case Propagate():
-                propagation = self._world.propagation
+                propagation = self._policy.propagation
                 return with_uid(propagation.patch(about, found), found.metadata.uid) if propagation else {}
             case Annotate(_, annotation, value):
                 return {"metadata": {"annotations": {annotation: value}, **exactly(found.metadata)}}
@@ -133,7 +133,7 @@ class Actor(Generic[S, M, Obj]):
 
         async def delete(member: Member) -> KubewrightError | None:
             uid, version = member.uid, member.version
-            call = self._client.delete(self._world.member, member.key, uid=uid, resource_version=version)
+            call = self._client.delete(self._policy.member, member.key, uid=uid, resource_version=version)
             error = await error_of(call)
             if error is None:
                 deleted.append(member.name)

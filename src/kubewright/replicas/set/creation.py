@@ -4,8 +4,8 @@ Theory.      A name is in doubt from before its creation is sent until it is set
              proves that nothing happened settles it, unless an earlier attempt left it; and so does
              the member itself, once the cache shows it. Everything else (a broken connection, a
              deadline, a server error, our own cancellation) leaves the doubt, and the next pass asks
-             again with the same name, before it creates anything else. What a world creates before the member
-             is discarded when the member was refused and cannot exist.
+             again with the same name, before it creates anything else. What a policy creates before
+             the member is discarded when the member was refused and cannot exist.
 Invariants.  At most one member exists per name; the answer ``AlreadyExists`` is looked into, since
              another owner may have the name, and then the set takes another one.
 Called by    ``act.Actor``.
@@ -23,7 +23,7 @@ from kubewright.replicas.effects import slow_start
 from kubewright.replicas.objects import S
 from kubewright.replicas.set.observe import Memory
 from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter
-from kubewright.replicas.set.world import SetWorld
+from kubewright.replicas.set.policy import SetPolicy
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
@@ -35,7 +35,7 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 class Creation(Generic[S]):
     """The creations of one pass for one set."""
 
-    world: SetWorld[S, Any, Any]
+    policy: SetPolicy[S, Any, Any]
     client: Client
     owner: S
     memory: Memory
@@ -46,7 +46,7 @@ class Creation(Generic[S]):
         """Create the member ``name``. Returns the error when it was not created, None when it was."""
         asked_before = self.doubts.asking(self._uid, name, self.client.clock.monotonic())
         try:
-            await self.world.create(self.client, self.owner, name)
+            await self.policy.create(self.client, self.owner, name)
         except AlreadyExists as error:
             return await self._check_owner(name, error)
         except (ApiError, TransportError) as error:
@@ -60,9 +60,9 @@ class Creation(Generic[S]):
     async def _settle(self, name: str) -> None:
         """No member of this name exists, and none will. The doubt ends once the attempt's other objects are
         deleted."""
-        if self.world.discard is not None:
+        if self.policy.discard is not None:
             try:
-                await self.world.discard(self.client, self.owner, name)
+                await self.policy.discard(self.client, self.owner, name)
             except KubewrightError:
                 return
         self.doubts.settled(self._uid, name)
@@ -70,9 +70,9 @@ class Creation(Generic[S]):
     async def _check_owner(self, name: str, error: AlreadyExists) -> KubewrightError:
         """Find out which owner has the name. If our set has, the doubt stays until the cache shows it."""
         try:
-            found = await self.client.get(self.world.member, Key(self.owner.metadata.namespace, name))
+            found = await self.client.get(self.policy.member, Key(self.owner.metadata.namespace, name))
         except NotFound:
-            if self.world.discard is not None:  # another owner has what the member needs before it
+            if self.policy.discard is not None:  # another owner has what the member needs before it
                 self.memory.belongs_to_another(name)
             await self._settle(name)
             return error

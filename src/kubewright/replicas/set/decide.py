@@ -5,7 +5,7 @@ Theory.      The order of the deciders is the list in ``deciders``; their steps 
              deciders count.
 Invariants.  No new name is tried while a creation is in doubt. No member is created while the set is
              blocked, or before it carries our finalizer. A member that is being deleted is never deleted
-             again. The world's ranking says which surplus members are deleted first; each is deleted only
+             again. The policy's ranking says which surplus members are deleted first; each is deleted only
              in the version that was seen, so a member that has changed since stays until the next pass has
              looked at it.
 Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
@@ -22,6 +22,7 @@ from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
+from kubewright.replicas.set.policy import Decider, SetPolicy
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
@@ -32,7 +33,6 @@ from kubewright.replicas.set.steps import (
     RecordNumber,
     Step,
 )
-from kubewright.replicas.set.world import Decider, SetWorld
 
 DOUBT_PAUSE = timedelta(seconds=0.25)
 """Between two attempts of a creation that the server has not answered."""
@@ -44,17 +44,17 @@ def decide(seen: Seen[S, M]) -> Plan[Step]:
         return delete_members(seen)
     if seen.problem:
         return Plan(because=f"the set is not valid: {seen.problem}")
-    return in_order(deciders(seen.world), seen, Plan())
+    return in_order(deciders(seen.policy), seen, Plan())
 
 
-def deciders(world: SetWorld[S, M, Any]) -> tuple[Decider[S, M], ...]:
+def deciders(policy: SetPolicy[S, M, Any]) -> tuple[Decider[S, M], ...]:
     """What a pass does, in this order."""
-    return (add_finalizer, adopt, disown, propagate, grow, *world.deciders, shrink)
+    return (add_finalizer, adopt, disown, propagate, grow, *policy.deciders, shrink)
 
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the members are deleted before the set."""
-    if seen.has_finalizer or not seen.world.finalizer:
+    if seen.has_finalizer or not seen.policy.finalizer:
         return Plan()
     return Plan((AddFinalizer(),), because="it has no finalizer of ours yet")
 
@@ -63,7 +63,7 @@ def adopt(seen: Seen[S, M]) -> Plan[Step]:
     """Adopt members that match the selector and have no controller, then count anew (mcm.md §6.3)."""
     if not seen.orphans:
         return Plan()
-    many = seen.world.words.many
+    many = seen.policy.words.many
     return Plan(
         (Adopt(seen.orphans),), AT_ONCE, f"{many} that match and have no controller: {len(seen.orphans)}"
     )
@@ -73,24 +73,24 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
     """Disown members whose labels no longer match the selector."""
     if not seen.unselected:
         return Plan()
-    many = seen.world.words.many
+    many = seen.policy.words.many
     return Plan((Disown(seen.unselected),), because=f"{many} that no longer match: {len(seen.unselected)}")
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
     """Push down to living members what the template changes on them (mcm.md §6.7)."""
-    propagation, burst = seen.world.propagation, seen.burst
+    propagation, burst = seen.policy.propagation, seen.burst
     stale = propagation.stale(seen) if propagation is not None else ()
     if not stale:
         return Plan()
     wake = AT_ONCE if len(stale) > burst else None
-    because = f"{seen.world.words.many} with an older configuration: {len(stale)}"
+    because = f"{seen.policy.words.many} with an older configuration: {len(stale)}"
     return Plan((Propagate(tuple(stale[:burst])),), wake, because)
 
 
 def grow(seen: Seen[S, M]) -> Plan[Step]:
     """Create the missing members; creations in doubt are repeated under their own names first."""
-    many = seen.world.words.many
+    many = seen.policy.words.many
     if seen.missing <= 0:
         return Plan()
     if (wait := seen.pause or seen.blocked) is not None:
@@ -106,16 +106,16 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:
-    """Delete surplus members, and those that the world wants deleted for other reasons (mcm.md §6.4)."""
-    others, burst = seen.world.to_delete(seen), seen.burst
+    """Delete surplus members, and those that the policy wants deleted for other reasons (mcm.md §6.4)."""
+    others, burst = seen.policy.to_delete(seen), seen.burst
     deleted = {member.uid: member for member in (*seen.surplus, *others.members)}
     chosen = tuple(deleted.values())[:burst]
     record = _record_number(seen, chosen)
     if not chosen and seen.pause and seen.missing < 0:
-        waiting = _waiting(seen.pause, f"{seen.world.words.many} too many: {-seen.missing}")
+        waiting = _waiting(seen.pause, f"{seen.policy.words.many} too many: {-seen.missing}")
         return replace(waiting, steps=record)
     if not chosen:
-        kept = f"the last {seen.world.words.one} is being deleted: its number stays"
+        kept = f"the last {seen.policy.words.one} is being deleted: its number stays"
         return Plan(record, others.wake, kept if record else "")
     surplus = f"{len(seen.surplus)} too many" if seen.surplus else ""
     because = ", ".join(filter(None, (surplus, others.because)))
@@ -124,7 +124,7 @@ def shrink(seen: Seen[S, M]) -> Plan[Step]:
 
 def delete_members(seen: Seen[S, M]) -> Plan[Step]:
     """Delete the members of a set that is being deleted, unless its deletion orphans them."""
-    many = seen.world.words.many
+    many = seen.policy.words.many
     if not seen.has_finalizer:
         return Plan()
     if ORPHAN_FINALIZER in seen.set.metadata.finalizers:
@@ -136,13 +136,13 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
         return Plan(steps, because=f"{many} left: {len(ours)}")
     if seen.doubts:
         return Plan((), timedelta(seconds=DOUBT_SECONDS), "a creation without an answer may still happen")
-    return Plan((RemoveFinalizer(),), because=f"no {seen.world.words.one} is left")
+    return Plan((RemoveFinalizer(),), because=f"no {seen.policy.words.one} is left")
 
 
 def _record_number(seen: Seen[S, M], chosen: Collection[Member]) -> tuple[Step, ...]:
     """Write the highest number on the set before the member that carries it is deleted, else the number and
     its name would be given twice."""
-    if not seen.world.number_annotation:
+    if not seen.policy.number_annotation:
         return ()
     deleted = {member.uid for member in chosen}
     shown = max((m.number for m in seen.alive if m.uid not in deleted), default=0)

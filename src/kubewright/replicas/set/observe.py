@@ -15,8 +15,8 @@ from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.naming import SPACE
 from kubewright.replicas.objects import S, SetObject, integer
 from kubewright.replicas.ownership import read_selector
+from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import Seen, Wait
-from kubewright.replicas.set.world import SetWorld
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector
 
@@ -55,9 +55,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Observer(Generic[S, M]):
-    """Looks at sets. ``owners`` is the cache of their owners, where the world has any."""
+    """Looks at sets. ``owners`` is the cache of their owners, where the policy names any."""
 
-    world: SetWorld[S, M, Any]
+    policy: SetPolicy[S, M, Any]
     index: MemberIndex[Any, M]
     owners: Informer[Any] | None
     clock: Clock
@@ -71,7 +71,7 @@ class Observer(Generic[S, M]):
         for member in index.owned_by(meta.uid):
             (members if selector.matches(member.labels) else unselected).append(member)
         return Seen(
-            self.world,
+            self.policy,
             found,
             index.time(),
             self.clock.now(),
@@ -84,13 +84,13 @@ class Observer(Generic[S, M]):
             doubts=index.doubted(meta.uid),
             taken=frozenset(memory.taken),
             pause=pause,
-            blocked=self.world.blocked(found),
+            blocked=self.policy.blocked(found),
             number=self._number(meta.uid),
         )
 
     def pause(self, found: S, memory: Memory) -> Wait | None:
         """Why the set neither grows nor shrinks now: its size is for another desired size of its owner."""
-        contradiction = outdated(self.world, found, self._owner(found))
+        contradiction = outdated(self.policy, found, self._owner(found))
         return memory.pause(contradiction, self.clock.monotonic(), RESIZE_SECONDS)
 
     def _owner(self, found: S) -> SetObject | None:
@@ -100,21 +100,21 @@ class Observer(Generic[S, M]):
         return self.owners.get(Key(found.metadata.namespace, reference.name))
 
     def _number(self, uid: str) -> int:
-        if self.world.number_annotation:
+        if self.policy.number_annotation:
             return self.index.last_number(uid)
         return self.clock.random.randrange(SPACE)
 
     def _problem(self, found: S, selector: Selector) -> str:
         """Why the set is not reconciled; empty when it is. A set whose selector does not match its template
         would create members without end."""
-        if problem := self.world.validate(found):
+        if problem := self.policy.validate(found):
             return problem
         if not selector.matches(found.spec.template.metadata.labels):
             return "spec.selector: does not match the labels of spec.template"
         return ""
 
 
-def outdated(world: SetWorld[S, M, Any], found: S, owner: SetObject | None) -> str:
+def outdated(policy: SetPolicy[S, M, Any], found: S, owner: SetObject | None) -> str:
     """How the set's size contradicts what its owner wants by now; empty when it does not.
 
     Sizes carry the owner's desired size that they are for. One that was written for another, by a process
@@ -124,7 +124,7 @@ def outdated(world: SetWorld[S, M, Any], found: S, owner: SetObject | None) -> s
     if reference is None or owner is None or owner.metadata.uid != reference.uid:
         return ""
     wanted = owner.spec.replicas
-    sized_for = integer(found.metadata.annotations, world.desired_annotation, -1)
+    sized_for = integer(found.metadata.annotations, policy.desired_annotation, -1)
     if sized_for in (-1, wanted) or owner.metadata.deleting:
         return ""
-    return f"its size is for a deployment of {sized_for} {world.words.many}, which are to be {wanted} by now"
+    return f"its size is for a deployment of {sized_for} {policy.words.many}, which are to be {wanted} by now"

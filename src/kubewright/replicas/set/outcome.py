@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from kubewright.base.errors import KubewrightError
 from kubewright.replicas.objects import SetObject
-from kubewright.replicas.set.world import Failure, Words
+from kubewright.replicas.set.policy import Failure, Words
 from kubewright.runtime.events import EventRecorder
 
 SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"
 SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
-"""Reasons of events, the same in every world; the failures are reasons of conditions too."""
+"""Reasons of events, the same in every API; the failures are reasons of conditions too."""
 
 ONE_BY_ONE = 5
 """Most errors of one pass that get an event each."""

@@ -22,7 +22,7 @@ from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.observe import Memory, Observer
-from kubewright.replicas.set.world import Failure, SetWorld
+from kubewright.replicas.set.policy import Failure, SetPolicy
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
@@ -39,28 +39,28 @@ log = structlog.get_logger(__name__)
 
 
 class Sets(Generic[S, M, Obj]):
-    """The reconciler of one world's sets. ``index`` may be shared with the deployments of that world."""
+    """The reconciler of one API's sets. ``index`` may be shared with the deployments of that API."""
 
     def __init__(
         self,
-        world: SetWorld[S, M, Obj],
+        policy: SetPolicy[S, M, Obj],
         informers: Informers,
         recorder: Recorder,
         *,
         index: MemberIndex[Obj, M],
     ) -> None:
         client = informers.client
-        self.world = world
-        self.sets: Informer[S] = informers.get(world.kind)
+        self.policy = policy
+        self.sets: Informer[S] = informers.get(policy.kind)
         self.sets.index(BY_UID, lambda found: (found.metadata.uid,))
         self.index = index
-        owners = informers.get(world.owner) if world.owner is not None else None
-        self._observer = Observer(world, index, owners, client.clock)
+        owners = informers.get(policy.owner) if policy.owner is not None else None
+        self._observer = Observer(policy, index, owners, client.clock)
         self._clock = client.clock
         self._recorder = recorder
-        teller = recorder.of(world.component)
-        self._actor = Actor(world, client, index, teller)
-        self._reports = Reports(client, world.kind, teller)
+        teller = recorder.of(policy.component)
+        self._actor = Actor(policy, client, index, teller)
+        self._reports = Reports(client, policy.kind, teller)
         self._memories: dict[Key, tuple[str, Memory]] = {}
 
     async def reconcile(self, key: Key) -> Result:
@@ -105,23 +105,23 @@ class Sets(Generic[S, M, Obj]):
             return Result.done()
         seen = self._observer.look(found, memory)
         self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
-        status = self.world.status(seen, failure)
+        status = self.policy.status(seen, failure)
         written, again = await self._reports.write(found, found.status, status)
-        for event in self.world.status_events(found, status) if written else ():
+        for event in self.policy.status_events(found, status) if written else ():
             self._recorder.event(found, event.reason, event.message, component=event.component)
         waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)
         return Result.later(waits).sooner(again)
 
     def _as_one(self, errors: list[KubewrightError]) -> Exception:
         """One error as it is, several as a group; the controller obeys the retry that comes first."""
-        many = f"{self.world.words.many} of a set"
+        many = f"{self.policy.words.many} of a set"
         return errors[0] if len(errors) == 1 else ExceptionGroup(many, errors[:SHOWN_ERRORS])
 
     def controller(self, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, listening to sets and to facts about members."""
-        controller = Controller(self.world.name, self, self._clock, metrics=metrics)
+        controller = Controller(self.policy.name, self, self._clock, metrics=metrics)
         controller.watches(self.sets, self._reports.matters)
-        why = f"a {self.world.words.one} has changed"
+        why = f"a {self.policy.words.one} has changed"
         self.index.wake(controller, self._sets_of, GATHER_SECONDS, why)
         return controller
 

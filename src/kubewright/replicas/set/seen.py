@@ -1,7 +1,7 @@
 """One set and all its members, as one frozen picture: what decisions and statuses are computed from. Pure.
 
 Theory.      A member is one that the set controls and that its selector matches.
-Called by    ``observe``, which makes it; ``decide``, and the functions of a ``world``.
+Called by    ``observe``, which makes it; ``decide``, and the functions of a ``policy``.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, integer
 
 if TYPE_CHECKING:
-    from kubewright.replicas.set.world import SetWorld
+    from kubewright.replicas.set.policy import SetPolicy
 
 
 BURST = 250
@@ -35,10 +35,10 @@ class Seen(Generic[S, M]):
 
     ``now`` is for ages, on the index's clock, which does not step: seconds since the epoch. ``wall`` is for
     dates, to write them and to compare with those that others wrote. ``number`` is the highest number of any
-    member of the set that this process has seen; in a world that does not count its members, a random one.
+    member of the set that this process has seen; by a policy that does not count its members, a random one.
     """
 
-    world: "SetWorld[S, M, Any]"
+    policy: "SetPolicy[S, M, Any]"
     set: S
     now: float
     wall: datetime
@@ -62,7 +62,7 @@ class Seen(Generic[S, M]):
     @property
     def replicas(self) -> tuple[M, ...]:
         """The members that count: all, or all but those that are being deleted."""
-        return self.members if self.world.counts_deleting else self.alive
+        return self.members if self.policy.counts_deleting else self.alive
 
     @property
     def missing(self) -> int:
@@ -75,7 +75,7 @@ class Seen(Generic[S, M]):
         too_many = len(self.alive) - self.set.spec.replicas
         if self.pause or too_many <= 0:
             return ()
-        ranking = self.world.ranking(self.set, self.wall.timestamp())
+        ranking = self.policy.ranking(self.set, self.wall.timestamp())
         return tuple(sorted(self.alive, key=ranking)[:too_many])
 
     @property
@@ -85,17 +85,17 @@ class Seen(Generic[S, M]):
     @property
     def has_finalizer(self) -> bool:
         """Whether our finalizer is on the set."""
-        return self.world.finalizer in self.set.metadata.finalizers
+        return self.policy.finalizer in self.set.metadata.finalizers
 
     @property
     def written_number(self) -> int:
         """The number in the set's annotation; 0 if there is none."""
-        return max(0, integer(self.set.metadata.annotations, self.world.number_annotation))
+        return max(0, integer(self.set.metadata.annotations, self.policy.number_annotation))
 
     @property
     def last(self) -> int:
         """The highest number that a member of the set ever had; random where members are not counted."""
-        if not self.world.number_annotation:
+        if not self.policy.number_annotation:
             return self.number
         seen = (member.number for member in (*self.members, *self.unselected))
         return max(self.written_number, self.number, *seen)

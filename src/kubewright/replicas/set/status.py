@@ -1,8 +1,8 @@
-"""What a set's status says in every world, from what was seen and how the pass went. Pure.
+"""What a set's status says in every API, from what was seen and how the pass went. Pure.
 
-Theory.      A world builds its status from ``counted`` and ``with_failure``, and adds its own fields.
+Theory.      A policy builds its status from ``counted`` and ``with_failure``, and adds its own fields.
 Source       mcm.md §1.4, §6.8.
-Called by    the function ``status`` of each world.
+Called by    the function ``status`` of each policy.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from kubewright.api.conditions import true_condition, with_condition, without_co
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE, S
+from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.seen import Seen
-from kubewright.replicas.set.world import Failure
 
 
 def counted(seen: Seen[S, M], members: Sequence[M]) -> dict[str, Any]:
-    """The fields of a status that are numbers in every world; ``members``: those that it is about."""
+    """The fields of a status that are numbers in every API; ``members``: those that it is about."""
     spec, wanted = seen.set.spec, seen.set.spec.template.metadata.labels.items()
     return {
         "replicas": len(members),

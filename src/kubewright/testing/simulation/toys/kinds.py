@@ -1,6 +1,6 @@
 """The toy API: sets and deployments of toys, and the two objects that every toy needs before it exists.
 
-Theory.      What sets and deployments read stands where every world has it (``replicas.objects``). The rest
+Theory.      What sets and deployments read stands where every API has it (``replicas.objects``). The rest
              is minimal: a toy has a flavor, is ready since some moment or has failed, and needs a
              script and a body, as Cluster API's Machine needs its bootstrap and infrastructure objects.
 Called by    ``policy``, ``keeper`` and stories of tests.

@@ -1,4 +1,4 @@
-"""The policies of the toy API: what only Cluster API does, and the shipped worlds do not.
+"""The policies of the toy API: what only Cluster API does, and the shipped policies do not.
 
 Theory.      For each toy two objects are cloned before the toy itself is created, and deleted again when the
              toy is refused. A toy that is being deleted still is a replica. Toys are ranked by a number, as
@@ -22,9 +22,9 @@ from kubewright.replicas.member import Member
 from kubewright.replicas.naming import number_of, verified_number
 from kubewright.replicas.objects import integer
 from kubewright.replicas.ownership import reference
+from kubewright.replicas.set.policy import Deletions, Failure, SetPolicy, Words
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.status import counted
-from kubewright.replicas.set.world import Deletions, Failure, SetWorld, Words
 from kubewright.rollout.model import Rank
 from kubewright.testing.simulation.toys.kinds import (
     GROUP,
@@ -193,7 +193,7 @@ def blocked(owner: ToySet) -> Wait | None:
     return Wait("its deployment holds it") if NO_CREATION in owner.metadata.annotations else None
 
 
-TOY_SETS: SetWorld[ToySet, ToyMember, Toy] = SetWorld(
+TOY_SETS: SetPolicy[ToySet, ToyMember, Toy] = SetPolicy(
     name="toyset",
     component="toyset-controller",
     words=Words("toy", "toys", created='Created toy "{}"', deleted='Deleted toy "{}"'),

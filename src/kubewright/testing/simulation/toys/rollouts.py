@@ -7,11 +7,11 @@ Source       capi.md §7.9.
 from msgspec import json, structs
 
 from kubewright.base.names import child_name, fnv32a, safe_encode
-from kubewright.machines.deployment.world import REASONS
+from kubewright.machines.deployment.policy import REASONS
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Words
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.status import conditions, counted
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Words
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
 from kubewright.testing.simulation.toys.kinds import (
@@ -64,7 +64,7 @@ def status(seen: Seen[ToyDeployment, ToySet, ToyMember], outcome: Outcome) -> To
     return structs.replace(seen.written.status, **counted(seen, outcome), conditions=found)
 
 
-TOY_DEPLOYMENTS: DeploymentWorld[ToyDeployment, ToySet, ToyMember] = DeploymentWorld(
+TOY_DEPLOYMENTS: DeploymentPolicy[ToyDeployment, ToySet, ToyMember] = DeploymentPolicy(
     name="toydeployment",
     component="toydeployment-controller",
     kind=TOY_DEPLOYMENT,

@@ -1,4 +1,4 @@
-"""The world of MachineSets: what ``replicas.set`` has to know to keep as many machines as a set says.
+"""The policy of MachineSets: what ``replicas.set`` has to know to keep as many machines as a set says.
 
 Called by    ``machines.world``.
 Source       mcm.md §1.4, §6.
@@ -23,8 +23,8 @@ from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.preservation import MachineSetSeen, keep, to_delete
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
+from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
-from kubewright.replicas.set.world import Propagation, SetEvent, SetWorld, Words
 
 
 async def _create(client: Client, machine_set: MachineSet, name: str) -> None:
@@ -67,7 +67,7 @@ def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[Set
         yield SetEvent(EventReason.UNFROZE_MACHINE_SET, message, component)
 
 
-MACHINE_SETS: SetWorld[MachineSet, MachineMember, Machine] = SetWorld(
+MACHINE_SETS: SetPolicy[MachineSet, MachineMember, Machine] = SetPolicy(
     name="machineset",
     component=names.MACHINE_SET_COMPONENT,
     words=Words("machine", "machines", created="Created Machine: {}", deleted="Deleted machine: {}"),

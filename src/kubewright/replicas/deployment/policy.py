@@ -1,12 +1,12 @@
-"""What a world says about its deployments: the one value that makes the generic controller its own.
+"""The policy of an API's deployments: the one value that makes the generic controller that API's own.
 
-Theory.      What a deployment does is the same in all worlds: adopt sets, find or create the current one,
-             size all of them, prune old ones, report. A world differs in facts (kinds, annotations,
-             reasons, sentences), in what its specs mean, and in deciders that only it has; each is a field
-             here. A new world is one more such value.
+Theory.      What a deployment does is the same in all APIs: adopt sets, find or create the current one,
+             size all of them, prune old ones, report. APIs differ in facts (kinds, annotations,
+             reasons, sentences), in what its specs mean, and in deciders that only one has; each is a field
+             here. A new API is one more such value.
 Invariants.  Every function is pure. ``ranking`` is the one by which the controller of the sets deletes
              members; otherwise the deployment would count on the deletion of other members.
-Called by    every module of this package; made once by each context (``machines.deployment.world``).
+Called by    every module of this package; made once by each context (``machines.deployment.policy``).
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class MetadataKeys:
     history: str  # annotation of sets: the numbers that it had before
     desired: str  # annotation of sets: the deployment's replicas when the set was last sized
     ceiling: str  # annotation of sets: that number plus surge
-    no_creation: str = ""  # annotation of sets: they create no members; for worlds that have OnDelete
+    no_creation: str = ""  # annotation of sets: they create no members; for APIs that have OnDelete
     own: frozenset[str] = frozenset()
     """Further annotations that belong to one object alone: they are neither propagated nor rolled back."""
 
@@ -49,7 +49,7 @@ class MetadataKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasons:
-    """Reasons of conditions and events, as clients of this world expect them."""
+    """Reasons of conditions and events, as clients of this API expect them."""
 
     # of Progressing
     created: str  # the current set was created
@@ -86,8 +86,8 @@ class Words:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeploymentWorld(Generic[D, S, M]):
-    """One world's deployments. Fields without a default are those that every world has to fill in."""
+class DeploymentPolicy(Generic[D, S, M]):
+    """The policy of one API's deployments. Fields without a default are those that every policy fills in."""
 
     # What is read and written, and in which terms
     name: str
@@ -109,7 +109,7 @@ class DeploymentWorld(Generic[D, S, M]):
     """The deployment as it is understood; never written back."""
     validate: Callable[[D], str]
     """What is wrong with a deployment; empty for nothing. That the selector selects the template is checked
-    for all worlds."""
+    for all APIs."""
     strategy: Callable[[D], Strategy]
     """How old members give way to new ones, for a valid deployment with its defaults."""
     scaling: Scaling = MCM_SCALING
@@ -129,7 +129,7 @@ class DeploymentWorld(Generic[D, S, M]):
     change with ``status.collisionCount``."""
     propagated: Callable[[S, D], S] = lambda each, _deployment: each
     """The set with what is propagated from the deployment without a rollout, besides annotations and
-    ``minReadySeconds``, which are in every world."""
+    ``minReadySeconds``, which are in every API."""
     choice: Callable[[Group], Rank] = oldest
     """Which of several sets of the wanted template is the current one."""
     ranking: Callable[[S, float], Callable[[M], Rank]]
@@ -137,7 +137,7 @@ class DeploymentWorld(Generic[D, S, M]):
     set_conditions: Callable[[S], tuple[Any, ...]]
     """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 
-    # What only this world does and says
+    # What only this API does and says
     deciders: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
     """What comes after adopting sets and before sizing them, in order."""
     status: "Callable[[Seen[D, S, M], Outcome], Any]"

@@ -1,10 +1,10 @@
-"""What differs between the APIs that have sets, as one value for each: the policy of a world.
+"""What differs between the APIs that have sets, as one value for each: its policy.
 
 Theory.      A set keeps as many members as its spec says, in every API. Which objects these are, how one is
              created, which are deleted first and what is written where and in which words is passed in.
-             Generic code never asks which API it is; it asks the world, and where all worlds have the same
+             Generic code never asks which API it is; it asks the policy, and where all APIs have the same
              field it reads the field (``objects``).
-Invariants.  Functions of a world are pure, but for ``create`` and ``discard``, which are the only ones that
+Invariants.  Functions of a policy are pure, but for ``create`` and ``discard``, which are the only ones that
              get a client.
 Called by    ``machines.machineset`` and each other context with sets; read by every module here.
 """
@@ -79,8 +79,8 @@ class Propagation(Generic[S, M, Obj]):
 
 
 @dataclass(frozen=True, slots=True)
-class SetWorld(Generic[S, M, Obj]):
-    """The policy of one world's sets."""
+class SetPolicy(Generic[S, M, Obj]):
+    """The policy of one API's sets."""
 
     # ---------------------------------------------------------------- the objects
     name: str
@@ -92,7 +92,7 @@ class SetWorld(Generic[S, M, Obj]):
     member: Kind[Obj]
     validate: Callable[[S], str]
     """What is wrong with a set's spec; empty for nothing. That the selector selects the template is checked
-    for all worlds."""
+    for all APIs."""
 
     # ---------------------------------------------------------------- the status
     status: Callable[[Seen[S, M], Failure | None], Any]
@@ -111,7 +111,7 @@ class SetWorld(Generic[S, M, Obj]):
     discard: "Callable[[Client, S, str], Awaitable[object]] | None" = None
     """Delete what ``create`` has created before the member, which was refused for good and does not exist."""
 
-    # ---------------------------------------------------------------- what only some worlds have
+    # ---------------------------------------------------------------- what only some APIs have
     to_delete: Callable[[Seen[S, M]], Deletions[M]] = lambda _seen: Deletions()
     """The members that are deleted besides those that are too many (``Seen.surplus``)."""
     status_events: Callable[[S, Any], Iterable[SetEvent]] = lambda _before, _status: ()
@@ -131,4 +131,4 @@ class SetWorld(Generic[S, M, Obj]):
     """The annotation of a set with the ``spec.replicas`` of its owner that its own size was computed for."""
     propagation: Propagation[S, M, Obj] | None = None
     deciders: tuple[Decider[S, M], ...] = ()
-    """What only this world decides, between creating members and deleting them."""
+    """What only this API decides, between creating members and deleting them."""

@@ -1,4 +1,4 @@
-"""The world of MachineDeployments: what ``replicas.deployment`` has to know to roll out machines.
+"""The policy of MachineDeployments: what ``replicas.deployment`` has to know to roll out machines.
 
 Called by    ``machines.world``.
 Source       mcm.md §2.6-2.7, §7.2-7.10.
@@ -23,7 +23,7 @@ from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, propagated_template
 from kubewright.machines.deployment.triggered import trigger_deletions
 from kubewright.machines.machineset.member import MachineMember, ranking
-from kubewright.replicas.deployment.world import DeploymentWorld, MetadataKeys, Reasons, Words
+from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import InPlaceUpdate, Recreate, RollingUpdate, Strategy
 
@@ -98,7 +98,7 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
     return structs.replace(machine_set, spec=spec)
 
 
-MACHINE_DEPLOYMENTS: DeploymentWorld[MachineDeployment, MachineSet, MachineMember] = DeploymentWorld(
+MACHINE_DEPLOYMENTS: DeploymentPolicy[MachineDeployment, MachineSet, MachineMember] = DeploymentPolicy(
     name="machinedeployment",
     component=names.DEPLOYMENT_COMPONENT,
     kind=MACHINE_DEPLOYMENT,
