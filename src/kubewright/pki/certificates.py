@@ -18,16 +18,13 @@ from ipaddress import ip_address
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
+from kubewright.pki.keys import KEYS, PrivateKey, blank
 from kubewright.wire.http import User
 
-PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-KEYS = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
-
-BACKDATED = timedelta(hours=1)
 LONGEST_NAME = 64
 """X.520 allows no longer common name or organization."""
 
@@ -170,21 +167,6 @@ def _issued(
     if names is not None:
         builder = builder.add_extension(names, critical=False)
     return _signed(builder, key, issuer_key)
-
-
-def blank(
-    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, until: datetime
-) -> x509.CertificateBuilder:
-    """A certificate of this key that says nothing yet about what it is for."""
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(until)
-    )
 
 
 def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey) -> Identity:

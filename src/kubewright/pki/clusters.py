@@ -10,43 +10,25 @@ Called by    ``bootstrap`` (makes and checks them), and what makes kubeconfigs o
 """
 
 import re
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from hashlib import sha256
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from kubewright.base.clock import rfc3339
-from kubewright.pki.certificates import KEYS, PrivateKey, blank
+from kubewright.pki.keys import Algorithm, KeyPair, blank, new_key, openssl_pem
 
 COMMON_NAME = "kubernetes"
 LIFETIME = timedelta(days=3650)
 _CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----")
 
 
-class Algorithm(StrEnum):
-    """How keys are made: an RSA key takes a tenth of a second, the other well under a millisecond."""
-
-    RSA = "RSA-2048"
-    EC = "ECDSA-P256"
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate or public key, and its private key, which may be empty; PEM."""
-
-    certificate: bytes
-    key: bytes = field(default=b"", repr=False)
-
-
 def new_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
     """A self-signed authority, by which kubeadm can sign what a cluster needs."""
-    key = _new_key(algorithm)
+    key = new_key(algorithm)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, COMMON_NAME)])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
@@ -56,14 +38,14 @@ def new_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPai
         .add_extension(identifier, critical=False)
         .sign(key, hashes.SHA256())
     )
-    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), openssl_pem(key))
 
 
 def new_signing_keys(algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
     """The keys by which service account tokens are signed: a public key in the place of a certificate."""
-    key = _new_key(algorithm)
+    key = new_key(algorithm)
     form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return KeyPair(key.public_key().public_bytes(serialization.Encoding.PEM, form), _pem(key))
+    return KeyPair(key.public_key().public_bytes(serialization.Encoding.PEM, form), openssl_pem(key))
 
 
 def public_key_hashes(pem: bytes) -> tuple[str, ...]:
@@ -107,19 +89,6 @@ def _public_key(pem: bytes) -> object:
     if _CERTIFICATE.search(pem):
         return x509.load_pem_x509_certificates(pem)[0].public_key()
     return serialization.load_pem_public_key(pem)
-
-
-def _new_key(algorithm: Algorithm) -> PrivateKey:
-    if algorithm is Algorithm.RSA:
-        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def _pem(key: PrivateKey) -> bytes:
-    """As OpenSSL names it by its algorithm: what upstream writes, and all of its readers take."""
-    assert isinstance(key, KEYS)
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
 
 def _usage() -> x509.KeyUsage:

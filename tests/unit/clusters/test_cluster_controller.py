@@ -17,7 +17,8 @@ from kubewright.kube.config import inline_access
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki import certificates
-from kubewright.pki.clusters import Algorithm, KeyPair, new_authority
+from kubewright.pki.clusters import new_authority
+from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session

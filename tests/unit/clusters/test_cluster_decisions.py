@@ -34,7 +34,8 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig, secret
 from kubewright.clusters.cluster.status import Event, events_of, status_of
 from kubewright.clusters.references.external import External
-from kubewright.pki.clusters import Algorithm, new_authority
+from kubewright.pki.clusters import new_authority
+from kubewright.pki.keys import Algorithm
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 INFRA = {"apiVersion": "infra.example/v1", "kind": "FooCluster", "name": "demo"}

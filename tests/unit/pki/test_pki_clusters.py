@@ -12,14 +12,13 @@ from kubewright.pki import certificates
 from kubewright.pki.certificates import Identity
 from kubewright.pki.clusters import (
     LIFETIME,
-    Algorithm,
-    KeyPair,
     expires,
     new_authority,
     new_signing_keys,
     problem_of,
     public_key_hashes,
 )
+from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.wire.http import User
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

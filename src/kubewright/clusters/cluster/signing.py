@@ -22,7 +22,8 @@ from kubewright.base.errors import InvalidInput
 from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig, url
 from kubewright.kube.config import inline_access
 from kubewright.pki.certificates import Identity, new_client, validity
-from kubewright.pki.clusters import KeyPair, expires, problem_of
+from kubewright.pki.clusters import expires, problem_of
+from kubewright.pki.keys import KeyPair
 from kubewright.wire.http import User
 
 ADMIN = User("kubernetes-admin", ("system:masters",))

@@ -1,0 +1,129 @@
+"""Which certificates a machine needs, where they stand on it, and whether what its cluster has is enough.
+
+Theory.      A cluster's certificates are Secrets ``<cluster>-<purpose>`` with ``tls.crt`` and ``tls.key``. A
+             machine of the control plane gets them as files; a worker needs the authority only, and only
+             to know its hash. Those of an etcd elsewhere must be there; they are never made.
+Invariants.  Pure but for new keys. A Secret that is there is never replaced. Which Secret is wrong is said,
+             and how; what is in it is not.
+Source       capi.md §9.3.
+Called by    ``decide``, ``generation``, ``act`` (makes missing ones).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, File
+from kubewright.api.core import Secret
+from kubewright.pki.clusters import (
+    new_authority,
+    new_signing_keys,
+    problem_of,
+    public_key_hashes,
+)
+from kubewright.pki.keys import Algorithm, KeyPair
+
+CERTIFICATE_KEY, PRIVATE_KEY = "tls.crt", "tls.key"
+DEFAULT_FOLDER = "/etc/kubernetes/pki"
+
+
+class Purpose(StrEnum):
+    """What a pair is for; the value ends the name of its Secret."""
+
+    CA = "ca"
+    ETCD = "etcd"
+    FRONT_PROXY = "proxy"
+    SERVICE_ACCOUNT = "sa"
+    ETCD_CLIENT = "apiserver-etcd-client"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One pair that a machine needs: its files there; ``made`` says whether we may make it."""
+
+    purpose: Purpose
+    path: str
+    key_path: str = ""
+    made: bool = True
+
+
+def secret_name(cluster: str, purpose: Purpose) -> str:
+    """The Secret of a pair, in the namespace of the Cluster."""
+    return f"{cluster}-{purpose.value}"
+
+
+def of_control_plane(configuration: ClusterConfiguration | None) -> tuple[Certificate, ...]:
+    """What a machine of the control plane needs, in the order of its files."""
+    given = configuration or ClusterConfiguration()
+    folder = given.certificates_dir.rstrip("/") or DEFAULT_FOLDER
+    certificates = [
+        Certificate(Purpose.CA, f"{folder}/ca.crt", f"{folder}/ca.key"),
+        Certificate(Purpose.ETCD, f"{folder}/etcd/ca.crt", f"{folder}/etcd/ca.key"),
+        Certificate(Purpose.FRONT_PROXY, f"{folder}/front-proxy-ca.crt", f"{folder}/front-proxy-ca.key"),
+        Certificate(Purpose.SERVICE_ACCOUNT, f"{folder}/sa.pub", f"{folder}/sa.key"),
+    ]
+    if (etcd := given.etcd.external) is not None:
+        certificates[1] = Certificate(Purpose.ETCD, etcd.ca_file, made=False)
+        certificates.append(Certificate(Purpose.ETCD_CLIENT, etcd.cert_file, etcd.key_file, made=False))
+    return tuple(certificates)
+
+
+def of_worker(ca_path: str) -> tuple[Certificate, ...]:
+    """What a worker needs to know: the authority of its cluster."""
+    return (Certificate(Purpose.CA, ca_path or f"{DEFAULT_FOLDER}/ca.crt"),)
+
+
+def pair_of(secret: Secret) -> KeyPair:
+    """What is in a Secret; empty where a key is missing."""
+    return KeyPair(secret.data.get(CERTIFICATE_KEY, b""), secret.data.get(PRIVATE_KEY, b""))
+
+
+def new_pair(purpose: Purpose, now: datetime, algorithm: Algorithm) -> KeyPair:
+    """A new pair for a purpose."""
+    if purpose is Purpose.SERVICE_ACCOUNT:
+        return new_signing_keys(algorithm)
+    return new_authority(now, algorithm)
+
+
+Pairs = Mapping[Purpose, KeyPair]
+
+
+def missing(wanted: Iterable[Certificate], pairs: Pairs) -> tuple[Certificate, ...]:
+    """Those whose Secret is not there."""
+    return tuple(each for each in wanted if each.purpose not in pairs)
+
+
+def problems(wanted: Iterable[Certificate], pairs: Pairs, cluster: str, now: datetime) -> list[str]:
+    """What is wrong with the pairs that are there, a sentence for each."""
+    found = []
+    for each in wanted:
+        pair = pairs.get(each.purpose)
+        if pair is None:
+            continue
+        problem = problem_of(pair, now)
+        if not problem and each.key_path and not pair.key:
+            problem = "has no tls.key"
+        if problem:
+            found.append(f"Secret {secret_name(cluster, each.purpose)} {problem}")
+    return found
+
+
+def as_files(wanted: Sequence[Certificate], pairs: Pairs) -> tuple[File, ...]:
+    """The pairs as files of the machine: each certificate before its key."""
+    files = []
+    for each in wanted:
+        pair = pairs[each.purpose]
+        files.append(_file(each.path, "0640", pair.certificate))
+        if each.key_path:
+            files.append(_file(each.key_path, "0600", pair.key))
+    return tuple(files)
+
+
+def hashes(pairs: Pairs) -> tuple[str, ...]:
+    """The hashes by which a machine trusts the cluster; the authority was found to be good before."""
+    return public_key_hashes(pairs[Purpose.CA].certificate)
+
+
+def _file(path: str, permissions: str, content: bytes) -> File:
+    return File(path=path, owner="root:root", permissions=permissions, content=content.decode())

@@ -1,0 +1,316 @@
+"""Decide what to do about one KubeadmConfig: a ladder, of which the first rung with a plan counts.
+
+Theory.      The gates say why there is nothing to make: no machine, no cluster, paused, too soon, done.
+             Behind them data is made: for the first machine of a control plane, or for one that joins.
+             Whatever can fail comes before the first write, and the init lock is taken last.
+Invariants.  Pure: an equal ``Seen`` gives an equal plan. Each plan says why. What is waited for makes an
+             event, so it is not asked for again and again; only for what has no event (a Secret without the
+             cluster's label) there is ``AGAIN``.
+Source       capi.md §9.1, §9.2, §9.4; S1-19 to S1-27.
+Called by    ``reconciler``; ``look`` asks ``makes_data``.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from kubewright.api.bootstrap.v1beta1 import KubeadmConfigSpec
+from kubewright.api.bootstrap.validate import validate_spec
+from kubewright.api.cluster.names import paused
+from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.faults import summary
+from kubewright.base.errors import InvalidInput
+from kubewright.base.plan import AT_ONCE, SOONEST, in_order
+from kubewright.bootstrap import certificates, generation
+from kubewright.bootstrap.certificates import Certificate
+from kubewright.bootstrap.seen import Seen
+from kubewright.bootstrap.status import available, failed, no_certificates, waiting
+from kubewright.bootstrap.steps import (
+    KeepToken,
+    MakeCertificates,
+    OwnData,
+    PatchSpec,
+    Plan,
+    ReleaseLock,
+    Report,
+    TakeLock,
+    WriteData,
+)
+from kubewright.bootstrap.tokens import Token, parse_token
+from kubewright.bootstrap.userdata import Role
+
+AGAIN = timedelta(seconds=30)
+"""When to look again for something whose coming makes no event that we hear."""
+
+Decider = Callable[[Seen], Plan | None]
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now."""
+    plan = in_order((*GATES, *(INIT if seen.role is Role.INIT else JOIN)), seen, Plan())
+    return plan if plan != Plan() else Plan(because="nothing is left to do")
+
+
+def makes_data(seen: Seen) -> bool:
+    """Whether nothing stands in the way of making data, as far as the caches tell."""
+    plan = in_order(GATES, seen, Plan())
+    return plan == Plan() or not plan.last
+
+
+def without_machine(seen: Seen) -> Plan | None:
+    return Plan(because="no Machine owns it yet") if seen.machine is None else None
+
+
+def without_cluster(seen: Seen) -> Plan | None:
+    if seen.cluster is not None or seen.machine is None:
+        return None
+    return Plan(because=f"Cluster {seen.machine.spec.cluster_name or 'without a name'} does not exist")
+
+
+def leave_alone(seen: Seen) -> Plan | None:
+    """What is deleted or has failed for good, and what is paused, is not touched (S1-21)."""
+    meta, status = seen.config.metadata, seen.config.status
+    if meta.deleting:
+        return Plan(because="it is being deleted")
+    if paused(meta.annotations) or (seen.cluster is not None and seen.cluster.spec.paused):
+        return Plan(because="it is paused")
+    if status.failure_reason or status.failure_message:
+        return Plan(because="status.failureReason says that it has failed")
+    return None
+
+
+def own_data(seen: Seen) -> Plan | None:
+    """A Secret that is there goes with this object."""
+    if seen.secret is None or seen.owns_data:
+        return None
+    return Plan((OwnData(),), because="its data Secret has no owner, or another", last=False)
+
+
+def wait_for_infrastructure(seen: Seen) -> Plan | None:
+    assert seen.cluster is not None
+    if seen.cluster.status.infrastructure_ready:
+        return None
+    message = f"Cluster {seen.cluster.metadata.name} has no infrastructure yet"
+    report = Report((waiting(Reason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, message),))
+    return Plan(because=message, report=report)
+
+
+def repair_status(seen: Seen) -> Plan | None:
+    """The machine has its data, and the status is lost: it was moved or restored, or a user gave the data."""
+    assert seen.machine is not None
+    name, status = seen.machine.spec.bootstrap.data_secret_name, seen.config.status
+    if name is None or (status.ready and status.data_secret_name is not None):
+        return None
+    return Plan(because="the machine has its data already", report=_done(name))
+
+
+def release_lock(seen: Seen) -> Plan | None:
+    """The lock has done its work, or its holder is gone."""
+    if seen.lock is None:
+        return None
+    if seen.initialized and (seen.holds_lock or not seen.lock.holder_exists):
+        return Plan((ReleaseLock(seen.lock.uid),), because="the cluster is initialized", last=False)
+    if not seen.initialized and seen.lock.holder and not seen.lock.holder_exists:
+        because = f"Machine {seen.lock.holder}, which was to initialize the cluster, is gone"
+        return Plan((ReleaseLock(seen.lock.uid),), AT_ONCE, because)
+    return None
+
+
+def keep_ready(seen: Seen) -> Plan | None:
+    """The data is there; while its machine may still boot, the token in it is kept."""
+    status = seen.config.status
+    if not status.ready:
+        return None
+    assert seen.machine is not None
+    token = token_in(seen.config.spec)
+    ours = status.data_secret_name == seen.config.metadata.name
+    if token is None or not ours or seen.machine.metadata.deleting:
+        return Plan(because="the data is there")
+    if seen.machine.status.node_ref is not None:
+        return Plan(because="the machine has joined")
+    return kept(seen, token) or Plan((), _next_look(seen), "the machine may still boot")
+
+
+def reuse_data(seen: Seen) -> Plan | None:
+    """The data is there and this object's own: only the status was not written (S1-24)."""
+    if seen.owns_data and seen.secret is not None and seen.secret.data.get("value"):
+        return Plan(because="the data is there", report=_done(seen.config.metadata.name))
+    return None
+
+
+GATES: tuple[Decider, ...] = (
+    without_machine, without_cluster, leave_alone, own_data, wait_for_infrastructure, repair_status,
+    release_lock, keep_ready, reuse_data,
+)  # fmt: skip
+
+
+def refuse_invalid(seen: Seen) -> Plan | None:
+    errors = validate_spec(seen.spec, "spec")
+    return _failure(seen, summary(errors)) if errors else None
+
+
+def wait_for_control_plane(seen: Seen) -> Plan | None:
+    """Only a machine of the control plane that has a configuration for it can be the first."""
+    assert seen.cluster is not None
+    cluster, spec = seen.cluster.metadata.name, seen.config.spec
+    if not seen.control_plane:
+        return _waits(f"the control plane of Cluster {cluster} is not initialized yet")
+    if spec.init_configuration is None and spec.cluster_configuration is None:
+        return _waits(f"another machine initializes the control plane of Cluster {cluster}")
+    return None
+
+
+def wait_for_lock(seen: Seen) -> Plan | None:
+    """Another machine is the first."""
+    if seen.lock is None or seen.holds_lock:
+        return None
+    assert seen.cluster is not None
+    if not seen.lock.holder:
+        name = f"{seen.cluster.metadata.name}-lock"
+        return _failure(seen, f"ConfigMap {name} does not say which machine holds the init lock; delete it")
+    return _waits(f"Machine {seen.lock.holder} initializes the control plane")
+
+
+def make_certificates(seen: Seen) -> Plan | None:
+    """Without an object that runs the control plane, the first machine's provider makes its certificates."""
+    wanted = generation.wanted_certificates(seen)
+    missing = certificates.missing(wanted, seen.pairs)
+    if not missing:
+        return None
+    assert seen.cluster is not None
+    made = tuple(each.purpose for each in missing if each.made)
+    if seen.cluster.spec.control_plane_ref is None and len(made) == len(missing):
+        return Plan((MakeCertificates(made),), AT_ONCE, "the cluster has no certificates yet")
+    reason = Reason.CERTIFICATES_GENERATION_FAILED
+    return _without_certificates(seen, reason, f"waits for {_secrets(seen, missing)}")
+
+
+def require_certificates(seen: Seen) -> Plan | None:
+    """A machine that joins takes what its cluster has."""
+    missing = certificates.missing(generation.wanted_certificates(seen), seen.pairs)
+    if not missing:
+        return None
+    reason = Reason.CERTIFICATES_CORRUPTED
+    return _without_certificates(seen, reason, f"waits for {_secrets(seen, missing)}")
+
+
+def refuse_bad_certificates(seen: Seen) -> Plan | None:
+    assert seen.cluster is not None
+    wanted, cluster = generation.wanted_certificates(seen), seen.cluster.metadata.name
+    found = certificates.problems(wanted, seen.pairs, cluster, seen.now)
+    return _without_certificates(seen, Reason.CERTIFICATES_CORRUPTED, "; ".join(found)) if found else None
+
+
+def refuse_wrong_role(seen: Seen) -> Plan | None:
+    join = seen.config.spec.join_configuration
+    if join is None:
+        return None
+    if not seen.control_plane and join.control_plane is not None:
+        return _failure(seen, "the Machine is a worker, but spec.joinConfiguration.controlPlane is set")
+    known = join.discovery.bootstrap_token
+    if known is not None and known.token and parse_token(known.token) is None:
+        return _failure(seen, "spec.joinConfiguration.discovery.bootstrapToken.token is no token: id.secret")
+    return None
+
+
+def wait_for_endpoint(seen: Seen) -> Plan | None:
+    """A machine that joins by a token must be told where the API server is."""
+    join, cluster = seen.config.spec.join_configuration, seen.cluster
+    assert cluster is not None
+    discovery = join.discovery if join is not None else None
+    if discovery is not None and discovery.file is not None:
+        return None
+    told = discovery.bootstrap_token if discovery is not None else None
+    endpoint = cluster.spec.control_plane_endpoint
+    if (told is not None and told.api_server_endpoint) or (endpoint is not None and endpoint.valid):
+        return None
+    return _waits(f"Cluster {cluster.metadata.name} has no spec.controlPlaneEndpoint yet")
+
+
+def make_data(seen: Seen) -> Plan | None:
+    """Fill in the spec and write the data, once the lock, or the token, is certain."""
+    spec = generation.completed(seen)
+    try:
+        text = generation.data(seen, spec)
+    except InvalidInput as error:
+        return _failure(seen, str(error), again=True)
+    steps = (PatchSpec(spec),) if spec != seen.config.spec else ()
+    if seen.role is Role.INIT and seen.lock is None:
+        return Plan((TakeLock(),), AT_ONCE, "it may be the first machine of its cluster")
+    token = token_in(spec) if seen.role is not Role.INIT else None
+    if token is not None:
+        if steps:  # the token is on record before its cluster knows it
+            return Plan(steps, AT_ONCE, "how to join is filled in")
+        if (plan := kept(seen, token)) is not None:
+            return plan
+    report = _done(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
+    written = (*steps, WriteData(seen.spec.format, text))
+    wake = _next_look(seen) if token is not None else None
+    return Plan(written, wake, f"the data of a {seen.role} is made", report=report)
+
+
+INIT: tuple[Decider, ...] = (
+    wait_for_control_plane, refuse_invalid, wait_for_lock, make_certificates, refuse_bad_certificates,
+    make_data,
+)  # fmt: skip
+JOIN: tuple[Decider, ...] = (
+    refuse_invalid, refuse_wrong_role, require_certificates, refuse_bad_certificates, wait_for_endpoint,
+    make_data,
+)  # fmt: skip
+
+
+def token_in(spec: KubeadmConfigSpec) -> Token | None:
+    """The token by which the machine joins, if it joins by one."""
+    join = spec.join_configuration
+    found = join.discovery.bootstrap_token if join is not None and join.discovery.file is None else None
+    return parse_token(found.token) if found is not None else None
+
+
+def kept(seen: Seen, token: Token) -> Plan | None:
+    """What is to be done for the token; None while it is good for long enough."""
+    state = seen.token
+    if state.running:
+        return Plan(because="its bootstrap token is being looked at")
+    if state.next is None or state.next <= seen.now:
+        return Plan((KeepToken(token),), because="its bootstrap token is to be looked at")
+    if state.until is not None and state.until > seen.now:
+        return None
+    because = f"no bootstrap token yet: {state.problem}"
+    told = waiting(Reason.WAITING_FOR_CONTROL_PLANE_AVAILABLE, because)
+    report = None if seen.config.status.ready else Report((told,))
+    return Plan((), _next_look(seen), because, report=report)
+
+
+def _next_look(seen: Seen) -> timedelta | None:
+    return max(seen.token.next - seen.now, SOONEST) if seen.token.next is not None else None
+
+
+def _done(secret: str, *others: Condition) -> Report:
+    return Report((available(ConditionType.DATA_SECRET_AVAILABLE), *others), secret)
+
+
+def _waits(message: str) -> Plan:
+    """Something that will be heard of is waited for."""
+    told = waiting(Reason.WAITING_FOR_CONTROL_PLANE_AVAILABLE, message)
+    return Plan(because=message, report=Report((told,)))
+
+
+def _failure(seen: Seen, message: str, *, again: bool = False) -> Plan:
+    """No data can be made, so another machine may be the first."""
+    return Plan(_let_go(seen), AGAIN if again else None, message, report=Report((failed(message),)))
+
+
+def _without_certificates(seen: Seen, reason: Reason, message: str) -> Plan:
+    return Plan(_let_go(seen), AGAIN, message, report=Report((no_certificates(reason, message),)))
+
+
+def _let_go(seen: Seen) -> tuple[ReleaseLock, ...]:
+    held = seen.lock if seen.holds_lock and seen.role is Role.INIT else None
+    return (ReleaseLock(held.uid),) if held is not None else ()
+
+
+def _secrets(seen: Seen, missing: Iterable[Certificate]) -> str:
+    """The Secrets of these pairs, for a message."""
+    assert seen.cluster is not None
+    names = [certificates.secret_name(seen.cluster.metadata.name, each.purpose) for each in missing]
+    return f"Secret {', '.join(names)}"

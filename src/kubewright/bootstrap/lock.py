@@ -1,0 +1,58 @@
+"""The init lock: a ConfigMap by which one machine of a cluster, and only one, runs ``kubeadm init``.
+
+Theory.      Who creates ``<cluster>-lock`` holds it: creating is what an API server does once. It says which
+             machine that is, in upstream's words, so that upstream's provider and ours respect each other's.
+             It is taken last, when the data could be written at once, so a holder that cannot go on is rare;
+             it goes when the cluster is initialized, or when its holder is gone.
+Invariants.  Pure. A lock that cannot be read is held by a machine that is not known.
+Source       capi.md §9.2.
+Called by    ``look``, ``act``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kubewright.api.bootstrap.names import LOCK_KEY, lock_name
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock that is there. ``holder`` is the machine's name, empty if it cannot be read."""
+
+    uid: str
+    holder: str
+    holder_exists: bool
+
+
+def holder_of(data: Mapping[str, str]) -> str:
+    """The machine that a lock's data names; empty if it names none."""
+    try:
+        said = msgspec.json.decode(data.get(LOCK_KEY, ""))
+    except msgspec.DecodeError:
+        return ""
+    name = said.get("machineName") if isinstance(said, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def config_map(cluster: Cluster, machine: str) -> dict[str, Any]:
+    """The lock, held by a machine. It goes with its Cluster."""
+    owner = {
+        "apiVersion": CLUSTER.resource.api_version,
+        "kind": CLUSTER.resource.kind,
+        "name": cluster.metadata.name,
+        "uid": cluster.metadata.uid,
+    }
+    return {
+        "metadata": {
+            "name": lock_name(cluster.metadata.name),
+            "namespace": cluster.metadata.namespace,
+            "labels": {CLUSTER_NAME_LABEL: cluster.metadata.name},
+            "ownerReferences": [owner],
+        },
+        "data": {LOCK_KEY: msgspec.json.encode({"machineName": machine}).decode()},
+    }

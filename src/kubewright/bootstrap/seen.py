@@ -1,0 +1,122 @@
+"""Everything that is read about one KubeadmConfig, as one frozen picture.
+
+Invariants.  Nothing here reads, writes or waits. ``spec`` has defaults, ``config`` is what the server has.
+             ``pairs`` and ``sources`` are only complete where data is to be made (``decide.makes_data``).
+Called by    ``look`` (makes it), ``decide`` and ``generation`` (use it).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from kubewright.api.bootstrap.defaults import defaulted
+from kubewright.api.bootstrap.v1beta1 import KubeadmConfig, KubeadmConfigSpec
+from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
+from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.conditions import true_condition
+from kubewright.api.core import Secret
+from kubewright.bootstrap.certificates import Pairs
+from kubewright.bootstrap.lock import Lock
+from kubewright.bootstrap.tokens import Token
+from kubewright.bootstrap.userdata import Role
+from kubewright.pki.keys import Algorithm
+
+TOKEN_TTL = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSettings:
+    """How the provider behaves.
+
+    ``token_ttl``  for how long a bootstrap token is made; it is refreshed while its machine has no node
+    ``algorithm``  of the keys of authorities that we make
+    ``workers``    how many KubeadmConfigs are looked at at one time
+    """
+
+    token_ttl: timedelta = TOKEN_TTL
+    algorithm: Algorithm = Algorithm.RSA
+    workers: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSeen:
+    """What is known of the token in the workload cluster.
+
+    ``until``    until when it is good; None: not known
+    ``next``     when it is to be looked at again
+    ``problem``  why that is not known, as a clause; empty while nothing is wrong
+    ``running``  it is being looked at now
+    """
+
+    until: datetime | None = None
+    next: datetime | None = None
+    problem: str = ""
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One KubeadmConfig and all that decides about it.
+
+    ``machine``  the Machine that owns it, ``cluster`` that machine's; None if it is not there
+    ``secret``   the Secret with the name of the data
+    ``pairs``    the cluster's certificates that are there
+    ``sources``  the Secrets that files and passwords are read from, by name, as far as they are there
+    ``lock``     the init lock, if any
+    ``token``    what is known of the token in the spec
+    ``drawn``    a token to use where the spec has none
+    """
+
+    config: KubeadmConfig
+    now: datetime
+    settings: BootstrapSettings
+    machine: Machine | None = None
+    cluster: Cluster | None = None
+    secret: Secret | None = None
+    pairs: Pairs = field(default_factory=lambda: MappingProxyType({}))
+    sources: Mapping[str, Secret] = field(default_factory=lambda: MappingProxyType({}))
+    lock: Lock | None = None
+    token: TokenSeen = TokenSeen()
+    drawn: Token | None = None
+
+    @property
+    def spec(self) -> KubeadmConfigSpec:
+        """The spec with its defaults."""
+        return defaulted(self.config.spec)
+
+    @property
+    def control_plane(self) -> bool:
+        """Whether the machine is one of the control plane."""
+        return self.machine is not None and CONTROL_PLANE_LABEL in self.machine.metadata.labels
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the cluster has a control plane that others can join."""
+        if self.cluster is None:
+            return False
+        kind = ConditionType.CONTROL_PLANE_INITIALIZED.value
+        return true_condition(self.cluster.status.conditions, kind) is not None
+
+    @property
+    def role(self) -> Role:
+        """How the machine becomes part of its cluster, as things stand."""
+        if not self.initialized:
+            return Role.INIT
+        return Role.JOIN_CONTROL_PLANE if self.control_plane else Role.JOIN_WORKER
+
+    @property
+    def owns_data(self) -> bool:
+        """Whether the Secret is there, and this very object controls it."""
+        owner = self.secret.metadata.controller if self.secret is not None else None
+        return owner is not None and owner.uid == self.config.metadata.uid
+
+    @property
+    def holds_lock(self) -> bool:
+        """Whether the machine is the one that may initialize the cluster."""
+        return (
+            self.lock is not None
+            and self.machine is not None
+            and self.lock.holder == self.machine.metadata.name
+        )

@@ -1,0 +1,62 @@
+"""The status of a KubeadmConfig after a pass.
+
+Invariants.  Pure. Conditions that nothing is said about stay. Ready sums up the two others, as upstream does.
+             ``failureReason`` and ``failureMessage`` are never written: what is wrong can be mended.
+Source       capi.md §4.4, §4.5, §9.1.
+Called by    ``act``.
+"""
+
+from datetime import datetime
+
+from msgspec import structs
+
+from kubewright.api.bootstrap.v1beta1 import KubeadmConfigStatus
+from kubewright.api.cluster.conditions import not_so, so, summary, with_conditions
+from kubewright.api.cluster.reasons import ConditionType, Reason, Severity
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.bootstrap.steps import Report
+
+SUMMED_UP = (ConditionType.DATA_SECRET_AVAILABLE.value, ConditionType.CERTIFICATES_AVAILABLE.value)
+
+
+def status_of(
+    before: KubeadmConfigStatus, report: Report, generation: int, now: datetime
+) -> KubeadmConfigStatus:
+    """The status with what is reported, as it is at ``now`` about this generation of the spec."""
+    conditions = with_conditions(before.conditions, report.conditions, now)
+    if (ready := summary(conditions, SUMMED_UP)) is not None:
+        conditions = with_conditions(conditions, [ready], now)
+    return structs.replace(
+        before,
+        ready=before.ready or bool(report.data_secret),
+        data_secret_name=report.data_secret or before.data_secret_name,
+        observed_generation=generation,
+        conditions=conditions,
+    )
+
+
+def available(kind: ConditionType) -> Condition:
+    """It is there."""
+    return so(kind.value)
+
+
+def waiting(reason: Reason, message: str) -> Condition:
+    """The data is not there, and what it waits for."""
+    return not_so(
+        ConditionType.DATA_SECRET_AVAILABLE.value, reason.value, Severity.INFO.value, message[:MESSAGE_CHARS]
+    )
+
+
+def failed(message: str) -> Condition:
+    """The data cannot be made, and why."""
+    reason = Reason.DATA_SECRET_GENERATION_FAILED.value
+    kind = ConditionType.DATA_SECRET_AVAILABLE.value
+    return not_so(kind, reason, Severity.WARNING.value, message[:MESSAGE_CHARS])
+
+
+def no_certificates(reason: Reason, message: str) -> Condition:
+    """The cluster's certificates are not there, or of no use."""
+    severity = Severity.ERROR if reason is Reason.CERTIFICATES_CORRUPTED else Severity.WARNING
+    kind = ConditionType.CERTIFICATES_AVAILABLE.value
+    return not_so(kind, reason.value, severity.value, message[:MESSAGE_CHARS])

@@ -1,0 +1,89 @@
+"""What a machine's data is made of, whichever form it has: files, the document for kubeadm, the command.
+
+Theory.      A KubeadmConfig becomes a ``UserData``: every Secret that it names is read, its certificates are
+             files, kubeadm's document is text. ``cloudinit`` and ``ignition`` write that in two forms.
+Invariants.  Pure. Certificates come first, then the files of the spec, then what is made here (capi.md §9.6).
+             A ``UserData`` holds keys and tokens: its ``repr`` shows none of them.
+Called by    ``generation``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kubewright.api.bootstrap import names
+from kubewright.api.bootstrap.v1beta1 import File, KubeadmConfigSpec, User
+from kubewright.api.cluster.names import SENTINEL_FILE
+from kubewright.bootstrap.joinscript import join_script
+
+ROOT = "root:root"
+
+
+class Role(StrEnum):
+    """How a machine becomes part of its cluster; the value names it for people."""
+
+    INIT = "first control plane machine"
+    JOIN_CONTROL_PLANE = "control plane machine"
+    JOIN_WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """All that stands in the data of one machine.
+
+    ``minor``     the minor version of its Kubernetes, by which kubeadm's phases are called
+    ``document``  what kubeadm reads
+    ``files``     certificates, then the files of the spec, with their content
+    ``users``     those of the spec, with their passwords' hashes
+    """
+
+    role: Role
+    minor: int
+    document: str = field(repr=False)
+    spec: KubeadmConfigSpec
+    files: tuple[File, ...] = ()
+    users: tuple[User, ...] = ()
+
+    @property
+    def document_path(self) -> str:
+        """Where kubeadm's document stands on the machine, in cloud-init's form."""
+        return names.INIT_FILE if self.role is Role.INIT else names.JOIN_FILE
+
+    def kubeadm(self, path: str) -> str:
+        """The command that makes the machine a node, with its document at ``path``."""
+        verb = "init" if self.role is Role.INIT else "join"
+        verbosity = self.spec.verbosity
+        return f"kubeadm {verb} --config {path}" + (f" --v {verbosity}" if verbosity is not None else "")
+
+    @property
+    def retries(self) -> bool:
+        """Whether a script joins phase by phase; the first machine has none to join."""
+        return self.spec.use_experimental_retry_join and self.role is not Role.INIT
+
+
+def written_files(data: UserData) -> Iterable[File]:
+    """Every file of the cloud-init form, in order."""
+    yield from data.files
+    if data.retries:
+        script = join_script(
+            data.minor, control_plane=data.role is Role.JOIN_CONTROL_PLANE, verbosity=data.spec.verbosity
+        )
+        yield File(path=names.JOIN_SCRIPT, owner="root", permissions="0755", content=script)
+    yield File(path=data.document_path, owner=ROOT, permissions="0640", content=data.document)
+    yield File(
+        path=names.PLACEHOLDER,
+        owner=ROOT,
+        permissions="0640",
+        content="Makes the folder of this file, on Linux and on Windows.",
+    )
+
+
+def commands(data: UserData) -> list[str]:
+    """Every command of the cloud-init form, in order. The sentinel is written only if kubeadm succeeded."""
+    join = names.JOIN_SCRIPT if data.retries else data.kubeadm(data.document_path)
+    spec = data.spec
+    return [
+        *spec.pre_kubeadm_commands,
+        f"{join} && echo success > {SENTINEL_FILE}",
+        *spec.post_kubeadm_commands,
+    ]

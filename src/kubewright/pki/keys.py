@@ -1,0 +1,63 @@
+"""Private keys, and the beginning of every certificate.
+
+Invariants.  Nothing here keeps a file or asks for the time. A certificate is valid from an hour before it was
+             made, for clocks that differ. A private key is in no ``repr`` and no message.
+Called by    ``certificates``, ``clusters``.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+KEYS = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
+"""The same, for ``isinstance``."""
+
+BACKDATED = timedelta(hours=1)
+
+
+class Algorithm(StrEnum):
+    """How keys are made: an RSA key takes a tenth of a second, the other well under a millisecond."""
+
+    RSA = "RSA-2048"
+    EC = "ECDSA-P256"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate or public key, and its private key, which may be empty; PEM."""
+
+    certificate: bytes
+    key: bytes = field(default=b"", repr=False)
+
+
+def new_key(algorithm: Algorithm) -> PrivateKey:
+    """A new private key."""
+    if algorithm is Algorithm.RSA:
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def openssl_pem(key: PrivateKey) -> bytes:
+    """As OpenSSL names a key by its algorithm: what upstream writes, and all of its readers take."""
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def blank(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, until: datetime
+) -> x509.CertificateBuilder:
+    """A certificate of this key that says nothing yet about what it is for."""
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(until)
+    )

@@ -1,0 +1,163 @@
+"""Tokens, certificates and the init lock: what each is, and what is made of what is there."""
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, Etcd, ExternalEtcd
+from kubewright.api.cluster.v1beta1 import Cluster
+from kubewright.api.core import Secret
+from kubewright.api.meta import ObjectMeta
+from kubewright.bootstrap import certificates, lock, tokens
+from kubewright.bootstrap.certificates import Certificate, Purpose
+from kubewright.bootstrap.tokens import Token
+from kubewright.pki.keys import Algorithm, KeyPair
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+TTL = timedelta(minutes=15)
+PAIRS = {each: certificates.new_pair(each, NOW, Algorithm.EC) for each in Purpose}
+
+
+def test_a_token_is_drawn_by_a_seed_and_read_again() -> None:
+    token = tokens.new_token(Random(1).choice)
+    assert token == tokens.new_token(Random(1).choice)
+    assert (len(token.id), len(token.secret)) == (6, 16)
+    assert tokens.parse_token(token.text) == token
+    assert token.secret not in repr(token)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "abcdef", "abcdef.0123456789ABCDEF", "abcde.0123456789abcdef", "a.b.c", "{{ x }}"]
+)
+def test_what_is_no_token_is_not_read(text: str) -> None:
+    assert tokens.parse_token(text) is None
+
+
+def test_a_cluster_knows_a_token_by_a_secret() -> None:
+    secret = tokens.token_secret(Token("abcdef", "0123456789abcdef"), NOW + TTL)
+    assert (secret.namespace, secret.name, secret.type) == (
+        "kube-system",
+        "bootstrap-token-abcdef",
+        "bootstrap.kubernetes.io/token",
+    )
+    texts = {key: value.decode() for key, value in secret.data.items()}
+    assert texts.pop("description")
+    assert texts == {
+        "token-id": "abcdef",
+        "token-secret": "0123456789abcdef",
+        "expiration": "2030-01-01T00:15:00Z",
+        "usage-bootstrap-signing": "true",
+        "usage-bootstrap-authentication": "true",
+        "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+    }
+    assert tokens.expiration(secret) == NOW + TTL
+
+
+@pytest.mark.parametrize("data", [{}, {"expiration": b""}, {"expiration": b"soon"}, {"expiration": b"\xff"}])
+def test_an_expiration_that_cannot_be_read_is_none(data: dict[str, bytes]) -> None:
+    assert tokens.expiration(Secret(data=data)) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "refreshed"),
+    [
+        pytest.param(None, True, id="one that says nothing is refreshed"),
+        pytest.param(timedelta(minutes=-1), True, id="an expired one is refreshed"),
+        pytest.param(timedelta(minutes=10), True, id="one with two thirds of its life is refreshed"),
+        pytest.param(timedelta(minutes=12.5), True, id="one with five sixths of its life is refreshed"),
+        pytest.param(timedelta(minutes=12.6), False, id="one with more is not"),
+    ],
+)
+def test_a_token_is_refreshed_while_two_looks_may_fail(left: timedelta | None, *, refreshed: bool) -> None:
+    assert tokens.needs_refresh(None if left is None else NOW + left, TTL, NOW) is refreshed
+
+
+def test_a_token_is_looked_at_three_times_in_its_life() -> None:
+    assert tokens.check_every(TTL) == timedelta(minutes=5)
+
+
+def paths(wanted: tuple[Certificate, ...]) -> list[str]:
+    return [each.path for each in certificates.as_files(wanted, PAIRS)]
+
+
+def test_a_control_plane_machine_has_all_pairs_in_order() -> None:
+    wanted = certificates.of_control_plane(None)
+    files = certificates.as_files(wanted, PAIRS)
+    assert [(each.path, each.permissions, each.owner) for each in files] == [
+        ("/etc/kubernetes/pki/ca.crt", "0640", "root:root"),
+        ("/etc/kubernetes/pki/ca.key", "0600", "root:root"),
+        ("/etc/kubernetes/pki/etcd/ca.crt", "0640", "root:root"),
+        ("/etc/kubernetes/pki/etcd/ca.key", "0600", "root:root"),
+        ("/etc/kubernetes/pki/front-proxy-ca.crt", "0640", "root:root"),
+        ("/etc/kubernetes/pki/front-proxy-ca.key", "0600", "root:root"),
+        ("/etc/kubernetes/pki/sa.pub", "0640", "root:root"),
+        ("/etc/kubernetes/pki/sa.key", "0600", "root:root"),
+    ]
+    assert files[0].content.encode() == PAIRS[Purpose.CA].certificate
+    assert files[1].content.encode() == PAIRS[Purpose.CA].key
+
+
+def test_pairs_stand_where_the_cluster_wants_them() -> None:
+    wanted = certificates.of_control_plane(ClusterConfiguration(certificates_dir="/pki/"))
+    assert all(path.startswith("/pki/") and "//" not in path for path in paths(wanted))
+
+
+def test_an_etcd_elsewhere_brings_its_own() -> None:
+    etcd = Etcd(external=ExternalEtcd(ca_file="/e/ca.crt", cert_file="/e/c.crt", key_file="/e/c.key"))
+    wanted = certificates.of_control_plane(ClusterConfiguration(etcd=etcd))
+    assert [path for path in paths(wanted) if path.startswith("/e/")] == ["/e/ca.crt", "/e/c.crt", "/e/c.key"]
+    assert [each.purpose for each in wanted if not each.made] == [Purpose.ETCD, Purpose.ETCD_CLIENT]
+
+
+def test_a_worker_needs_the_authority_alone() -> None:
+    assert certificates.of_worker("") == (Certificate(Purpose.CA, "/etc/kubernetes/pki/ca.crt"),)
+    assert certificates.of_worker("/x") == (Certificate(Purpose.CA, "/x"),)
+
+
+def test_what_is_missing_and_what_is_wrong_are_told_apart() -> None:
+    wanted = certificates.of_control_plane(None)
+    pairs = {
+        Purpose.CA: KeyPair(PAIRS[Purpose.CA].certificate),
+        Purpose.ETCD: KeyPair(b"rubbish", b"x"),
+        Purpose.SERVICE_ACCOUNT: PAIRS[Purpose.SERVICE_ACCOUNT],
+    }
+    assert [each.purpose for each in certificates.missing(wanted, pairs)] == [Purpose.FRONT_PROXY]
+    assert certificates.problems(wanted, pairs, "c", NOW) == [
+        "Secret c-ca has no tls.key",
+        "Secret c-etcd has a tls.crt that is neither a certificate nor a public key in PEM",
+    ]
+
+
+def test_a_workers_cluster_may_keep_its_key() -> None:
+    pairs = {Purpose.CA: KeyPair(PAIRS[Purpose.CA].certificate)}
+    assert certificates.problems(certificates.of_worker(""), pairs, "c", NOW) == []
+    assert certificates.hashes(pairs)[0].startswith("sha256:")
+
+
+def test_a_pair_is_read_from_its_secret() -> None:
+    secret = Secret(data={"tls.crt": b"a", "tls.key": b"b", "ca.crt": b"c"})
+    assert certificates.pair_of(secret) == KeyPair(b"a", b"b")
+    assert certificates.pair_of(Secret()) == KeyPair(b"")
+
+
+def test_the_lock_names_its_holder_in_upstreams_words() -> None:
+    cluster = Cluster(metadata=ObjectMeta(name="c", namespace="n", uid="u"))
+    made = lock.config_map(cluster, "m-0")
+    assert made["metadata"] == {
+        "name": "c-lock",
+        "namespace": "n",
+        "labels": {"cluster.x-k8s.io/cluster-name": "c"},
+        "ownerReferences": [
+            {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "c", "uid": "u"}
+        ],
+    }
+    assert made["data"] == {"lock-information": '{"machineName":"m-0"}'}
+    assert lock.holder_of(made["data"]) == "m-0"
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "rubbish", "[]", "{}", '{"machineName": 1}', '"m"'], ids=lambda text: f"lock {text}"
+)
+def test_a_lock_that_cannot_be_read_names_nobody(text: str | None) -> None:
+    assert lock.holder_of({} if text is None else {"lock-information": text}) == ""
