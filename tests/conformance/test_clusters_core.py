@@ -4,6 +4,7 @@ The test itself is the provider. What it asks of the core is what providers rely
 clones, the fields that are copied, the order of deletion.
 """
 
+import base64
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ async def a_core(folder: Path) -> AsyncIterator[Api]:
     """A real server with our CRDs, the toys of a provider, and the Go core."""
     async with Judge(find(), SystemClock(), Options(fsync=False)) as judge, real_api(judge) as api:
         await install(api, [*crds(), *map(toy_crd, KINDS)])
+        (await api.post(api.at("secrets"), kubeconfig_secret(judge.kubeconfig.read_bytes()))).ok()
         core = await capi.start(capi.find().core, judge.kubeconfig, folder, api.clock, *FLAGS)
         try:
             yield api
@@ -91,11 +93,13 @@ async def its_machines_come_up(api: Api) -> None:
         clone = await until(api, toys(api, "machines", name), controlled_by_machine)
         assert clone["spec"] == {"size": "small"}
         assert clone["metadata"]["annotations"]["cluster.x-k8s.io/cloned-from-name"] == "small"
+        (await api.post("/api/v1/nodes", node(name))).ok()
         await api.patch(toys(api, "machines", name), {"spec": {"providerID": f"toy:///{name}"}})
         await api.patch(toys(api, "machines", name) + "/status", {"status": {"ready": True}})
-    await listed(
-        api, core(api, "machines"), lambda items: all(phase(item) == "Provisioned" for item in items)
-    )
+    await listed(api, core(api, "machines"), lambda items: all(phase(item) == "Running" for item in items))
+    assert (await api.get(f"/api/v1/nodes/{name}")).ok()["metadata"]["annotations"][
+        f"{GROUP}/machine"
+    ] == name
 
 
 async def one_is_deleted_first(api: Api) -> None:
@@ -139,6 +143,17 @@ def toy_crd(kind: str) -> dict[str, Any]:
 
 def toy(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": f"{TOYS}/{VERSION}", "kind": kind, "metadata": {"name": name}}
+
+
+def kubeconfig_secret(kubeconfig: bytes) -> dict[str, Any]:
+    """The cluster's own API server is the one that we have: its Nodes are made by the test."""
+    metadata = {"name": "demo-kubeconfig", "labels": {f"{GROUP}/cluster-name": "demo"}}
+    value = base64.b64encode(kubeconfig).decode()
+    return {"metadata": metadata, "type": f"{GROUP}/secret", "data": {"value": value}}
+
+
+def node(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"providerID": f"toy:///{name}"}}
 
 
 def reference(kind: str, name: str) -> dict[str, str]:
