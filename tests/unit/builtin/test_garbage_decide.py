@@ -11,7 +11,7 @@ from kubewright.builtin.garbage.decide import (
     Unblock,
     decide,
 )
-from kubewright.builtin.garbage.graph import SETTLE_SECONDS, Graph, Node, Owner
+from kubewright.builtin.garbage.graph import SETTLE_SECONDS, Graph, GraphNode, Owner
 from kubewright.wire.gvk import Key, Resource
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
@@ -19,7 +19,7 @@ MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
 def node(uid, *owners, blocks=(), **marks):
     refs = tuple(Owner(each, "", "ConfigMap", each, blocks=each in blocks) for each in owners)
-    return Node(uid=uid, resource=MAPS, key=Key("ns", uid), version="1", owners=refs, **marks)
+    return GraphNode(uid=uid, resource=MAPS, key=Key("ns", uid), version="1", owners=refs, **marks)
 
 
 A, B, C = node("a"), node("b", "a"), node("c", "b")
@@ -161,7 +161,7 @@ def test_a_child_of_an_unknown_owner_is_looked_at_a_moment_later(graph, woken):
 def test_a_heartbeat_of_a_child_wakes_no_node(graph, woken):
     graph.put(B)
     woken.clear()
-    graph.put(Node(uid="b", resource=MAPS, key=Key("ns", "b"), version="2", owners=B.owners))
+    graph.put(GraphNode(uid="b", resource=MAPS, key=Key("ns", "b"), version="2", owners=B.owners))
     assert woken == []
     assert graph.get("b").version == "2"
 

@@ -25,7 +25,7 @@ from kubewright.builtin.garbage.decide import (
     decide,
 )
 from kubewright.builtin.garbage.feeds import Feeds
-from kubewright.builtin.garbage.graph import FOREGROUND, SETTLE_SECONDS, Graph, Node, Owner
+from kubewright.builtin.garbage.graph import FOREGROUND, SETTLE_SECONDS, Graph, GraphNode, Owner
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.runtime.controller import Controller
@@ -67,7 +67,7 @@ class Collector:
             log.info("collecting", kind=node.resource.kind, object=str(node.key), because=plan.because)
         return await self._act(node, plan)
 
-    async def _observe(self, node: Node) -> Seen:
+    async def _observe(self, node: GraphNode) -> Seen:
         dependents = tuple(self.graph.dependents(node.uid))
         if node.deleting:
             complete = self.feeds.complete
@@ -77,7 +77,7 @@ class Collector:
         states = {owner.uid: await self._owner_state(node, owner) for owner in node.owners}
         return Seen(node, states, dependents)
 
-    async def _owner_state(self, node: Node, owner: Owner) -> OwnerState:
+    async def _owner_state(self, node: GraphNode, owner: Owner) -> OwnerState:
         """The state of an owner: from the graph if it has it, else from the server."""
         resource = self.feeds.find(owner.group, owner.kind)
         if resource is None:
@@ -104,7 +104,7 @@ class Collector:
         waits = "deletionTimestamp" in metadata and FOREGROUND in metadata.get("finalizers", ())
         return OwnerState.WAITS if waits else OwnerState.LIVES
 
-    async def _act(self, node: Node, plan: Plan[Step]) -> Result:
+    async def _act(self, node: GraphNode, plan: Plan[Step]) -> Result:
         for step in plan.steps:
             try:
                 await self._act_one(node, step)
@@ -112,7 +112,7 @@ class Collector:
                 log.debug("already gone", kind=node.resource.kind, object=str(node.key))
         return Result.later(plan.wake)
 
-    async def _act_one(self, node: Node, step: Step) -> None:
+    async def _act_one(self, node: GraphNode, step: Step) -> None:
         match step:
             case Delete(propagation):
                 await self._client.delete(
@@ -131,7 +131,7 @@ class Collector:
             case _:
                 assert_never(step)
 
-    async def _rewrite_owners(self, node: Node, change: Callable[[Json], Json | None]) -> None:
+    async def _rewrite_owners(self, node: GraphNode, change: Callable[[Json], Json | None]) -> None:
         """Compare and swap of the owner references, from the object as it is now."""
         metadata = await self._metadata(node)
         before = metadata.get("ownerReferences") or []
@@ -139,13 +139,13 @@ class Collector:
         if after != before:
             await self._patch(node, metadata, ownerReferences=after or None)
 
-    async def _drop_finalizer(self, node: Node, name: str) -> None:
+    async def _drop_finalizer(self, node: GraphNode, name: str) -> None:
         metadata = await self._metadata(node)
         before = metadata.get("finalizers") or []
         if name in before:
             await self._patch(node, metadata, finalizers=[each for each in before if each != name])
 
-    async def _metadata(self, node: Node) -> Json:
+    async def _metadata(self, node: GraphNode) -> Json:
         """The metadata of this very object, from the server.
 
         Raises:
@@ -157,7 +157,7 @@ class Collector:
             raise NotFound(f"{node.resource.kind} {node.key} is another one now")
         return metadata
 
-    async def _patch(self, node: Node, metadata: Json, **members: Any) -> None:
+    async def _patch(self, node: GraphNode, metadata: Json, **members: Any) -> None:
         condition = {"uid": node.uid, "resourceVersion": metadata["resourceVersion"]}
         await self._client.patch(dynamic(node.resource), node.key, {"metadata": {**condition, **members}})
 

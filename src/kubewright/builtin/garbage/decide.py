@@ -15,7 +15,7 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from kubewright.base.plan import Plan
-from kubewright.builtin.garbage.graph import FOREGROUND, ORPHAN, Node
+from kubewright.builtin.garbage.graph import FOREGROUND, ORPHAN, GraphNode
 
 PENDING = timedelta(seconds=1)
 """How often to look whether a watch is complete, before anything that needs all of them."""
@@ -38,9 +38,9 @@ class OwnerState(Enum):
 class Seen:
     """One node, its owners' states by uid, its dependents. ``complete``: all kinds are listed."""
 
-    node: Node
+    node: GraphNode
     states: Mapping[str, OwnerState] = field(default_factory=dict)
-    dependents: tuple[Node, ...] = ()
+    dependents: tuple[GraphNode, ...] = ()
     complete: bool = True
 
 
@@ -55,7 +55,7 @@ class Delete:
 class ForgetOwners:
     """Take owners out of the references of ``of``."""
 
-    of: Node
+    of: GraphNode
     uids: frozenset[str]
 
 
@@ -122,5 +122,5 @@ def _judge(seen: Seen) -> Plan[Step]:
     return Plan((Delete(_propagation(seen.node)),), because="no owner lives")
 
 
-def _propagation(node: Node) -> str:
+def _propagation(node: GraphNode) -> str:
     return "Orphan" if node.orphans else "Foreground" if node.foreground else "Background"

@@ -20,7 +20,7 @@ import structlog
 
 from kubewright.api.kinds import dynamic
 from kubewright.base.errors import KubewrightError
-from kubewright.builtin.garbage.graph import Graph, Node, node_of
+from kubewright.builtin.garbage.graph import Graph, GraphNode, node_of
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import EVENTS, discover
@@ -132,7 +132,7 @@ class Feeds:
         """Whether the first list of every kind is complete."""
         return self.discovered and all(each.feed.synced.is_set() for each in self._watched.values())
 
-    async def owned_by(self, owner: Node) -> list[Node]:
+    async def owned_by(self, owner: GraphNode) -> list[GraphNode]:
         """The dependents of a node as the server has them now: one list for each kind, in a fixed order.
 
         An owner in a namespace has dependents in that namespace only.

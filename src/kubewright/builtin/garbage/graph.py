@@ -40,7 +40,7 @@ class Owner(Struct, frozen=True, gc=False):
     blocks: bool = False
 
 
-class Node(Struct, frozen=True, gc=False):
+class GraphNode(Struct, frozen=True, gc=False):
     """One object, as far as its collection is concerned."""
 
     uid: str
@@ -65,17 +65,17 @@ class Graph:
 
     def __init__(self, wake: Wake) -> None:
         self._wake = wake
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, GraphNode] = {}
         self._dependents: dict[str, dict[str, None]] = {}
         self._gone: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def get(self, uid: str) -> Node | None:
+    def get(self, uid: str) -> GraphNode | None:
         return self._nodes.get(uid)
 
-    def dependents(self, uid: str) -> list[Node]:
+    def dependents(self, uid: str) -> list[GraphNode]:
         """The nodes that name this uid as an owner, in the order of arrival."""
         return [self._nodes[each] for each in self._dependents.get(uid, ())]
 
@@ -83,7 +83,7 @@ class Graph:
         """Whether the object of this uid is known to be deleted."""
         return uid in self._gone
 
-    def put(self, node: Node) -> None:
+    def put(self, node: GraphNode) -> None:
         """A node is new or has changed."""
         old = self._nodes.get(node.uid)
         self._nodes[node.uid] = node
@@ -116,7 +116,7 @@ class Graph:
             for oldest in list(islice(self._gone, GONE_REMEMBERED // 10)):
                 del self._gone[oldest]
 
-    def _examine(self, node: Node) -> None:
+    def _examine(self, node: GraphNode) -> None:
         """Wake a node if an owner is unknown or waits for its deletion."""
         owners = [self._nodes.get(owner.uid) for owner in node.owners]
         if any(owner is not None and owner.waits for owner in owners):
@@ -145,7 +145,7 @@ class Graph:
                 self._wake(node.uid, why, 0.0)
 
 
-def _ending(node: Node) -> tuple[bool, bool] | None:
+def _ending(node: GraphNode) -> tuple[bool, bool] | None:
     """How a node's deletion concerns its dependents (orphaned, deleted first); None: it does not."""
     return (node.orphans, node.foreground) if node.deleting and (node.orphans or node.foreground) else None
 
@@ -170,11 +170,11 @@ class _Object(Struct, gc=False):
 _objects = msgspec.json.Decoder(_Object)
 
 
-def node_of(resource: Resource, header: Header) -> Node:
+def node_of(resource: Resource, header: Header) -> GraphNode:
     """The node for an object of which we have at least the metadata."""
     metadata = _objects.decode(header.data).metadata
     finalizers = metadata.finalizers or ()
-    return Node(
+    return GraphNode(
         uid=header.uid,
         resource=resource,
         key=header.key,
