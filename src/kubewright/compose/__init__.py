@@ -5,7 +5,7 @@ Theory.      Everything else takes what it needs as arguments. Here the argument
              the controllers that were asked for, and the manager that runs them all.
 Files        ``options``    what a user may choose, checked
              ``worlds``     the list of worlds, and which of their controllers run
-             ``kit``        the controllers of all worlds, in a group for each Lease
+             ``assembly``   the controllers of all worlds, in a group for each Lease
              ``embedded``   ``up``: server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, its address, and whether it is still there
              ``serving``    a data folder seen from another process, and how its server is ended

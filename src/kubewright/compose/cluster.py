@@ -17,8 +17,8 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import private_folder
-from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.worlds import chosen, kinds, leases
@@ -141,10 +141,10 @@ async def run_with(
     """
     try:
         settings = Settings(tune_gc=preflight is not None)
-        kit = Kit(control, target, driver, options, metrics or Metrics())
-        groups = kit.groups(election, identity(socket.gethostname(), control.clock), settings)
-        manager = Manager(kit.informers, groups, services=kit.services)
-        async with _served(_health(manager, kit, preflight, options)):
+        assembly = Assembly(control, target, driver, options, metrics or Metrics())
+        groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
+        manager = Manager(assembly.informers, groups, services=assembly.services)
+        async with _served(_health(manager, assembly, preflight, options)):
             if preflight is None or await preflight.passed(stop):
                 await manager.run(stop)
     finally:
@@ -162,7 +162,9 @@ def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metr
     return Endpoint(client, transport.access.server, switch)
 
 
-def _health(manager: Manager, kit: Kit, preflight: Preflight | None, options: Options) -> HealthServer | None:
+def _health(
+    manager: Manager, assembly: Assembly, preflight: Preflight | None, options: Options
+) -> HealthServer | None:
     if options.health_port is None:
         return None
 
@@ -173,7 +175,7 @@ def _health(manager: Manager, kit: Kit, preflight: Preflight | None, options: Op
         host=options.health_host,
         port=options.health_port,
         ready={"manager": not_ready},
-        metrics=kit.metrics,
+        metrics=assembly.metrics,
         status=manager.status,
     )
 

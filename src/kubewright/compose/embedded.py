@@ -29,6 +29,7 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
     PKI_FOLDER,
     SERVER_FOLDER,
@@ -39,7 +40,6 @@ from kubewright.compose.folder import (
     recall,
     remember,
 )
-from kubewright.compose.kit import Kit, close
 from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.worlds import server_worlds
 from kubewright.driver import registry
@@ -99,9 +99,11 @@ class Embedded:
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
-            kit = Kit(self.client, self.client, self.driver, self._options, self.metrics, beside=beside)
-            await self._create_objects(kit)
-            self.manager = self._manager(kit)
+            assembly = Assembly(
+                self.client, self.client, self.driver, self._options, self.metrics, beside=beside
+            )
+            await self._create_objects(assembly)
+            self.manager = self._manager(assembly)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -180,9 +182,9 @@ class Embedded:
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
         return registry.load(self._options.driver, settings)
 
-    async def _create_objects(self, kit: Kit) -> None:
+    async def _create_objects(self, assembly: Assembly) -> None:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
-        for crd in kit.definitions():
+        for crd in assembly.definitions():
             await self._ensure(CRD, crd)
         for role in roles_of_users():
             await self._ensure(CLUSTER_ROLE, role)
@@ -193,7 +195,7 @@ class Embedded:
         with suppress(AlreadyExists):
             await self.client.create(kind, body)
 
-    def _manager(self, kit: Kit) -> Manager:
+    def _manager(self, assembly: Assembly) -> Manager:
         """In memory no other process can reach the server. A folder's server can be reached, so there our
         controllers work under Leases.
 
@@ -201,5 +203,5 @@ class Embedded:
         ``up`` after one that was killed need not wait until the Leases expire.
         """
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.config is not None)
-        groups = kit.groups(Election(enabled=self.config is not None), IDENTITY, settings)
-        return Manager(kit.informers, groups, services=kit.services)
+        groups = assembly.groups(Election(enabled=self.config is not None), IDENTITY, settings)
+        return Manager(assembly.informers, groups, services=assembly.services)

@@ -3,9 +3,9 @@
 Theory.      Each world is a value that its own package makes (``runtime.world``), and lists its controllers
              there: their names, the kinds they work on, the Leases they work under and what they do.
              ``--controllers``, its help and the groups that stand for Leases read these lists, and the
-             kit wires what they name. A world is added by one entry in ``worlds``.
+             ``assembly`` wires what they name. A world is added by one entry in ``worlds``.
              docs/reference/controllers.md is generated from both lists.
-Called by    ``kit``, ``cluster``, ``embedded`` and ``cli``.
+Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ Theory.      A leader that stood still (a paused virtual machine, a swapped-out 
              numbers.
 Invariants.  Reads and watches always pass: caches of candidates stay warm. So do Events, which decide
              nothing. What is refused here was not sent.
-Called by    ``compose.kit``, for processes that elect a leader (``runtime.leader.Elector.entitled``).
+Called by    ``compose.assembly``, for processes that elect a leader (``runtime.leader.Elector.entitled``).
 """
 
 from collections.abc import AsyncIterator, Callable

@@ -3,7 +3,7 @@
 import pytest
 
 from kubewright import builtin
-from kubewright.compose.kit import Kit
+from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import chosen, leases, listed
 from kubewright.kube.client import Client
@@ -42,40 +42,40 @@ def test_the_halves_that_run(controllers, found):
 
 
 @pytest.fixture
-def kit():
+def assembly():
     async def no_server(_request):
         return Response(503)
 
     clock = LoopClock()
     control, target = (Client(InProcess(no_server), clock, name=name) for name in ("control", "target"))
     driver = SimDriver(Cloud(clock, Store(None)))
-    return Kit(control, target, driver, Options(), Metrics(), beside=[BESIDE])
+    return Assembly(control, target, driver, Options(), Metrics(), beside=[BESIDE])
 
 
-def of(kit, half):
-    return [each for each in kit.controllers if each.lease == half]
+def of(assembly, half):
+    return [each for each in assembly.controllers if each.lease == half]
 
 
-async def test_the_controllers_that_are_made_are_those_of_the_list_in_its_order(kit):
-    work = kit.work(kit.controllers)
+async def test_the_controllers_that_are_made_are_those_of_the_list_in_its_order(assembly):
+    work = assembly.work(assembly.controllers)
     assert names(work.controllers) == names([*listed(Options()), *BESIDE.controllers])
-    for each in kit.controllers:
-        assert each.name in names(kit.work([each]).controllers)
+    for each in assembly.controllers:
+        assert each.name in names(assembly.work([each]).controllers)
 
 
-async def test_a_half_that_lost_its_lease_can_begin_again_and_leaves_nothing_behind(kit):
+async def test_a_half_that_lost_its_lease_can_begin_again_and_leaves_nothing_behind(assembly):
     for _ in range(3):
         for half in Half:
-            work = kit.term(of(kit, half), half.value, lambda: True)
-            assert names(work.controllers) == names(of(kit, half))
+            work = assembly.term(of(assembly, half), half.value, lambda: True)
+            assert names(work.controllers) == names(of(assembly, half))
             work.end()
-        assert [each.statistics() for each in kit.informers] == [[], []]
-    assert kit.metrics.render()
+        assert [each.statistics() for each in assembly.informers] == [[], []]
+    assert assembly.metrics.render()
 
 
-async def test_halves_that_work_at_once_share_what_both_watch(kit):
+async def test_halves_that_work_at_once_share_what_both_watch(assembly):
     for half in Half:
-        kit.term(of(kit, half), half.value, lambda: True)
-    kinds = [each.resource for each in kit.informers[0].statistics()]
+        assembly.term(of(assembly, half), half.value, lambda: True)
+    kinds = [each.resource for each in assembly.informers[0].statistics()]
     assert len(kinds) == len(set(kinds))
     assert {"machines.machine.sapcloud.io", "machinesets.machine.sapcloud.io"} <= set(kinds)

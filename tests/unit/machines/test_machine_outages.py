@@ -9,7 +9,7 @@ import pytest
 from kubewright.api.core import NODE
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE
-from kubewright.compose.kit import Kit
+from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
 from kubewright.kube.client import Client
@@ -117,9 +117,12 @@ def test_decision(case: Case) -> None:
 async def test_whether_we_are_held_still_is_measured() -> None:
     clock, metrics = LoopClock(NOW), Metrics()
     control, target = (Client(InProcess(_unavailable), clock, name=name) for name in ("control", "target"))
-    kit = Kit(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
-    kit.work(kit.controllers)
-    machines, nodes = kit.informers[0].get(MACHINE).visibility, kit.informers[1].get(NODE).visibility
+    assembly = Assembly(control, target, SimDriver(Cloud(clock, Store(None))), Options(), metrics)
+    assembly.work(assembly.controllers)
+    machines, nodes = (
+        assembly.informers[0].get(MACHINE).visibility,
+        assembly.informers[1].get(NODE).visibility,
+    )
     assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
     machines.gained(clock.monotonic())
     nodes.gained(clock.monotonic())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kubewright import builtin
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.kit import Kit
+from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
 from kubewright.machines.world import Half
@@ -162,7 +162,7 @@ class Managers:
         heard = partial(removals.called, world.journal, process.name)
         driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
         options = replace(world.plot.options, controllers=("*",))
-        kit = Kit(
+        assembly = Assembly(
             control,
             target,
             driver,
@@ -171,8 +171,8 @@ class Managers:
             beside=[_loops(world.plot.options.grace), *self.extra_worlds],
         )
         who = identity(process.name, clock) if world.plot.elect else ""
-        groups = kit.groups(Election(enabled=world.plot.elect), who, Settings())
-        manager = Manager(kit.informers, groups, services=kit.services)
+        groups = assembly.groups(Election(enabled=world.plot.elect), who, Settings())
+        manager = Manager(assembly.informers, groups, services=assembly.services)
         try:
             await manager.run(asyncio.Event())
         except Exception as error:

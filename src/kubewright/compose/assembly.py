@@ -1,6 +1,6 @@
 """Makes the controllers of all worlds from clients, a driver and options, in a group for each Lease.
 
-Theory.      The same kit serves both ways to run. ``control`` has the machines, ``target`` their
+Theory.      The same assembly serves both ways to run. ``control`` has the machines, ``target`` their
              nodes; when both are one server, they share one client and one set of caches.
              Controllers that are listed under one Lease form a group, which waits for that Lease, holds it
              and loses it without the others. MCM is two programs with a Lease each, and so are the two
@@ -38,7 +38,7 @@ LEASELESS = "server"
 """The name of the group of controllers without a Lease: those that are part of an embedded server."""
 
 
-class Kit:
+class Assembly:
     """The controllers that ``options`` asks for, all of ``beside``, and what they share.
 
     ``services`` run always, whether this process leads or not.
