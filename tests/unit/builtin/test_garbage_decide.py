@@ -27,9 +27,9 @@ FOREGROUND = {"deleting": True, "foreground": True}
 ORPHAN = {"deleting": True, "orphans": True}
 
 
-def seen(subject, dependents=(), complete=True, **fates):
+def seen(subject, dependents=(), complete=True, **states):
     return Seen(
-        subject, {uid: OwnerState[state] for uid, state in fates.items()}, tuple(dependents), complete
+        subject, {uid: OwnerState[state] for uid, state in states.items()}, tuple(dependents), complete
     )
 
 

@@ -1,4 +1,4 @@
-"""Which creations of members are in doubt: from before they are sent until their fate is known."""
+"""Which creations of members are in doubt: from before they are sent until it is known what came of them."""
 
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.replicas.doubts import Creations

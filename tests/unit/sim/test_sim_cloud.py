@@ -299,6 +299,29 @@ async def test_what_was_done_to_a_vm_outlives_the_process(tmp_path: Any) -> None
     await after.close()
 
 
+async def test_a_file_of_format_1_is_read_with_its_old_name_of_a_lifecycle(tmp_path: Any) -> None:
+    before = make(Settings(LoopClock(), tmp_path))
+    await before.create(machine("m1", lifecycle={"joins": False}))
+    said = before.cloud.vms
+    await before.close()
+    with closing(sqlite3.connect(tmp_path / "cloud.db")) as file, file:
+        old = "UPDATE specs SET spec = CAST(replace(CAST(spec AS TEXT), 'lifecycle', 'fate') AS BLOB)"
+        assert file.execute(old).rowcount == 1
+        file.execute("PRAGMA user_version = 1")
+    for _ in range(2):
+        after = make(Settings(LoopClock(), tmp_path))
+        assert after.cloud.vms == said
+        await after.close()
+
+
+async def test_a_file_of_a_later_format_is_refused(tmp_path: Any) -> None:
+    await make(Settings(LoopClock(), tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "cloud.db")) as file, file:
+        file.execute("PRAGMA user_version = 99")
+    with pytest.raises(InvalidInput, match=r"cloud\.db was written by another version \(format 99, "):
+        make(Settings(LoopClock(), tmp_path))
+
+
 async def test_one_process_at_a_time_has_the_file(tmp_path: Any) -> None:
     sim = make(Settings(LoopClock(), tmp_path))
     with pytest.raises(InvalidInput, match=r"cannot use .*cloud\.db: database is locked"):

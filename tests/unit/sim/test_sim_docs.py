@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.providers.sim.names import BEHAVIOURS
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import Fate, Fault, SimSpec
+from kubewright.providers.sim.spec import Fault, Lifecycle, SimSpec
 from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/simulated-cloud.md").read_text()
@@ -39,6 +39,6 @@ def test_every_option_is_described_with_its_default() -> None:
     assert rows("Options of the driver") == in_words
 
 
-@pytest.mark.parametrize("part", [Fault, Fate], ids=["faults", "fates"])
-def test_every_field_of_faults_and_fates_is_in_the_example(part: type[Fault] | type[Fate]) -> None:
+@pytest.mark.parametrize("part", [Fault, Lifecycle], ids=["faults", "lifecycles"])
+def test_every_field_of_faults_and_lifecycles_is_in_the_example(part: type[Fault] | type[Lifecycle]) -> None:
     assert all(f"{field}: " in PAGE for field in part.__struct_encode_fields__)

@@ -13,7 +13,7 @@ from kubewright.providers.sim.kubelet import Act, KubeletState, Next, NodeView, 
 from kubewright.providers.sim.names import BEHAVIOURS, shaped_by
 from kubewright.providers.sim.registration import conditions, node, statuses
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import Fate, SimSpec, TaintSpec
+from kubewright.providers.sim.spec import Lifecycle, SimSpec, TaintSpec
 from kubewright.providers.sim.vm import Vm, VmState, state_at
 
 UP = 1000.0
@@ -32,10 +32,10 @@ T0 = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def vm(**changes: Any) -> Vm:
-    """The VM above with other fields; ``fate``, ``spec`` are replaced member by member."""
+    """The VM above with other fields; ``lifecycle``, ``spec`` are replaced member by member."""
     spec = msgspec.structs.replace(VM.spec, **changes.pop("spec", {}))
-    if "fate" in changes:
-        spec = msgspec.structs.replace(spec, fate=Fate(**changes.pop("fate")))
+    if "lifecycle" in changes:
+        spec = msgspec.structs.replace(spec, lifecycle=Lifecycle(**changes.pop("lifecycle")))
     return msgspec.structs.replace(VM, spec=spec, **changes)
 
 
@@ -49,7 +49,7 @@ LIVES = [
     pytest.param(vm(powered=False), UP, SILENT, id="without power it is silent for ever"),
     pytest.param(vm(gone_at=UP + 50), UP, SILENT, id="while it is being deleted it is silent"),
     pytest.param(vm(orders=("stop-kubelet",)), UP, SILENT, id="an order stops its kubelet"),
-    pytest.param(vm(fate={"joins": False}), UP, SILENT, id="one that never joins is silent"),
+    pytest.param(vm(lifecycle={"joins": False}), UP, SILENT, id="one that never joins is silent"),
     pytest.param(vm(spec={"needs_initialize": True}), UP, SILENT, id="uninitialized it is silent"),
     pytest.param(
         vm(spec={"needs_initialize": True}, initialized=True),
@@ -58,14 +58,16 @@ LIVES = [
         id="initialized it sends requests",
     ),
     pytest.param(
-        vm(fate={"dies_after_seconds": 20}),
+        vm(lifecycle={"dies_after_seconds": 20}),
         UP,
         VmState(True, until=UP + 20),
         id="before its death it sends requests until then",
     ),
-    pytest.param(vm(fate={"dies_after_seconds": 20}), UP + 20, SILENT, id="after its death it is silent"),
     pytest.param(
-        vm(fate={"dies_after_seconds": 20, "kubelet_stops_after_seconds": 5}),
+        vm(lifecycle={"dies_after_seconds": 20}), UP + 20, SILENT, id="after its death it is silent"
+    ),
+    pytest.param(
+        vm(lifecycle={"dies_after_seconds": 20, "kubelet_stops_after_seconds": 5}),
         UP + 5,
         SILENT,
         id="the first end counts",
@@ -77,13 +79,13 @@ LIVES = [
         id="a node may join before it is ready",
     ),
     pytest.param(
-        vm(fate={"condition": "DiskPressure", "condition_after_seconds": 20}),
+        vm(lifecycle={"condition": "DiskPressure", "condition_after_seconds": 20}),
         UP,
         VmState(True, until=UP + 20),
         id="a condition to come ends the state",
     ),
     pytest.param(
-        vm(fate={"condition": "DiskPressure", "condition_after_seconds": 20}),
+        vm(lifecycle={"condition": "DiskPressure", "condition_after_seconds": 20}),
         UP + 20,
         VmState(True, frozenset({"DiskPressure"})),
         id="a condition that has come stays",

@@ -130,7 +130,7 @@ class Cloud:
         self._change(vm_id, lambda vm: replace(vm, powered=False))
 
     def restart(self, vm_id: str) -> None:
-        """Boot again, from any state; orders are dropped, and the spec's fate begins anew."""
+        """Boot again, from any state; orders are dropped, and the spec's lifecycle begins anew."""
         up_in = self._inventory.now()
         self._change(
             vm_id,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kubewright.providers.sim.spec import Fate, Fault, SimSpec
+from kubewright.providers.sim.spec import Fault, Lifecycle, SimSpec
 
 _FOR_EVER = 86_400.0
 """Longer than any deadline: for calls that never answer."""
@@ -25,7 +25,7 @@ class Behaviour:
 
     shows: str
     faults: tuple[Fault, ...] = ()
-    fate: Fate | None = None
+    lifecycle: Lifecycle | None = None
     more_boot_seconds: float = 0
     needs_initialize: bool = False
 
@@ -86,23 +86,25 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
         (Fault(operation="delete", message="connection reset", times=1, after_success=True),),
     ),
     "slowboot": Behaviour("the boot takes two minutes longer", more_boot_seconds=120),
-    "neverjoin": Behaviour("the VM runs, and no node ever joins", fate=Fate(joins=False)),
-    "dies": Behaviour("the VM dies twenty seconds after it came up", fate=Fate(dies_after_seconds=20)),
+    "neverjoin": Behaviour("the VM runs, and no node ever joins", lifecycle=Lifecycle(joins=False)),
+    "dies": Behaviour(
+        "the VM dies twenty seconds after it came up", lifecycle=Lifecycle(dies_after_seconds=20)
+    ),
     "silent": Behaviour(
         "the kubelet stops twenty seconds after it came up; the VM runs on",
-        fate=Fate(kubelet_stops_after_seconds=20),
+        lifecycle=Lifecycle(kubelet_stops_after_seconds=20),
     ),
     "diskpressure": Behaviour(
         "the node reports DiskPressure twenty seconds after it came up",
-        fate=Fate(condition="DiskPressure", condition_after_seconds=20),
+        lifecycle=Lifecycle(condition="DiskPressure", condition_after_seconds=20),
     ),
     "readonly": Behaviour(
         "the node reports ReadonlyFilesystem twenty seconds after it came up",
-        fate=Fate(condition="ReadonlyFilesystem", condition_after_seconds=20),
+        lifecycle=Lifecycle(condition="ReadonlyFilesystem", condition_after_seconds=20),
     ),
     "notready": Behaviour(
         "the node joins and turns NotReady twenty seconds later",
-        fate=Fate(condition="NotReady", condition_after_seconds=20),
+        lifecycle=Lifecycle(condition="NotReady", condition_after_seconds=20),
     ),
 }
 
@@ -114,7 +116,7 @@ def shaped_by(name: str, spec: SimSpec) -> SimSpec:
     return msgspec.structs.replace(
         spec,
         faults=(*spec.faults, *behaviour.faults),
-        fate=behaviour.fate or spec.fate,
+        lifecycle=behaviour.lifecycle or spec.lifecycle,
         boot_seconds=spec.boot_seconds + behaviour.more_boot_seconds,
         needs_initialize=spec.needs_initialize or behaviour.needs_initialize,
     )

@@ -60,7 +60,7 @@ class Fault(_Part, frozen=True, kw_only=True):
         return Code[self.code]
 
 
-class Fate(_Part, frozen=True, kw_only=True):
+class Lifecycle(_Part, frozen=True, kw_only=True):
     """What becomes of a VM after its boot; seconds count from the moment its kubelet is up."""
 
     joins: bool = True
@@ -102,7 +102,7 @@ class SimSpec(_Part, frozen=True, kw_only=True):
     kubelet_version: Annotated[str, Meta(min_length=1)] = KUBERNETES
     architecture: Literal["amd64", "arm64"] = "amd64"
     faults: tuple[Fault, ...] = ()
-    fate: Fate = Fate()
+    lifecycle: Lifecycle = Lifecycle()
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")

@@ -25,8 +25,8 @@ from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.sim.spec import SimSpec, read_spec, write_spec
 from kubewright.providers.sim.vm import Vm, Volume
 
-FORMAT = 1
-"""Version of the file's layout; a file of another version is refused."""
+FORMAT = 2
+"""Version of the file's layout; a file of a later version is refused."""
 BUSY_SECONDS = 1.0
 """How long a commit waits for another writer of the file; there should be none."""
 
@@ -37,6 +37,11 @@ CREATE TABLE IF NOT EXISTS vms (
 );
 CREATE TABLE IF NOT EXISTS volumes (id TEXT PRIMARY KEY, volume BLOB NOT NULL);
 """
+
+_FROM_1 = """
+UPDATE specs SET spec = CAST(replace(CAST(spec AS TEXT), '"fate":{', '"lifecycle":{') AS BLOB);
+"""
+"""Specs of format 1 had ``fate`` where they have ``lifecycle`` now."""
 
 
 class Store:
@@ -182,11 +187,12 @@ def _open(path: Path) -> sqlite3.Connection:
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA synchronous = NORMAL")
         version = file.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, FORMAT):
+        if version not in range(FORMAT + 1):
             raise InvalidInput(
                 f"{path} was written by another version (format {version}, this one reads {FORMAT})"
             )
-        file.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+        change = _FROM_1 if version == 1 else ""
+        file.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA} {change} PRAGMA user_version = {FORMAT}; COMMIT;")
     except (OSError, sqlite3.Error) as error:
         raise InvalidInput(f"the simulated cloud cannot use {path}: {error}") from None
     return file

@@ -1,6 +1,6 @@
 """A simulated VM as a value, and its state at a given moment; and a volume.
 
-Theory.      A VM's life follows from a few numbers and the time: when its boot ends, what its fate
+Theory.      A VM's life follows from a few numbers and the time: when its boot ends, what its lifecycle
              is, what a person ordered. So no timer is needed for a VM to die: each caller asks
              ``state_at`` what is true now, and until when. Times are seconds since the
              epoch, because they are kept across restarts.
@@ -111,15 +111,17 @@ class VmState:
 
 def state_at(vm: Vm, now: float) -> VmState:
     """The state of a VM at ``now`` (epoch seconds)."""
-    fate = vm.spec.fate
-    if not vm.powered or vm.gone_at is not None or not fate.joins or STOP_KUBELET in vm.orders:
+    lifecycle = vm.spec.lifecycle
+    if not vm.powered or vm.gone_at is not None or not lifecycle.joins or STOP_KUBELET in vm.orders:
         return VmState(kubelet=False)
     if vm.spec.needs_initialize and not vm.initialized:
         return VmState(kubelet=False)
     if now < vm.up_at:
         return VmState(kubelet=False, until=vm.up_at)
     ends = [
-        after for after in (fate.dies_after_seconds, fate.kubelet_stops_after_seconds) if after is not None
+        after
+        for after in (lifecycle.dies_after_seconds, lifecycle.kubelet_stops_after_seconds)
+        if after is not None
     ]
     silent_at = vm.up_at + min(ends) if ends else None
     if silent_at is not None and now >= silent_at:
@@ -129,10 +131,10 @@ def state_at(vm: Vm, now: float) -> VmState:
     if (ready_at := vm.up_at + vm.spec.ready_seconds) > now:
         bad.add(NOT_READY)
         turns.append(ready_at)
-    if fate.condition:
-        bad_at = vm.up_at + fate.condition_after_seconds
+    if lifecycle.condition:
+        bad_at = vm.up_at + lifecycle.condition_after_seconds
         if now >= bad_at:
-            bad.add(fate.condition)
+            bad.add(lifecycle.condition)
         else:
             turns.append(bad_at)
     return VmState(True, frozenset(bad), min((turn for turn in turns if turn is not None), default=None))
