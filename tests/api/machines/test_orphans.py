@@ -161,7 +161,7 @@ class Listing(Borrowed):
         return await super().list(request)
 
 
-class Blind(Borrowed):
+class CannotList(Borrowed):
     """A driver that cannot list."""
 
     asked = 0
@@ -174,7 +174,7 @@ class Blind(Borrowed):
 async def test_a_driver_that_cannot_list_is_asked_once() -> None:
     async with stage(options()) as here:
         await conjure(here)
-        driver = Blind(here.cloud)
+        driver = CannotList(here.cloud)
         async with here.process(driver):
             await here.world.clock.sleep(3 * PERIOD)
             assert 1 <= driver.asked <= 2, "both classes may ask at the same moment"

@@ -39,30 +39,30 @@ A_MOMENT = timedelta(milliseconds=1)
 CASES = [
     Case(
         "while the target cluster cannot be watched no VM is asked for",
-        seen(machine(vm=False), blind="target"),
+        seen(machine(vm=False), unreachable="target"),
         [],
         wake=timedelta(seconds=30),
     ),
     Case(
         "a VM that was made is recorded all the same",
-        seen(machine(vm=False), vm=ENSURED, blind="target"),
+        seen(machine(vm=False), vm=ENSURED, unreachable="target"),
         [Record(Instance("sim:///here/vm-1", "m1"))],
     ),
     Case(
         "an unwell machine is not given up while its node cannot be seen",
-        seen(machine("Unknown", since=minutes(99)), node(SILENT), blind="target"),
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), unreachable="target"),
         [],
         wake=timedelta(seconds=30),
     ),
     Case(
         "nor is one that has not joined",
-        seen(machine("Pending", age=minutes(99)), blind="target"),
+        seen(machine("Pending", age=minutes(99)), unreachable="target"),
         [],
         wake=timedelta(seconds=30),
     ),
     Case(
         "a deletion goes on, whatever can be watched",
-        seen(machine("Terminating", deleted=minutes(1)), vm=GONE, blind="target"),
+        seen(machine("Terminating", deleted=minutes(1)), vm=GONE, unreachable="target"),
         [RemoveFinalizer()],
     ),
     Case(

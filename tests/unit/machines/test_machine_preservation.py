@@ -116,7 +116,7 @@ def test_deletion_ends_a_preservation() -> None:
 
 
 def test_nothing_begins_while_a_cluster_cannot_be_seen() -> None:
-    look = seen(of("Running", "now"), at(), blind="target")
+    look = seen(of("Running", "now"), at(), unreachable="target")
     assert machine_status(look, None, NOW).current_status.preserve_expiry_time is None
 
 

@@ -45,7 +45,7 @@ CASES = [
     ),
     Case(
         "what was seen before nodes could not be watched is not obeyed",
-        seen(machine("Running"), annotated(node(), "true"), blind="target"),
+        seen(machine("Running"), annotated(node(), "true"), unreachable="target"),
         [],
     ),
     Case(

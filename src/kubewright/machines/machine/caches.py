@@ -73,7 +73,7 @@ class Caches:
         self.attachments.index("node", lambda a: _known(a.spec.node_name))
         self.classes.index("secret", lambda c: (str(key) for key in secret_keys(c)))
 
-    def blind(self, now: float, longest: float) -> str:
+    def unreachable(self, now: float, longest: float) -> str:
         """Which cluster has not been seen for more than ``longest`` seconds; empty if none."""
         clusters = {"control": self.machines.visibility, "target": self.nodes.visibility}
         return next((name for name, visibility in clusters.items() if visibility.lost_for(now) > longest), "")

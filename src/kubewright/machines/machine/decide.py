@@ -18,14 +18,14 @@ from kubewright.machines.machine.creation import (
     refuse_name_conflict,
 )
 from kubewright.machines.machine.deletion import DELETING, Decider
-from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_blind
+from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_unreachable
 from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import invalid_annotation, new_expiry, next_look, preserve
 from kubewright.machines.machine.refusals import allowed, paced
 from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Decider, ...] = (
-    add_finalizer, record_vm, wait_while_blind, delete_when_triggered, preserve, refuse_invalid,
+    add_finalizer, record_vm, wait_while_unreachable, delete_when_triggered, preserve, refuse_invalid,
     ensure_vm, refuse_name_conflict, follow_node,
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ Theory.      The phase is a function of three things: the phase before, what the
              deleted counts as missing: its kubelet may register it again in time.
              While a cluster cannot be watched, no phase is decided from what it showed last; after
              that the time-outs begin anew (``Seen.due``), because nodes need time to report again.
-Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit), §9.2 (blind). Unlike
+Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit), §9.2 (unreachable). Unlike
              upstream an Unknown machine is not made Running merely because its cluster can be watched
              again: it would count as available before its node has said that it is healthy.
 Called by    ``decide``, once the VM is on record.
@@ -41,11 +41,11 @@ UNREACHABLE_RETRY = timedelta(seconds=30)
 """How soon a machine is looked at again while a cluster cannot be watched."""
 
 
-def wait_while_blind(seen: Seen) -> Plan | None:
+def wait_while_unreachable(seen: Seen) -> Plan | None:
     """While a cluster cannot be watched its cache is old: create no VM, fail no machine."""
-    if not seen.blind:
+    if not seen.unreachable:
         return None
-    return Plan(wake=UNREACHABLE_RETRY, because=f"the {seen.blind} cluster cannot be watched")
+    return Plan(wake=UNREACHABLE_RETRY, because=f"the {seen.unreachable} cluster cannot be watched")
 
 
 def delete_when_triggered(seen: Seen) -> Plan | None:

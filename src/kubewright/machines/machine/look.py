@@ -177,7 +177,7 @@ class Looker:
             busy=busy,
             node_visible_since=_ago(now, visibility.visible_for(moment, longest)),
             watching_since=_ago(now, visibility.since_first_list(moment)),
-            blind=self._caches.blind(moment, longest),
+            unreachable=self._caches.unreachable(moment, longest),
             refused=self._refused.get(machine.metadata.uid, ()),
         )
 
@@ -218,7 +218,7 @@ class Looker:
     def _may_be_drained(self, vm: VmSeen) -> bool:
         """Whether a drain may still begin: the VM is not being deleted, and clusters can be watched."""
         longest = self._settings.unreachable_after.total_seconds()
-        return vm.verb is not Verb.DELETE and not self._caches.blind(self._moments.monotonic(), longest)
+        return vm.verb is not Verb.DELETE and not self._caches.unreachable(self._moments.monotonic(), longest)
 
     async def _read_node(self, machine: Machine) -> Node | None:
         """The node of the machine's name, read from the server; whose it is, the caller finds out."""

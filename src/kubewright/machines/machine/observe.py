@@ -81,7 +81,7 @@ class Seen:
     ``busy``         more machines wait than there are workers: reports can wait
     ``node_visible_since``  since when nodes can be seen again, after they could not; None: always
     ``watching_since``        since when this process sees nodes at all; None: it does not matter
-    ``blind``        which cluster has not been seen for long; empty if none
+    ``unreachable``  which cluster has not been seen for long; empty if none
     ``refused``      writes that an API server refused not long ago
     ``unread``       why node or pods could not be looked at, in a sentence; empty if they could, or need not
     """
@@ -108,7 +108,7 @@ class Seen:
     busy: bool = False
     node_visible_since: datetime | None = None
     watching_since: datetime | None = None
-    blind: str = ""
+    unreachable: str = ""
     refused: tuple[Refused, ...] = ()
     unread: str = ""
 

@@ -84,7 +84,9 @@ def requested(seen: Seen, phase: Phase) -> Preservation:
 def new_expiry(seen: Seen, phase: Phase) -> datetime | None:
     """The expiry of a preservation that begins now if the machine is in that phase; None if none begins."""
     known = seen.machine.status.current_status.preserve_expiry_time is not None
-    return None if known or seen.machine.metadata.deleting or seen.blind else requested(seen, phase).until
+    return (
+        None if known or seen.machine.metadata.deleting or seen.unreachable else requested(seen, phase).until
+    )
 
 
 def by_node(machine: Machine) -> bool:

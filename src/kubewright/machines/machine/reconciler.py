@@ -108,12 +108,12 @@ def _fails(plan: Plan) -> bool:
 def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     """The machine controller, listening to everything that a decision looks at."""
     caches, clock, settings = shared.caches, shared.clock, shared.settings
-    blind_from = settings.unreachable_after.total_seconds()
+    unreachable_after = settings.unreachable_after.total_seconds()
     shared.metrics.gauge(
         "mcm_machine_controller_frozen",
         "1 while a cluster cannot be watched, and nothing but deletions goes on",
         (),
-        lambda: [((), float(bool(caches.blind(clock.monotonic(), blind_from))))],
+        lambda: [((), float(bool(caches.unreachable(clock.monotonic(), unreachable_after))))],
     )
     steady = shared.control.steady()
     moments = Moments(steady)
