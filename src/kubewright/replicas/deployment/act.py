@@ -38,7 +38,7 @@ from kubewright.replicas.deployment.steps import (
 from kubewright.replicas.doubts import Doubts, Stale
 from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, SetObject
+from kubewright.replicas.objects import S, SetObject, integer
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -186,8 +186,14 @@ class Actor(Generic[D, S, M]):
         if ours and same and not found.metadata.deleting:
             return
         self._doubts.settled(seen.key)
+        meta, key = seen.written.metadata, self._policy.metadata_keys.collisions
+        if key:
+            count = integer(meta.annotations, key) + 1
+            body = with_uid({"metadata": {"annotations": {key: str(count)}}}, meta.uid)
+            await self._client.patch(self._deployments, seen.key, body)
+            return
         count = (seen.written.status.collision_count or 0) + 1
-        body = with_uid({"status": {"collisionCount": count}}, seen.written.metadata.uid)
+        body = with_uid({"status": {"collisionCount": count}}, meta.uid)
         await self._client.patch(self._deployments, seen.key, body, subresource="status")
 
 

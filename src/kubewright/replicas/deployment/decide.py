@@ -84,7 +84,7 @@ def prune(seen: Seen[D, S, M]) -> Plan[Step]:
     """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
     if not _sizes(seen).idle or seen.policy.keeps_history(seen.written):
         return Plan()
-    surplus = prunable(seen.fleet.old, seen.written.spec.revision_history_limit)
+    surplus = prunable(seen.fleet.old, seen.deployment.spec.revision_history_limit)
     sets = tuple(seen.named(group.name) for group in surplus)
     if not sets:
         return Plan()

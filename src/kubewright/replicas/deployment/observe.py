@@ -29,9 +29,9 @@ def observe(
     best: Counts | None = None,
 ) -> Seen[D, S, M]:
     """The picture of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
-    meta = written.metadata
-    selector, problem = read_selector(written.spec.selector)
-    if not problem and not selector.matches(written.spec.template.metadata.labels):
+    meta, spec = written.metadata, policy.with_defaults(written).spec
+    selector, problem = read_selector(spec.selector)
+    if not problem and not selector.matches(spec.template.metadata.labels):
         problem = "spec.selector: does not match the labels of spec.template"
     owned = sets.by("owner", meta.uid)
     ours: list[S] = []
@@ -54,4 +54,5 @@ def observe(
         reported=reported,
         best=best,
         selector_problem=problem,
+        around=policy.look(written),
     )

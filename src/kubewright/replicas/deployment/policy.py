@@ -11,6 +11,7 @@ Called by    every module of this package; made once by each context (``machines
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kubewright.api.kinds import Kind
@@ -38,12 +39,21 @@ class MetadataKeys:
     desired: str  # annotation of sets: the deployment's replicas when the set was last sized
     ceiling: str  # annotation of sets: that number plus surge
     no_creation: str = ""  # annotation of sets: they create no members; for APIs that have OnDelete
+    collisions: str = ""  # annotation of deployments, where ``status.collisionCount`` does not exist
     own: frozenset[str] = frozenset()
     """Further annotations that belong to one object alone: they are neither propagated nor rolled back."""
 
     def shared(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Those that a deployment and its sets share."""
-        own = {self.revision, self.history, self.desired, self.ceiling, self.no_creation, *self.own}
+        own = {
+            self.revision,
+            self.history,
+            self.desired,
+            self.ceiling,
+            self.no_creation,
+            self.collisions,
+            *self.own,
+        }
         return {key: text for key, text in annotations.items() if key not in own}
 
 
@@ -104,6 +114,12 @@ class DeploymentPolicy(Generic[D, S, M]):
     reasons: Reasons
     words: Words
 
+    idle: Callable[[D], str] = lambda _deployment: ""
+    """Why nothing at all is done about a deployment (its cluster is paused); empty: it is reconciled. That
+    its own ``spec.paused`` stops rollouts only is another thing."""
+    look: Callable[[D], Any] = lambda _deployment: None
+    """What else decisions look at, from caches: ``Seen.around``."""
+
     # What a deployment wants
     with_defaults: Callable[[D], D]
     """The deployment as it is understood; never written back."""
@@ -130,6 +146,8 @@ class DeploymentPolicy(Generic[D, S, M]):
     propagated: Callable[[S, D], S] = lambda each, _deployment: each
     """The set with what is propagated from the deployment without a rollout, besides annotations and
     ``minReadySeconds``, which are in every API."""
+    outdated: Callable[[D, S, datetime], bool] = lambda _deployment, _set, _now: False
+    """Whether a set of the wanted template must be replaced all the same."""
     choice: Callable[[Group], Rank] = oldest
     """Which of several sets of the wanted template is the current one."""
     ranking: Callable[[S, float], Callable[[M], Rank]]

@@ -99,6 +99,9 @@ class Deployments(Generic[D, S, M]):
             self._reports.forget(key)
             self._witness.forget(str(key))
             return Result.done()
+        if idle := self.policy.idle(seen.written):
+            log.debug("idle", because=idle)
+            return Result.done()
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         try:

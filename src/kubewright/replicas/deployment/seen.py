@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Generic
+from typing import Any, Generic
 
 from kubewright.base.clock import stamp
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
@@ -59,6 +59,8 @@ class Seen(Generic[D, S, M]):
     """The best counts that this process has reported of the present rollout; None before the first report."""
 
     selector_problem: str = ""
+    around: Any = None
+    """What else this policy looks at (``DeploymentPolicy.look``)."""
 
     @cached_property
     def deployment(self) -> D:
@@ -81,7 +83,12 @@ class Seen(Generic[D, S, M]):
     def current(self) -> S | None:
         """The set of the wanted template; of several, the policy's choice."""
         identity = self.policy.identity
-        living = [each for each in self.sets if not each.metadata.deleting]
+        outdated = self.policy.outdated
+        living = [
+            each
+            for each in self.sets
+            if not each.metadata.deleting and not outdated(self.deployment, each, self.wall)
+        ]
         candidates = ((self.groups[each.metadata.name], identity(each.spec.template)) for each in living)
         found = current_of(candidates, identity(self.deployment.spec.template), self.policy.choice)
         return self.named(found.name) if found else None
@@ -136,7 +143,7 @@ class Seen(Generic[D, S, M]):
     @property
     def selects_all(self) -> bool:
         """The selector is there but empty: it would match everything."""
-        selector = self.written.spec.selector
+        selector = self.deployment.spec.selector
         return selector is not None and not (selector.match_labels or selector.match_expressions)
 
     def members_of(self, each: S) -> tuple[M, ...]:

@@ -9,7 +9,7 @@ Invariants.  One member's failure does not stop the others, but for creations (`
 Called by    ``reconciler.Sets``. Continues in ``creation``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Generic, assert_never
 
@@ -35,12 +35,15 @@ from kubewright.replicas.set.steps import (
     Create,
     Delete,
     Disown,
+    PatchObject,
     Propagate,
     RecordNumber,
     Step,
 )
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import Conflict, NotFound
+
+Before = Callable[[Obj], Awaitable[object]]
 
 _STALE = (NotFound, Conflict)
 """What the server says when an object is gone or no longer the one that was seen."""
@@ -70,8 +73,31 @@ class Actor(Generic[S, M, Obj]):
         return outcome
 
     async def _step(self, about: S, memory: Memory, step: Step, outcome: Outcome) -> None:
-        policy, reporter = self._policy, Reporter(self._teller, self._policy.words, about)
-        finalizers = about.metadata.finalizers
+        reporter = Reporter(self._teller, self._policy.words, about)
+        match step:
+            case AddFinalizer() | RemoveFinalizer() | RecordNumber() | PatchObject():
+                await self._write(about, step, outcome)
+            case Adopt(members):
+                if await may_adopt(self._client, self._policy.kind, about):
+                    outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
+            case Disown(members) | Annotate(members):
+                outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
+            case Propagate(members):
+                patch_of, before = partial(self._patch_of, about, step), self._before(about)
+                outcome.errors += await self._patch_each(members, patch_of, before)
+            case Create(names):
+                creation = Creation(self._policy, self._client, about, memory, self._doubts)
+                await create(creation, names, reporter, outcome)
+            case Delete(members):
+                await self._delete(members, reporter, outcome)
+            case _:
+                assert_never(step)
+
+    async def _write(
+        self, about: S, step: AddFinalizer | RemoveFinalizer | RecordNumber | PatchObject, outcome: Outcome
+    ) -> None:
+        """Write the set itself, or an object that is no member."""
+        policy, finalizers = self._policy, about.metadata.finalizers
         match step:
             case AddFinalizer():
                 await self._patch(about, {"finalizers": with_finalizer(finalizers, policy.finalizer)})
@@ -81,18 +107,9 @@ class Actor(Generic[S, M, Obj]):
                 await self._patch(about, {"finalizers": left or None})
             case RecordNumber(number):
                 await self._patch(about, {"annotations": {policy.number_annotation: str(number)}})
-            case Adopt(members):
-                if await may_adopt(self._client, policy.kind, about):
-                    outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
-            case Disown(members) | Propagate(members) | Annotate(members):
-                outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
-            case Create(names):
-                creation = Creation(policy, self._client, about, memory, self._doubts)
-                await create(creation, names, reporter, outcome)
-            case Delete(members):
-                await self._delete(members, reporter, outcome)
-            case _:
-                assert_never(step)
+            case PatchObject(kind, key, body):
+                if (error := await error_of(self._client.patch(kind, key, body))) is not None:
+                    outcome.errors.append(error)
 
     async def _patch(self, about: S, metadata: Patch) -> None:
         """Patch the set in the version that was read: a late request of an earlier leader changes nothing."""
@@ -102,8 +119,18 @@ class Actor(Generic[S, M, Obj]):
         except NotFound:
             return
 
+    def _before(self, about: S) -> Before[Obj] | None:
+        """What is written before a member is patched with what its set's template changes."""
+        propagation = self._policy.propagation
+        if propagation is None or propagation.before is None:
+            return None
+        return partial(propagation.before, self._client, about)
+
     async def _patch_each(
-        self, members: Sequence[Member], patch_of: Callable[[Obj], Patch]
+        self,
+        members: Sequence[Member],
+        patch_of: Callable[[Obj], Patch],
+        before: Before[Obj] | None = None,
     ) -> list[KubewrightError]:
         """Patch members as the cache has them; one that was created again under its name is left alone."""
 
@@ -111,6 +138,8 @@ class Actor(Generic[S, M, Obj]):
             found = self._objects.get(member.key)
             if found is None or found.metadata.uid != member.uid or not (body := patch_of(found)):
                 return None
+            if before is not None and (error := await error_of(before(found))) is not None:
+                return error
             return await error_of(self._client.patch(self._policy.member, member.key, body))
 
         return await run_parallel(members, patch)

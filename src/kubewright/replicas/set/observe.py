@@ -86,6 +86,7 @@ class Observer(Generic[S, M]):
             pause=pause,
             blocked=self.policy.blocked(found),
             number=self._number(meta.uid),
+            around=self.policy.look(found),
         )
 
     def pause(self, found: S, memory: Memory) -> Wait | None:

@@ -21,6 +21,7 @@ from kubewright.replicas.objects import S
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
 from kubewright.rollout.model import Rank
+from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:
     from kubewright.kube.client import Client
@@ -76,6 +77,8 @@ class Propagation(Generic[S, M, Obj]):
     """The members that do not have it yet."""
     patch: Callable[[S, Obj], dict[str, Any]]
     """What a member lacks, as a merge patch; empty for nothing."""
+    before: "Callable[[Client, S, Obj], Awaitable[object]] | None" = None
+    """Write what belongs to a member and takes part in the change, before the member itself is patched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,14 @@ class SetPolicy(Generic[S, M, Obj]):
     """Delete what ``create`` has created before the member, which was refused for good and does not exist."""
 
     # ---------------------------------------------------------------- what only some APIs have
+    with_defaults: Callable[[S], S] = lambda found: found
+    """The set as it is understood; never written back."""
+    idle: Callable[[S], str] = lambda _set: ""
+    """Why nothing at all is done about a set (it is paused); empty: it is reconciled."""
+    look: Callable[[S], Any] = lambda _set: None
+    """What else decisions look at, from caches: ``Seen.around``."""
+    forget: Callable[[Key], None] = lambda _key: None
+    """A set is gone; ``look`` will not be asked about it again."""
     to_delete: Callable[[Seen[S, M]], Deletions[M]] = lambda _seen: Deletions()
     """The members that are deleted besides those that are too many (``Seen.surplus``)."""
     status_events: Callable[[S, Any], Iterable[SetEvent]] = lambda _before, _status: ()

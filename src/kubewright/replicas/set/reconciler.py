@@ -65,9 +65,12 @@ class Sets(Generic[S, M, Obj]):
 
     async def reconcile(self, key: Key) -> Result:
         """One pass."""
-        found = self.sets.get(key)
+        found = self._read(key)
         if found is None:
             self._forget(key)
+            return Result.done()
+        if idle := self.policy.idle(found):
+            log.debug("idle", because=idle)
             return Result.done()
         memory = self._memory(key, found)
         seen = self._observer.look(found, memory, self._observer.pause(found, memory))
@@ -83,6 +86,11 @@ class Sets(Generic[S, M, Obj]):
             raise self._as_one(outcome.errors)
         return result
 
+    def _read(self, key: Key) -> S | None:
+        """The set with its defaults; None: there is none of this name."""
+        found = self.sets.get(key)
+        return None if found is None else self.policy.with_defaults(found)
+
     def _memory(self, key: Key, found: S) -> Memory:
         """What is remembered of this very set."""
         uid, memory = self._memories.get(key, ("", Memory()))
@@ -97,10 +105,11 @@ class Sets(Generic[S, M, Obj]):
         uid, _ = self._memories.pop(key, ("", None))
         self.index.forget_owner(uid)
         self._reports.forget(key)
+        self.policy.forget(key)
 
     async def _report(self, key: Key, memory: Memory, failure: Failure | None) -> Result:
         """Write the status, and send the events that go with it; return when to look again."""
-        found = self.sets.get(key)
+        found = self._read(key)
         if found is None:
             return Result.done()
         seen = self._observer.look(found, memory)

@@ -54,6 +54,8 @@ class Seen(Generic[S, M]):
     """Why the set creates no members; None: it does."""
     number: int = 0
     burst: int = BURST
+    around: Any = None
+    """What else this policy looks at (``SetPolicy.look``)."""
 
     @cached_property
     def alive(self) -> tuple[M, ...]:

@@ -1,9 +1,13 @@
 """Everything that a set's pass may write, as a closed set of small values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from kubewright.api.kinds import Kind
 from kubewright.replicas.member import Member
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.wire.gvk import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +61,24 @@ class Annotate:
     value: str | None
 
 
-Step = AddFinalizer | RemoveFinalizer | Adopt | Disown | Propagate | RecordNumber | Create | Delete | Annotate
+@dataclass(frozen=True, slots=True)
+class PatchObject:
+    """Patch the set itself, or an object that is no member; the body names the version that was read."""
+
+    kind: Kind[Any]
+    key: Key
+    body: Mapping[str, Any]
+
+
+Step = (
+    AddFinalizer
+    | RemoveFinalizer
+    | Adopt
+    | Disown
+    | Propagate
+    | RecordNumber
+    | Create
+    | Delete
+    | Annotate
+    | PatchObject
+)
