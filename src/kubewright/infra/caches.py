@@ -1,0 +1,149 @@
+"""The informers that machines and clusters of this provider are decided by, and who is whose. Shared for a
+term.
+
+Theory.      The management cluster has everything: our objects, the Machines and Clusters that own them, the
+             Secrets. All are read from caches that already show our own writes, and every question is
+             answered by an index. An owner is named by group and kind, never by version: the core may serve
+             another one tomorrow.
+Source       capi.md §3.3 (owners), §3.4 (who wakes whom).
+Called by    ``machine.look``, ``cluster.look``, and the wiring of both.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, Cluster, Machine, ObjectReference
+from kubewright.api.core import SECRET, Secret
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
+    KUBEWRIGHT_MACHINE,
+    KubewrightCluster,
+    KubewrightMachine,
+    LocalSecretReference,
+    Provision,
+)
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import ObjectMeta
+from kubewright.base.clock import Clock
+from kubewright.driver.routing import RoutedDriver
+from kubewright.infra.settings import InfraSettings
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
+from kubewright.wire.gvk import Key, split_api_version
+
+
+class Caches:
+    """The informers, with their indexes."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.machines = informers.get(KUBEWRIGHT_MACHINE)
+        self.clusters = informers.get(KUBEWRIGHT_CLUSTER)
+        self.owners = informers.get(MACHINE)
+        self.owner_clusters = informers.get(CLUSTER)
+        self.secrets = informers.get(SECRET)
+        self.machines.index("cluster", lambda each: _in_cluster(each.metadata))
+        self.machines.index("credentials", lambda each: _credentials(each.metadata, each.spec))
+        self.clusters.index("cluster", lambda each: _in_cluster(each.metadata))
+        self.clusters.index("credentials", lambda each: _credentials(each.metadata, each.spec))
+        self.owners.index("data", _data)
+
+    def machine_of(self, found: KubewrightMachine) -> Machine | None:
+        """The Machine that owns a KubewrightMachine."""
+        key = owner_key(found.metadata, MACHINE)
+        return self.owners.get(key) if key is not None else None
+
+    def cluster_of(self, found: KubewrightCluster) -> Cluster | None:
+        """The Cluster that owns a KubewrightCluster."""
+        key = owner_key(found.metadata, CLUSTER)
+        return self.owner_clusters.get(key) if key is not None else None
+
+    def cluster_named(self, namespace: str, name: str) -> Cluster | None:
+        """The Cluster of that name."""
+        return self.owner_clusters.get(Key(namespace, name)) if name else None
+
+    def infrastructure_of(self, cluster: Cluster | None) -> KubewrightCluster | None:
+        """The KubewrightCluster of a Cluster; None where another provider has its infrastructure."""
+        ref = cluster.spec.infrastructure_ref if cluster is not None else None
+        if cluster is None or ref is None or not refers(ref, KUBEWRIGHT_CLUSTER):
+            return None
+        return self.clusters.get(Key(cluster.namespace, ref.name))
+
+    def infrastructure_labelled(self, meta: ObjectMeta) -> KubewrightCluster | None:
+        """The KubewrightCluster of the same cluster, by its label: the Cluster itself may be gone by now."""
+        found = [one for cluster in _in_cluster(meta) for one in self.clusters.by("cluster", cluster)]
+        return found[0] if len(found) == 1 else None
+
+    def credentials(self, namespace: str, ref: LocalSecretReference | None) -> tuple[Secret, str]:
+        """The Secret with the credentials, and why it is not there; an empty one where none is named."""
+        if ref is None or not ref.name:
+            return Secret(), ""
+        found = self.secret(namespace, ref.name)
+        return (
+            (found, "")
+            if found is not None
+            else (Secret(), f"there is no Secret {ref.name} with credentials")
+        )
+
+    def secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret of that name."""
+        return self.secrets.get(Key(namespace, name))
+
+    def machines_in(self, cluster: Key) -> tuple[Key, ...]:
+        """The KubewrightMachines that carry the label of this Cluster."""
+        return self.machines.keys_by("cluster", str(cluster))
+
+    def clusters_in(self, cluster: Key) -> tuple[Key, ...]:
+        """The KubewrightClusters that carry the label of this Cluster."""
+        return self.clusters.keys_by("cluster", str(cluster))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the controllers of machines and clusters share, for one term."""
+
+    control: Client
+    caches: Caches
+    driver: RoutedDriver
+    recorder: Recorder
+    clock: Clock
+    settings: InfraSettings
+    metrics: Metrics
+
+
+def paused(meta: ObjectMeta, cluster: Cluster | None) -> bool:
+    """Whether an object is left alone: by its own annotation, by its cluster's spec, or because clusterctl
+    has moved it, and deletes what is left here."""
+    moved = names.DELETE_FOR_MOVE_ANNOTATION in meta.annotations
+    return moved or names.paused(meta.annotations) or (cluster is not None and cluster.spec.paused)
+
+
+def owner_key(meta: ObjectMeta, kind: Kind[Machine] | Kind[Cluster]) -> Key | None:
+    """The first owner of that kind, by group and kind."""
+    for owner in meta.owner_references:
+        group, _ = split_api_version(owner.api_version)
+        if (group, owner.kind) == (kind.resource.group, kind.resource.kind):
+            return Key(meta.namespace, owner.name)
+    return None
+
+
+def refers(ref: ObjectReference, kind: Kind[KubewrightMachine] | Kind[KubewrightCluster]) -> bool:
+    """Whether a reference means an object of that kind of ours, in whichever version."""
+    return (ref.group, ref.kind) == (kind.resource.group, kind.resource.kind)
+
+
+def _in_cluster(meta: ObjectMeta) -> Iterable[str]:
+    name = meta.labels.get(names.CLUSTER_NAME_LABEL, "")
+    return (str(Key(meta.namespace, name)),) if name else ()
+
+
+def _credentials(meta: ObjectMeta, spec: Provision) -> Iterable[str]:
+    ref = spec.credentials_ref
+    return (str(Key(meta.namespace, ref.name)),) if ref is not None and ref.name else ()
+
+
+def _data(machine: Machine) -> Iterable[str]:
+    name = machine.spec.bootstrap.data_secret_name
+    return (str(Key(machine.namespace, name)),) if name else ()

@@ -1,0 +1,158 @@
+"""Decide what to do with one KubewrightCluster, from everything that is seen of it. Pure.
+
+Theory.      Machines of a cluster may be made when it is known where its API server is going to be, because
+             their bootstrap data and certificates name that place. The endpoint is the user's, on this object
+             or on the Cluster; else the driver is asked for one, if it can; else it is waited for.
+             On deletion the machines go first: they may take driver and credentials from this object. Then
+             the endpoint is given back, then the finalizer goes.
+Invariants.  An endpoint that is complete is never changed. ``ready`` never goes down again: the core would
+             take that for an infrastructure that has gone.
+Source       capi.md §3.2, §3.5 (externally managed), §6.4 (order of deletion); decision 0023.
+Called by    ``reconciler.InfraClusters``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from msgspec import structs
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    TRUE,
+    WARNING,
+    not_so,
+    so,
+    summary,
+    with_conditions,
+)
+from kubewright.api.cluster.v1beta1 import Condition, FailureDomain
+from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, ConditionType, EventReason
+from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
+from kubewright.base import plan
+from kubewright.base.durations import format_duration
+from kubewright.base.plan import AT_ONCE
+from kubewright.infra.cluster.observe import Seen
+
+
+class Step(Enum):
+    """The effects on one KubewrightCluster."""
+
+    ADD_FINALIZER = "add finalizer"
+    RESERVE = "ask the driver for an endpoint"
+    RECORD = "write the endpoint"
+    RELEASE = "give the endpoint back"
+    REMOVE_FINALIZER = "remove finalizer"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """``report``: the condition of the endpoint. ``told``: reason and message of an event, and whether it is
+    a warning; sent if the status changes or nothing is reported."""
+
+    report: Condition | None = None
+    told: tuple[EventReason, str, bool] | None = None
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. Equal pictures give equal plans."""
+    meta = seen.cluster.metadata
+    if names.MANAGED_BY_ANNOTATION in meta.annotations:
+        return Plan(because="another program manages it")
+    if seen.paused:
+        return Plan(because="it, or its cluster, is paused")
+    if not meta.deleting:
+        return _living(seen)
+    if CLUSTER_FINALIZER not in meta.finalizers:
+        return Plan(because="it is being deleted and has no finalizer of ours")
+    return _deleted(seen)
+
+
+def _living(seen: Seen) -> Plan:
+    status = seen.cluster.status
+    if seen.owner is None:
+        return _waiting(ConditionReason.WAITING_FOR_OWNER, "no Cluster owns it yet")
+    if status.failure_reason or status.failure_message:
+        return Plan(because="it has failed for good: failureReason or failureMessage is set")
+    if CLUSTER_FINALIZER not in seen.cluster.metadata.finalizers:
+        return Plan((Step.ADD_FINALIZER,), AT_ONCE, "it has no finalizer of ours yet")
+    if seen.problem:
+        report = _not_ready(ConditionReason.INVALID_CONFIGURATION, ERROR, seen.problem)
+        told = (EventReason.FAILED_VALIDATION, seen.problem, True)
+        return Plan(because=seen.problem, report=report, told=told)
+    if seen.known is not None:
+        return Plan(because=f"its API server is at {seen.known}", report=so(ConditionType.ENDPOINT_READY))
+    return _reserved(seen)
+
+
+def _reserved(seen: Seen) -> Plan:
+    """No user has said where the API server is going to be: the driver may."""
+    call = seen.endpoint
+    if not seen.offers:
+        missing = "spec.controlPlaneEndpoint is not set, and the driver offers no endpoints"
+        return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, missing)
+    if call.address is not None:
+        host, port = call.address
+        told = (EventReason.ENDPOINT_KNOWN, f"The API server will be at {host}:{port}", False)
+        return Plan((Step.RECORD,), AT_ONCE, f"the driver offers {host}:{port}", told=told)
+    if call.running:
+        return Plan(because="the driver is asked for an endpoint")
+    if call.error is None:
+        return Plan((Step.RESERVE,), because="it has no endpoint yet")
+    return _again(seen, Step.RESERVE)
+
+
+def _deleted(seen: Seen) -> Plan:
+    call = seen.endpoint
+    if seen.machines:
+        told = f"{seen.machines} KubewrightMachines of its cluster are still there"
+        return _waiting(ConditionReason.WAITING_FOR_MACHINES, told)
+    if not seen.offers or call.released:
+        return Plan((Step.REMOVE_FINALIZER,), because="nothing of it is left")
+    if seen.problem:
+        told = f"its endpoint cannot be given back: {seen.problem}"
+        return Plan(because=told, report=_not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, told))
+    if call.running:
+        return Plan(because="the driver takes the endpoint back")
+    if call.error is None:
+        return Plan((Step.RELEASE,), because="its endpoint is not needed any more")
+    return _again(seen, Step.RELEASE)
+
+
+def _again(seen: Seen, step: Step) -> Plan:
+    """Tell of a failed call, and repeat it when its pause is over."""
+    told, left = str(seen.endpoint.error), seen.endpoint.left(seen.now)
+    report = _not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, told)
+    if left <= timedelta(0):
+        return Plan((step,), because="the call is repeated", report=report)
+    because = f"the cloud refused; next try in {format_duration(left)}"
+    return Plan(wake=left, because=because, report=report)
+
+
+def cluster_status(seen: Seen, report: Condition | None, wall: datetime) -> KubewrightClusterStatus:
+    """The status to write; equal to the present one when there is nothing new. ``wall`` dates conditions."""
+    status = seen.cluster.status
+    if report is None:
+        return status
+    found = with_conditions(status.conditions, (report,), wall)
+    ready = summary(found, (ConditionType.ENDPOINT_READY,))
+    return structs.replace(
+        status,
+        ready=status.ready or report.status == TRUE,
+        failure_domains={
+            name: FailureDomain(control_plane=each.control_plane, attributes=each.attributes)
+            for name, each in seen.cluster.spec.failure_domains.items()
+        },
+        conditions=found if ready is None else with_conditions(found, (ready,), wall),
+        observed_generation=seen.cluster.metadata.generation,
+    )
+
+
+def _not_ready(reason: ConditionReason, severity: str, message: str) -> Condition:
+    return not_so(ConditionType.ENDPOINT_READY, reason, severity, message)
+
+
+def _waiting(reason: ConditionReason, told: str) -> Plan:
+    return Plan(because=told, report=_not_ready(reason, INFO, told))

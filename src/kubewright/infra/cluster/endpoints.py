@@ -1,0 +1,83 @@
+"""The calls to drivers about the endpoints of API servers, as tasks, and what came of them.
+
+Theory.      As with VMs (``driver.life.calls``) a worker never waits for a cloud: a call is a task, and its
+             end wakes the cluster. A call is idempotent by name and owner, so there is no doubt to keep:
+             what was not answered is asked again.
+Invariants.  At most one call per cluster at a time. Nothing but cancellation is raised.
+Called by    ``reconciler``; the program owns ``run``.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+
+from kubewright.base.clock import Clock
+from kubewright.driver.contract import ClassRequest
+from kubewright.driver.errors import Code, DriverError, During, NotFound, Unimplemented
+from kubewright.driver.routing import RoutedDriver
+from kubewright.infra.cluster.observe import NOTHING, EndpointSeen
+from kubewright.wire.gvk import Key
+
+
+class EndpointCalls:
+    """All calls of this process about endpoints, by the uid of the cluster. ``clock`` is steady."""
+
+    def __init__(self, driver: RoutedDriver, clock: Clock, on_done: Callable[[Key], None]) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._on_done = on_done
+        self._seen: dict[str, EndpointSeen] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def seen(self, uid: str) -> EndpointSeen:
+        """How it stands with the endpoint of the cluster with this uid."""
+        return self._seen.get(uid, NOTHING)
+
+    def forget(self, uid: str) -> None:
+        """The cluster is gone for good."""
+        self._seen.pop(uid, None)
+
+    def reserve(self, key: Key, uid: str, request: ClassRequest) -> None:
+        """Ask for an endpoint."""
+        self._start(key, uid, lambda: self._reserved(request))
+
+    def release(self, key: Key, uid: str, request: ClassRequest) -> None:
+        """Give the endpoint back."""
+        self._start(key, uid, lambda: self._released(request))
+
+    async def run(self) -> None:
+        """Own the calls until cancelled; what still runs then is cancelled too."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _reserved(self, request: ClassRequest) -> EndpointSeen:
+        host, port = await self._driver.endpoint(request)
+        if not host or not port:
+            raise DriverError.of(Code.Internal, "the driver answered with an endpoint without host or port")
+        return EndpointSeen(address=(host, port))
+
+    async def _released(self, request: ClassRequest) -> EndpointSeen:
+        with suppress(NotFound, Unimplemented):
+            await self._driver.release(request)
+        return EndpointSeen(released=True)
+
+    def _start(self, key: Key, uid: str, call: Callable[[], Coroutine[None, None, EndpointSeen]]) -> None:
+        if uid not in self._tasks:
+            self._seen[uid] = EndpointSeen(running=True)
+            self._tasks[uid] = asyncio.create_task(self._run(key, uid, call()), name=f"endpoint of {key}")
+
+    async def _run(self, key: Key, uid: str, call: Coroutine[None, None, EndpointSeen]) -> None:
+        try:
+            after = await call
+        except DriverError as error:
+            after = EndpointSeen(error=error, again=self._clock.now() + error.pause(During.LOOKING))
+        finally:
+            del self._tasks[uid]
+        if uid in self._seen:
+            self._seen[uid] = after
+        self._on_done(key)

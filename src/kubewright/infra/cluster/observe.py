@@ -1,0 +1,65 @@
+"""Everything that is read about one KubewrightCluster, as one frozen picture.
+
+Called by    ``endpoints`` and ``reconciler`` (make it), ``decide`` (uses it). Nothing here reads or waits.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
+from kubewright.api.infra.v1beta1 import KubewrightCluster
+from kubewright.driver.errors import DriverError
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSeen:
+    """What is known of a cluster's endpoint from the last call.
+
+    ``address``   host and port, once the driver has told them
+    ``released``  the driver has taken it back
+    ``error``     what the last call failed with, and ``again`` when it is repeated
+    """
+
+    running: bool = False
+    address: tuple[str, int] | None = None
+    released: bool = False
+    error: DriverError | None = None
+    again: datetime | None = None
+
+    def left(self, now: datetime) -> timedelta:
+        """How long the pause after a failed call still lasts; zero or less: it is over."""
+        return self.again - now if self.again is not None else timedelta(0)
+
+
+NOTHING = EndpointSeen()
+"""Of a cluster about which this process has made no call yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One KubewrightCluster and all that decides about it.
+
+    ``owner``     the Cluster that controls it; None: none names it, or it is not there
+    ``paused``    the object or its cluster is paused
+    ``machines``  how many KubewrightMachines its cluster has
+    ``problem``   why the driver cannot be told of this cluster
+    ``offers``    the driver gives endpoints
+    """
+
+    cluster: KubewrightCluster
+    now: datetime
+    owner: Cluster | None = None
+    paused: bool = False
+    machines: int = 0
+    problem: str = ""
+    offers: bool = False
+    endpoint: EndpointSeen = NOTHING
+
+    @property
+    def known(self) -> ApiEndpoint | None:
+        """Where the API server is going to be, as the object or its Cluster says; None: neither does."""
+        own = self.cluster.spec.control_plane_endpoint
+        if own is not None and own.valid:
+            return own
+        theirs = self.owner.spec.control_plane_endpoint if self.owner is not None else None
+        return theirs if theirs is not None and theirs.valid else None

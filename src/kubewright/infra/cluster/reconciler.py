@@ -1,0 +1,184 @@
+"""One KubewrightCluster, one pass: look, decide, act. And who wakes it.
+
+Called by    ``runtime.controller``; put together by ``infra.world``.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, assert_never
+
+import structlog
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.v1beta1 import Cluster
+from kubewright.api.diff import merge_patch
+from kubewright.api.faults import summary
+from kubewright.api.infra.names import CLUSTER_COMPONENT, CLUSTER_FINALIZER, EventReason
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KubewrightCluster, KubewrightMachine
+from kubewright.api.infra.validate import validate_cluster
+from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
+from kubewright.base.clock import SteadyClock
+from kubewright.driver.contract import ClassRequest
+from kubewright.infra.caches import Caches, Shared, paused, refers
+from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
+from kubewright.infra.cluster.endpoints import EndpointCalls
+from kubewright.infra.cluster.observe import Seen
+from kubewright.infra.provision import class_request
+from kubewright.infra.settings import REFUSED
+from kubewright.kube.informer import Change
+from kubewright.kube.patches import exactly
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError, NotFound, is_refusal
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class InfraClusters:
+    """The reconciler of KubewrightClusters."""
+
+    def __init__(self, shared: Shared, calls: EndpointCalls, clock: SteadyClock) -> None:
+        self._caches = shared.caches
+        self._control = shared.control
+        self._driver = shared.driver
+        self._wall = shared.clock
+        self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
+        self._calls = calls
+        self._clock = clock
+        self._uids: dict[Key, str] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: the API server said no for now, or could not be asked.
+        """
+        cluster = self._caches.clusters.get(key)
+        self._remember(key, cluster.metadata.uid if cluster is not None else "")
+        if cluster is None:
+            return Result.done()
+        seen, request = self._look(cluster)
+        plan = decide(seen)
+        log.debug("plan", cluster=str(key), because=plan.because, steps=[step.value for step in plan.steps])
+        try:
+            return await self._perform(seen, plan, request)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            told = f"The API server refused a write: {error.message}"
+            log.warning("refused", cluster=str(key), problem=told)
+            self._recorder.event(cluster, EventReason.FAILED_UPDATE, told, warning=True)
+            return Result.later(REFUSED)
+
+    def _look(self, cluster: KubewrightCluster) -> tuple[Seen, ClassRequest]:
+        """Everything that decides, and what a driver would be told."""
+        meta, owner = cluster.metadata, self._caches.cluster_of(cluster)
+        credentials, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
+        name = owner.name if owner is not None else meta.labels.get(CLUSTER_NAME_LABEL, "")
+        wrong = summary(validate_cluster(cluster)) or self._driver.problem(cluster.spec.driver)
+        seen = Seen(
+            cluster,
+            self._clock.now(),
+            owner=owner,
+            paused=paused(meta, owner),
+            machines=len(self._caches.machines_in(Key(meta.namespace, name))) if name else 0,
+            problem=wrong or missing,
+            offers=self._driver.offers_endpoints(cluster.spec.driver),
+            endpoint=self._calls.seen(meta.uid),
+        )
+        return seen, class_request(cluster.spec, meta.namespace, name, meta.uid, credentials)
+
+    async def _perform(self, seen: Seen, plan: Plan, request: ClassRequest) -> Result:
+        latest = seen.cluster.metadata
+        for step in plan.steps:
+            latest = await self._step(seen, step, latest, request)
+        changed = Step.REMOVE_FINALIZER not in plan.steps and await self._report(seen, plan, latest)
+        if plan.told is not None and (changed or plan.report is None):
+            reason, message, warning = plan.told
+            self._recorder.event(seen.cluster, reason, message, warning=warning)
+        return Result.later(plan.wake)
+
+    async def _step(self, seen: Seen, step: Step, meta: ObjectMeta, request: ClassRequest) -> ObjectMeta:
+        key = Key(meta.namespace, meta.name)
+        match step:
+            case Step.ADD_FINALIZER:
+                added = with_finalizer(meta.finalizers, CLUSTER_FINALIZER)
+                return await self._patch(meta, {"metadata": {"finalizers": added}})
+            case Step.RESERVE:
+                self._calls.reserve(key, meta.uid, request)
+            case Step.RECORD:
+                assert seen.endpoint.address is not None
+                host, port = seen.endpoint.address
+                endpoint = {"host": host, "port": port}
+                return await self._patch(meta, {"spec": {"controlPlaneEndpoint": endpoint}})
+            case Step.RELEASE:
+                self._calls.release(key, meta.uid, request)
+            case Step.REMOVE_FINALIZER:
+                left = without_finalizer(meta.finalizers, CLUSTER_FINALIZER)
+                with suppress(NotFound):
+                    return await self._patch(meta, {"metadata": {"finalizers": left or None}})
+            case _:
+                assert_never(step)
+        return meta
+
+    async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
+        after = cluster_status(seen, plan.report, self._wall.now())
+        patch = merge_patch(seen.cluster.status, after)
+        if patch:
+            await self._patch(latest, {"status": patch}, subresource="status")
+        return bool(patch)
+
+    async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
+        body = {**body, "metadata": {**body.get("metadata", {}), **exactly(meta)}}
+        written = await self._control.patch(KUBEWRIGHT_CLUSTER, Key(meta.namespace, meta.name), body, **how)
+        return written.metadata
+
+    def _remember(self, key: Key, uid: str) -> None:
+        """Forget what was known of the object that had this name before."""
+        before = self._uids.pop(key, "")
+        if before and before != uid:
+            self._calls.forget(before)
+        if uid:
+            self._uids[key] = uid
+
+
+def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:
+    """The controller, listening to everything that a decision looks at; and the calls, to be run."""
+    caches, steady = shared.caches, shared.control.steady()
+    calls = EndpointCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
+    controller = Controller(
+        "kubewrightcluster",
+        InfraClusters(shared, calls, steady),
+        shared.clock,
+        workers=shared.settings.workers,
+        metrics=shared.metrics,
+    )
+    controller.watches(caches.clusters, only(lambda change: not status_alone(change)))
+    controller.watches(caches.owner_clusters, only(_owner_differs, _cluster_behind))
+    controller.watches(caches.machines, lambda change: _cluster_of_machine(caches, change))
+    controller.watches(caches.secrets, lambda change: caches.clusters.keys_by("credentials", str(change.key)))
+    return controller, calls
+
+
+def _owner_differs(change: Change[Cluster]) -> bool:
+    """Whether something of a Cluster changed that its infrastructure depends on."""
+    before, after = change.before(), change.after()
+    return before is None or after is None or before.spec != after.spec
+
+
+def _cluster_behind(change: Change[Cluster]) -> list[Key]:
+    """The KubewrightCluster of a Cluster."""
+    sides = (change.before(), change.after())
+    refs = [each.spec.infrastructure_ref for each in sides if each is not None]
+    ours = [ref.name for ref in refs if ref is not None and refers(ref, KUBEWRIGHT_CLUSTER)]
+    return [Key(change.key.namespace, name) for name in dict.fromkeys(ours)]
+
+
+def _cluster_of_machine(caches: Caches, change: Change[KubewrightMachine]) -> tuple[Key, ...]:
+    """The KubewrightCluster that waits for the end of a machine."""
+    gone = change.before() if change.new is None else None
+    name = gone.metadata.labels.get(CLUSTER_NAME_LABEL, "") if gone is not None else ""
+    return caches.clusters_in(Key(change.key.namespace, name)) if name else ()

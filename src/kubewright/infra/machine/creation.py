@@ -1,0 +1,136 @@
+"""Decide how a KubewrightMachine gets its VM: one fixed order of phases, the first with a plan counts.
+
+Theory.      The order is that of Cluster API's contract: a Machine must own the object, the infrastructure of
+             its cluster must be ready, and the bootstrap data must be there; then the VM is made, and
+             recorded as soon as the driver has answered. ``status.ready`` comes after ``spec.providerID``,
+             because the core reads the id when it sees ready. A VM that is complete is not asked for again:
+             whether its node is well is the core's question.
+             What is wrong is a condition, with what would mend it; nothing here fails for good.
+Invariants.  The driver is called only after our finalizer is on the object.
+Source       capi.md §3.2, §3.4.
+Called by    ``decide``.
+"""
+
+from datetime import timedelta
+
+from kubewright.api.cluster.conditions import ERROR, INFO, WARNING, not_so, so
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.infra.names import MACHINE_FINALIZER, ConditionReason, ConditionType, EventReason
+from kubewright.base.durations import format_duration
+from kubewright.base.plan import AT_ONCE
+from kubewright.driver.life.plan import State, VmPlan, Want
+from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, Told
+
+
+def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
+    """The VM is not there, for this reason."""
+    return not_so(ConditionType.VM_READY, reason, severity, message)
+
+
+def wait_for_owner(seen: Seen) -> Plan | None:
+    """Without a Machine that owns it the object is nobody's: a set makes it before the Machine."""
+    if seen.owner is not None:
+        return None
+    return _waiting(seen, ConditionReason.WAITING_FOR_OWNER, "no Machine owns it yet")
+
+
+def respect_failure(seen: Seen) -> Plan | None:
+    """What another program has given up stays as it is, until that is taken back."""
+    return (
+        Plan(because="it has failed for good: failureReason or failureMessage is set")
+        if seen.failed
+        else None
+    )
+
+
+def wait_for_cluster(seen: Seen) -> Plan | None:
+    """Without its Cluster nothing says whether a VM may be made."""
+    if seen.cluster is not None or seen.owner is None:
+        return None
+    name = seen.owner.spec.cluster_name
+    return _waiting(seen, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, f"there is no Cluster {name}")
+
+
+def add_finalizer(seen: Seen) -> Plan | None:
+    """The finalizer is there before the cloud is asked for anything."""
+    if MACHINE_FINALIZER in seen.machine.metadata.finalizers:
+        return None
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours yet")
+
+
+def record_vm(seen: Seen) -> Plan | None:
+    """Write providerID and place onto the object as soon as the driver has answered them."""
+    found = seen.vm.instance
+    if found is None or seen.complete or seen.machine.spec.provider_id == found.provider_id:
+        return None
+    place = seen.owner.spec.failure_domain if seen.owner is not None else None
+    made = Told(EventReason.VM_CREATED, f"VM {found.provider_id} exists")
+    because = f"its VM is {found.provider_id}"
+    return Plan((Record(found, place),), AT_ONCE, because, told=made)
+
+
+def wait_for_infrastructure(seen: Seen) -> Plan | None:
+    """No VM before the infrastructure of its cluster is ready."""
+    if seen.complete or seen.cluster is None or seen.cluster.status.infrastructure_ready:
+        return None
+    told = f"the infrastructure of cluster {seen.cluster.name} is not ready"
+    return _waiting(seen, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, told)
+
+
+def wait_for_data(seen: Seen) -> Plan | None:
+    """No VM before there is something that it can boot from."""
+    if seen.complete:
+        return None
+    if not seen.data_secret:
+        told = "the Machine has no spec.bootstrap.dataSecretName"
+        return _waiting(seen, ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, told)
+    if not seen.data_problem:
+        return None
+    report = waits(ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, WARNING, seen.data_problem)
+    return Plan(because=seen.data_problem, report=report, lasting=seen.settings.report_after)
+
+
+def refuse_invalid(seen: Seen) -> Plan | None:
+    """No VM for an object that breaks a rule, or whose driver or credentials are not there."""
+    if seen.complete or not seen.problem or seen.vm.running:
+        return None
+    report = waits(ConditionReason.INVALID_CONFIGURATION, ERROR, seen.problem)
+    warning = Told(EventReason.FAILED_VALIDATION, seen.problem, warning=True)
+    return Plan(because=seen.problem, report=report, told=warning)
+
+
+def ensure_vm(seen: Seen) -> Plan | None:
+    """Have the driver find or create the VM; wait for its answer; repeat a failed call after its pause."""
+    if seen.complete:
+        return None
+    vm = seen.vm_plan(Want.ENSURED)
+    if vm.state is State.RUNNING:
+        if seen.vm.error is not None:  # the report still tells of the try before
+            return Plan(because=vm.because)
+        report = waits(ConditionReason.CREATING_VM, INFO, "the driver has been asked for the VM")
+        return Plan(because=vm.because, report=report, lasting=seen.settings.report_creation_after)
+    if vm.error is not None:
+        return _after_failure(vm)
+    return Plan((Call(vm.call),), because=vm.because) if vm.call is not None else None
+
+
+def report_complete(_seen: Seen) -> Plan:
+    """The VM exists, is complete and on record."""
+    return Plan(because="its VM is complete", report=so(ConditionType.VM_READY))
+
+
+def _after_failure(vm: VmPlan) -> Plan:
+    left = vm.wake or timedelta(0)
+    told = str(vm.error)
+    report = waits(ConditionReason.VM_CREATION_FAILED, WARNING, told)
+    if vm.call is not None:
+        return Plan((Call(vm.call),), because=vm.because, report=report)
+    warning = Told(EventReason.FAILED_CREATE_VM, told, warning=True)
+    because = f"the cloud refused; next try in {format_duration(left)}"
+    return Plan(wake=left, because=because, report=report, told=warning)
+
+
+def _waiting(seen: Seen, reason: ConditionReason, told: str) -> Plan:
+    """Wait for a change of what is missing, and say so if it lasts."""
+    return Plan(because=told, report=waits(reason, INFO, told), lasting=seen.settings.report_after)

@@ -1,0 +1,69 @@
+"""Decide how the VM of a KubewrightMachine goes, and then its finalizer.
+
+Theory.      The core deletes this object when the node has been drained, and the Machine goes only when this
+             object is gone. So there is one thing to do: the driver deletes the VM, until it has answered
+             that there is none, and no creation that was not answered can still bring one (``driver.life``).
+             Neither Machine nor Cluster need exist any more for that.
+Invariants.  The finalizer goes only after the cloud has confirmed. Where the driver cannot be asked (it
+             does not run here, its credentials are gone), the object of a VM that is known stays, and says
+             why.
+Source       capi.md §3.4, §5.7.
+Called by    ``decide``.
+"""
+
+from datetime import timedelta
+
+from kubewright.api.cluster.conditions import INFO, WARNING
+from kubewright.api.infra.names import ConditionReason, EventReason
+from kubewright.base.durations import format_duration
+from kubewright.driver.life.plan import State, VmPlan, Want
+from kubewright.infra.machine.creation import waits
+from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.steps import Call, Plan, RemoveFinalizer, Told
+
+
+def delete_vm(seen: Seen) -> Plan | None:
+    """Have the driver delete the VM, until it reports none and no late creation can bring one."""
+    vm = seen.vm_plan(Want.GONE)
+    if vm.state is State.BLOCKED:
+        return _blocked(seen)
+    if vm.state is State.RUNNING:
+        return Plan(because=vm.because) if seen.vm.error is not None else _waiting(seen, vm)
+    if vm.error is not None:
+        return _after_failure(vm)
+    if vm.call is not None:
+        return Plan((Call(vm.call),), because=vm.because)
+    return _waiting(seen, vm) if vm.state is State.DOUBTFUL else None
+
+
+def remove_finalizer(seen: Seen) -> Plan:
+    """There is no VM, and none can come."""
+    vm = seen.machine.spec.provider_id
+    told = Told(EventReason.VM_DELETED, f"VM {vm} is deleted") if vm else None
+    if vm and not seen.vm.deleted:
+        told = Told(EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}", warning=True)
+    return Plan((RemoveFinalizer(),), because="nothing of it exists any more", told=told)
+
+
+def _waiting(seen: Seen, vm: VmPlan) -> Plan:
+    report = waits(ConditionReason.DELETING, INFO, vm.because)
+    return Plan(wake=vm.wake, because=vm.because, report=report, lasting=seen.settings.report_after)
+
+
+def _after_failure(vm: VmPlan) -> Plan:
+    told = str(vm.error)
+    report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, told)
+    if vm.call is not None:
+        return Plan((Call(vm.call),), because=vm.because, report=report)
+    warning = Told(EventReason.FAILED_DELETE_VM, told, warning=True)
+    because = f"the cloud has not deleted it; next try in {format_duration(vm.wake or timedelta(0))}"
+    return Plan(wake=vm.wake, because=because, report=report, told=warning)
+
+
+def _blocked(seen: Seen) -> Plan | None:
+    """Where the driver cannot be asked, a known VM keeps its object; where none is known, nothing is lost."""
+    if not (seen.recorded or seen.vm.instance or seen.vm.doubt):
+        return None
+    told = f"its VM cannot be deleted: {seen.problem}"
+    warning = Told(EventReason.FAILED_DELETE_VM, told, warning=True)
+    return Plan(because=told, report=waits(ConditionReason.VM_DELETION_FAILED, WARNING, told), told=warning)

@@ -1,0 +1,126 @@
+"""Look at one KubewrightMachine: the caches, and what is known of the calls about its VM.
+
+Theory.      The picture holds no secret: what the driver is told is made again when its call begins, from the
+             objects as they are then. Here it is only found out whether that can be done.
+Called by    ``reconciler.InfraMachines``.
+"""
+
+from datetime import datetime
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.faults import summary
+from kubewright.api.infra.v1beta1 import KubewrightMachine
+from kubewright.api.infra.validate import validate_machine
+from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.driver.contract import MachineRequest
+from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.seen import Verb
+from kubewright.infra.caches import Shared, paused
+from kubewright.infra.machine.observe import Seen
+from kubewright.infra.provision import (
+    Told,
+    class_request,
+    domain_of,
+    effective,
+    machine_request,
+    with_data,
+)
+
+CLOUD_CONFIG = "cloud-config"
+"""What bootstrap data is when its Secret does not say."""
+
+
+class CannotTell(KubewrightError):
+    """What the driver must be told is not there any more; the next pass says what is missing."""
+
+    retry: Retry = After(1)
+
+
+class Looker:
+    """Makes ``Seen``, and the requests of calls."""
+
+    def __init__(self, shared: Shared, calls: VmCalls) -> None:
+        self._caches = shared.caches
+        self._driver = shared.driver
+        self._settings = shared.settings
+        self._calls = calls
+
+    def look(self, machine: KubewrightMachine, created: datetime | None, now: datetime) -> Seen:
+        """The whole picture. ``created`` is when this process saw it come; None: it was there before."""
+        owner = self._caches.machine_of(machine)
+        cluster = self._cluster(machine, owner)
+        told = self._told(machine, owner, cluster)
+        uid = machine.metadata.uid
+        return Seen(
+            machine=machine,
+            settings=self._settings,
+            now=now,
+            owner=owner,
+            cluster=cluster,
+            paused=paused(machine.metadata, cluster),
+            vm=self._calls.seen(uid),
+            problem=told.problem,
+            data_problem=self._data(owner)[2],
+            inputs=told.version,
+            doubt_until=self._calls.doubt_until(
+                uid,
+                created=created or machine.metadata.creation_timestamp,
+                recorded=bool(machine.spec.provider_id),
+                confirm_absent=self._settings.confirm_absent,
+            ),
+        )
+
+    def request(self, machine: KubewrightMachine, verb: Verb, state: str) -> MachineRequest:
+        """What the driver is told in a call that begins now.
+
+        Raises:
+            CannotTell: a Secret is gone since the machine was looked at.
+        """
+        owner = self._caches.machine_of(machine)
+        told = self._told(machine, owner, self._cluster(machine, owner))
+        if told.problem:
+            raise CannotTell(told.problem)
+        request = machine_request(told.request, machine, state)
+        if verb is not Verb.ENSURE:
+            return request
+        data, data_format, problem = self._data(owner)
+        if problem:
+            raise CannotTell(problem)
+        return with_data(request, data, data_format)
+
+    def _cluster(self, machine: KubewrightMachine, owner: Machine | None) -> Cluster | None:
+        """By the Machine, or by the label where the Machine is gone."""
+        label = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "")
+        name = owner.spec.cluster_name if owner is not None else label
+        return self._caches.cluster_named(machine.namespace, name)
+
+    def _told(self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None) -> Told:
+        shared = self._caches.infrastructure_of(cluster)
+        shared = shared or self._caches.infrastructure_labelled(machine.metadata)
+        wanted = owner.spec.failure_domain if owner is not None else None
+        domain, misplaced = domain_of(shared, machine.spec.failure_domain or wanted)
+        provision = effective(machine.spec, shared.spec if shared is not None else None, domain)
+        credentials, missing = self._caches.credentials(machine.namespace, provision.credentials_ref)
+        uid = shared.metadata.uid if shared is not None else ""
+        name = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "") or (cluster.name if cluster else "")
+        wrong = summary(validate_machine(machine)) or self._driver.problem(provision.driver)
+        versions = (machine.metadata.generation, shared.metadata.generation if shared is not None else 0)
+        return Told(
+            class_request(provision, machine.namespace, name, uid, credentials),
+            wrong or missing or ("" if machine.spec.provider_id else misplaced),
+            f"{versions[0]}/{versions[1]}/{wanted}/{credentials.metadata.resource_version}",
+        )
+
+    def _data(self, owner: Machine | None) -> tuple[bytes, str, str]:
+        """The bootstrap data, its format, and why there is none although the Machine names a Secret."""
+        name = (owner.spec.bootstrap.data_secret_name or "") if owner is not None else ""
+        if owner is None or not name:
+            return b"", "", ""
+        secret = self._caches.secret(owner.namespace, name)
+        if secret is None:
+            return b"", "", f"there is no Secret {name}, which the Machine names as its bootstrap data"
+        if names.SECRET_VALUE_KEY not in secret.data:
+            return b"", "", f"Secret {name} has no key {names.SECRET_VALUE_KEY}, which bootstrap data needs"
+        kind = secret.data.get(names.SECRET_FORMAT_KEY, b"").decode(errors="replace") or CLOUD_CONFIG
+        return secret.data[names.SECRET_VALUE_KEY], kind, ""

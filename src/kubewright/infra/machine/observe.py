@@ -1,0 +1,81 @@
+"""Everything that is read about one KubewrightMachine, as one frozen picture.
+
+Called by    ``look`` (makes it), ``decide`` and ``status`` (use it). Nothing here reads, writes or waits.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import structs
+
+from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.infra.v1beta1 import KubewrightMachine, KubewrightMachineStatus
+from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
+from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.infra.settings import InfraSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One KubewrightMachine and all that decides about it.
+
+    ``now``          on a clock that does not step
+    ``owner``        the Machine that controls it; None: none names it, or it is not there
+    ``cluster``      the Cluster of that Machine
+    ``paused``       the object or its cluster is paused
+    ``problem``      why the driver cannot be told of this machine: broken rules, a missing secret
+    ``data_problem``  why there is no bootstrap data although the Machine names a Secret
+    ``inputs``       changes whenever what the driver is told does
+    ``doubt_until``  until when a creation without an answer may still bring a VM
+    """
+
+    machine: KubewrightMachine
+    settings: InfraSettings
+    now: datetime
+    owner: Machine | None = None
+    cluster: Cluster | None = None
+    paused: bool = False
+    vm: VmSeen = NOTHING
+    problem: str = ""
+    data_problem: str = ""
+    inputs: str = ""
+    doubt_until: datetime | None = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is written down which VM this machine is."""
+        return bool(self.machine.spec.provider_id)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is written down that the VM is complete: then the driver is not asked any more."""
+        return self.recorded and self.machine.status.ready
+
+    @property
+    def failed(self) -> bool:
+        """Whether something has written that this machine has failed for good; we never do."""
+        status = self.machine.status
+        return bool(status.failure_reason or status.failure_message)
+
+    @property
+    def status(self) -> KubewrightMachineStatus:
+        """The status, with what the driver left for its next call: that may not be written yet."""
+        status, left = self.machine.status, self.vm.last_known_state
+        same = left is None or left == status.last_known_state
+        return status if same else structs.replace(status, last_known_state=left)
+
+    @property
+    def data_secret(self) -> str:
+        """The name of the Secret with the bootstrap data; empty while there is none."""
+        return (self.owner.spec.bootstrap.data_secret_name or "") if self.owner is not None else ""
+
+    def vm_plan(self, want: Want) -> VmPlan:
+        """What comes next for the machine's VM."""
+        wanted = Wanted(
+            want,
+            self.recorded,
+            doubt_until=self.doubt_until,
+            callable=not self.problem,
+            inputs=self.inputs,
+        )
+        return plan(self.vm, wanted, self.settings.limits, self.now)

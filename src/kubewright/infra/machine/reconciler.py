@@ -1,0 +1,184 @@
+"""One KubewrightMachine, one pass: look, decide, act. And who wakes it.
+
+Theory.      Woken by: the object itself; its Machine, by the group and kind of ``infrastructureRef``; its
+             Cluster and KubewrightCluster, by the label of the cluster; the Secrets with its data and its
+             credentials; the end of a driver call. None of them is polled.
+Source       capi.md §3.4.
+Called by    ``runtime.controller``; put together by ``infra.world``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.infra.names import EventReason
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine
+from kubewright.base.clock import SteadyClock
+from kubewright.driver.life.calls import VmCalls
+from kubewright.infra.caches import Caches, Shared, refers
+from kubewright.infra.machine.act import Actor
+from kubewright.infra.machine.decide import decide
+from kubewright.infra.machine.look import Looker
+from kubewright.infra.machine.steps import Plan
+from kubewright.infra.settings import REFUSED
+from kubewright.kube.informer import Change
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import only, spec_or_life, status_alone
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError, is_refusal
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class InfraMachines:
+    """The reconciler of KubewrightMachines."""
+
+    def __init__(self, shared: Shared, calls: VmCalls, clock: SteadyClock) -> None:
+        self._machines = shared.caches.machines
+        self._recorder = shared.recorder
+        self._looker = Looker(shared, calls)
+        self._actor = Actor(shared, self._looker, calls)
+        self._calls = calls
+        self._clock = clock
+        self._uids: dict[Key, str] = {}
+        self._created: dict[str, datetime] = {}
+        self._reports: dict[str, tuple[str, datetime]] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: the API server said no for now, or could not be asked.
+        """
+        machine = self._machines.get(key)
+        self._remember(key, machine.metadata.uid if machine is not None else "")
+        if machine is None:
+            return Result.done()
+        now = self._clock.now()
+        seen = self._looker.look(machine, self._created.get(machine.metadata.uid), now)
+        plan = decide(seen)
+        plan = paced(plan, self._since(machine, plan, now), now)
+        steps = [type(step).__name__ for step in plan.steps]
+        log.debug("plan", machine=str(key), because=plan.because, steps=steps)
+        try:
+            return await self._actor.perform(seen, plan)
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            told = f"The API server refused a write: {error.message}"
+            log.warning("refused", machine=str(key), problem=told)
+            self._recorder.event(machine, EventReason.FAILED_UPDATE, told, warning=True)
+            return Result.later(REFUSED)
+
+    def on_change(self, change: Change[KubewrightMachine]) -> None:
+        """Note when an object came: one that came under our eyes has no creation behind it."""
+        new, old = change.new, change.old
+        if new is not None and self._machines.synced and (old is None or old.uid != new.uid):
+            self._created[new.uid] = self._clock.now()
+
+    def _since(self, machine: KubewrightMachine, plan: Plan, now: datetime) -> datetime:
+        """Since when plans have this report."""
+        reason = plan.report.reason if plan.report is not None else ""
+        known = self._reports.get(machine.metadata.uid)
+        if known is None or known[0] != reason:
+            known = self._reports[machine.metadata.uid] = (reason, now)
+        return known[1]
+
+    def _remember(self, key: Key, uid: str) -> None:
+        """Forget what was known of the object that had this name before."""
+        before = self._uids.pop(key, "")
+        if before and before != uid:
+            self._calls.forget(before)
+            self._created.pop(before, None)
+            self._reports.pop(before, None)
+        if uid:
+            self._uids[key] = uid
+
+
+def paced(plan: Plan, since: datetime, now: datetime) -> Plan:
+    """The plan without a report that need not be written yet; it wakes when that must be. Pure."""
+    left = plan.lasting - (now - since)
+    if plan.report is None or left <= timedelta(0):
+        return plan
+    return replace(plan, report=None, told=None).sooner(left)
+
+
+def wire(shared: Shared) -> tuple[Controller, VmCalls]:
+    """The controller, listening to everything that a decision looks at; and the calls, to be run."""
+    caches, steady = shared.caches, shared.control.steady()
+    calls = VmCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
+    machines = InfraMachines(shared, calls, steady)
+    caches.machines.subscribe(machines.on_change)
+    controller = Controller(
+        "kubewrightmachine",
+        machines,
+        shared.clock,
+        workers=shared.settings.workers,
+        metrics=shared.metrics,
+    )
+    controller.watches(caches.machines, only(lambda change: not status_alone(change)))
+    controller.watches(caches.owners, only(_owner_differs, _machine_behind))
+    controller.watches(
+        caches.owner_clusters, only(_cluster_differs, lambda change: caches.machines_in(change.key))
+    )
+    controller.watches(
+        caches.clusters, only(spec_or_life, lambda change: _machines_of_cluster(caches, change.key))
+    )
+    controller.watches(caches.secrets, lambda change: _machines_of_secret(caches, change.key))
+    return controller, calls
+
+
+def _owner_differs(change: Change[Machine]) -> bool:
+    """Whether something of a Machine changed that its VM depends on."""
+    before, after = change.before(), change.after()
+    if before is None or after is None:
+        return True
+    old, new = before.spec, after.spec
+    return (old.bootstrap, old.cluster_name, old.failure_domain, old.infrastructure_ref) != (
+        new.bootstrap,
+        new.cluster_name,
+        new.failure_domain,
+        new.infrastructure_ref,
+    )
+
+
+def _cluster_differs(change: Change[Cluster]) -> bool:
+    """Whether something of a Cluster changed that its VMs depend on: a Cluster has many of them."""
+    before, after = change.before(), change.after()
+    if before is None or after is None:
+        return True
+    return (
+        before.spec.paused != after.spec.paused
+        or before.spec.infrastructure_ref != after.spec.infrastructure_ref
+        or bool(before.status.infrastructure_ready) != bool(after.status.infrastructure_ready)
+    )
+
+
+def _machine_behind(change: Change[Machine]) -> Iterable[Key]:
+    """The KubewrightMachine of a Machine."""
+    sides = (change.before(), change.after())
+    refs = [each.spec.infrastructure_ref for each in sides if each is not None]
+    names = [ref.name for ref in refs if refers(ref, KUBEWRIGHT_MACHINE)]
+    return [Key(change.key.namespace, name) for name in dict.fromkeys(names)]
+
+
+def _machines_of_cluster(caches: Caches, cluster: Key) -> Iterable[Key]:
+    header = caches.clusters.header(cluster)
+    name = header.labels.get(CLUSTER_NAME_LABEL, "") if header is not None else ""
+    return caches.machines_in(Key(cluster.namespace, name)) if name else ()
+
+
+def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:
+    """Those that boot from it, those whose credentials it has, and those whose cluster's it has."""
+    keys = list(caches.machines.keys_by("credentials", str(secret)))
+    for machine in caches.owners.by("data", str(secret)):
+        if refers(machine.spec.infrastructure_ref, KUBEWRIGHT_MACHINE):
+            keys.append(Key(secret.namespace, machine.spec.infrastructure_ref.name))
+    for cluster in caches.clusters.keys_by("credentials", str(secret)):
+        keys.extend(_machines_of_cluster(caches, cluster))
+    return dict.fromkeys(keys)

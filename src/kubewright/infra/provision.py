@@ -1,0 +1,91 @@
+"""What a driver is told about a machine or a cluster: one request, from several objects. Pure.
+
+Theory.      The driver port speaks of a Machine and its MachineClass (``driver.contract``). Here the class
+             stands for what the machines of one cluster have in common, and is made up for each call: its
+             providerSpec is the machine's own, with that of its failure domain merged into it. What a
+             machine leaves empty (driver, credentials) is its cluster's.
+Invariants.  The owner in a request is tagged with its kind, so that no other world takes these VMs for its
+             own. The class of a cluster has a name that no MachineClass has by accident: quotas and lists
+             go by it.
+Source       decision 0023.
+Called by    ``machine.look``, ``cluster.look``.
+"""
+
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from kubewright.api.core import Secret
+from kubewright.api.infra.v1beta1 import (
+    GROUP,
+    KUBEWRIGHT_CLUSTER,
+    KUBEWRIGHT_MACHINE,
+    FailureDomainSpec,
+    KubewrightCluster,
+    KubewrightMachine,
+    Provision,
+)
+from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.api.meta import ObjectMeta
+from kubewright.driver.contract import ClassRequest, MachineRequest, owner_tag, stub
+from kubewright.wire.patch import apply_merge
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a driver would be told, or the reason why it cannot be.
+
+    ``problem``  why it cannot, in a clause; empty if it can
+    ``version``  changes whenever the rest does
+    """
+
+    request: ClassRequest
+    problem: str = ""
+    version: str = ""
+
+
+def effective(machine: Provision, cluster: Provision | None, domain: FailureDomainSpec | None) -> Provision:
+    """A machine's provision, with what it leaves to its cluster and to its failure domain filled in."""
+    shared = cluster or Provision()
+    place = domain.provider_spec if domain is not None else {}
+    return Provision(
+        driver=machine.driver or shared.driver,
+        provider_spec=apply_merge(dict(machine.provider_spec), dict(place)),
+        credentials_ref=machine.credentials_ref or shared.credentials_ref,
+    )
+
+
+def class_request(
+    provision: Provision, namespace: str, cluster: str, uid: str, credentials: Secret
+) -> ClassRequest:
+    """The request about a cluster as a whole, and what those about its machines have in common."""
+    owner = owner_tag(KUBEWRIGHT_CLUSTER.resource.kind, uid) if uid else ""
+    meta = ObjectMeta(name=f"{cluster}.{GROUP}", namespace=namespace, uid=owner)
+    made = MachineClass(metadata=meta, provider=provision.driver, provider_spec=provision.provider_spec)
+    return ClassRequest(made, Secret(data=credentials.data))
+
+
+def machine_request(of: ClassRequest, machine: KubewrightMachine, state: str) -> MachineRequest:
+    """The request about one machine; ``state`` is what the driver left for this call."""
+    meta = machine.metadata
+    owner = owner_tag(KUBEWRIGHT_MACHINE.resource.kind, meta.uid)
+    known = {"provider_id": machine.spec.provider_id or "", "node_name": machine.status.node_name}
+    stand_in = stub(meta.name, meta.namespace, owner, **known)
+    status = structs.replace(stand_in.status, last_known_state=state)
+    return of.of(structs.replace(stand_in, status=status))
+
+
+def with_data(request: MachineRequest, data: bytes, data_format: str) -> MachineRequest:
+    """The request with the data that the VM boots from."""
+    secret = Secret(data={**request.secret.data, "userData": data})
+    return replace(request, secret=secret, data_format=data_format)
+
+
+def domain_of(cluster: KubewrightCluster | None, name: str | None) -> tuple[FailureDomainSpec | None, str]:
+    """The failure domain of that name, and why it is not known; without a cluster of ours none is."""
+    if not name or cluster is None or not cluster.spec.failure_domains:
+        return None, ""
+    if (found := cluster.spec.failure_domains.get(name)) is not None:
+        return found, ""
+    known = ", ".join(sorted(cluster.spec.failure_domains))
+    return None, f"failure domain {name!r} is none of the cluster's: {known}"

@@ -1,0 +1,43 @@
+"""What an operator may set for the infrastructure of all clusters.
+
+Theory.      A wait that is over in a moment is not worth a write. Which waits these are an operator knows
+             better than we do: a cloud that takes a minute for a VM is reported differently than one that
+             takes a second.
+Called by    ``compose``; ``machine.creation`` and ``machine.deletion`` take their times from here.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kubewright.driver.errors import MEDIUM
+from kubewright.driver.life.plan import Limits
+
+REFUSED = MEDIUM.pause
+"""How long a write that the API server refused for good is not sent again: a user who mends a role or a
+webhook waits at most so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class InfraSettings:
+    """The defaults are those of the machines of Gardener's API, where these have the same setting."""
+
+    confirm_absent: timedelta = timedelta(seconds=10)
+    """How long a VM whose creation was not answered must stay unseen before we believe that there is none."""
+
+    resource_exhausted_retry: timedelta = timedelta(minutes=10)
+    """The pause after a creation for which the cloud has no capacity."""
+
+    report_after: timedelta = timedelta(seconds=1)
+    """What is waited for is written only when the wait lasts: most are over in a moment, and each report
+    costs two writes, since the core copies it into the Machine."""
+
+    report_creation_after: timedelta = timedelta(seconds=3)
+    """The same while the driver works on a VM."""
+
+    workers: int = 50
+    """Reconciles at once, of each kind. None of them waits for a cloud."""
+
+    @property
+    def limits(self) -> Limits:
+        """The times by which a VM's life is planned."""
+        return Limits(self.confirm_absent, self.resource_exhausted_retry)

@@ -1,0 +1,72 @@
+"""The world of infrastructure: its two controllers, and how they are put together.
+
+Called by    ``compose.worlds``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
+from kubewright.api.infra.crds import crds
+from kubewright.api.infra.names import LEASE
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
+    KUBEWRIGHT_CLUSTER_TEMPLATE,
+    KUBEWRIGHT_MACHINE,
+    KUBEWRIGHT_MACHINE_TEMPLATE,
+)
+from kubewright.driver.contract import Driver
+from kubewright.driver.guard import GuardedDriver, Listener
+from kubewright.driver.routing import RoutedDriver
+from kubewright.infra.caches import Caches, Shared
+from kubewright.infra.cluster import reconciler as cluster
+from kubewright.infra.machine import reconciler as machine
+from kubewright.infra.settings import InfraSettings
+from kubewright.runtime.group import Task
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
+
+CONTROLLERS = (
+    ControllerInfo(
+        "kubewrightcluster", "KubewrightCluster", LEASE, "finds the endpoint of a cluster's API server"
+    ),
+    ControllerInfo("kubewrightmachine", "KubewrightMachine", LEASE, "makes and deletes the VMs of Machines"),
+)
+
+
+def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: InfraSettings) -> World:
+    """This world, with VMs in the clouds of these drivers, by name; ``own`` is for what names none.
+
+    ``on_call`` is told how each call to a driver ended.
+    """
+
+    def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
+        guarded = {
+            name: GuardedDriver(each, environment.clock, on_end=on_call, entitled=environment.entitled)
+            for name, each in drivers.items()
+        }
+        shared = Shared(
+            environment.control.client,
+            Caches(environment.control.caches),
+            RoutedDriver(guarded, own),
+            environment.recorder,
+            environment.clock,
+            settings,
+            environment.metrics,
+        )
+        clusters, endpoint_calls = cluster.wire(shared)
+        machines, vm_calls = machine.wire(shared)
+        background: list[Task] = [endpoint_calls.run, vm_calls.run]
+        return Runnables([each for each in (clusters, machines) if each.name in chosen], background)
+
+    return World(
+        "infra",
+        CONTROLLERS,
+        wire,
+        kinds=(
+            KUBEWRIGHT_CLUSTER,
+            KUBEWRIGHT_MACHINE,
+            KUBEWRIGHT_CLUSTER_TEMPLATE,
+            KUBEWRIGHT_MACHINE_TEMPLATE,
+        ),
+        event_kinds=(CLUSTER, MACHINE),
+        definitions=crds,
+    )

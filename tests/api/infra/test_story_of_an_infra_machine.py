@@ -1,0 +1,250 @@
+"""KubewrightCluster and KubewrightMachine from nothing to gone, by the contract of Cluster API. Time is virtual."""
+
+import asyncio
+
+import pytest
+
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
+from kubewright.api.core import SECRET
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.wire.gvk import Key
+
+NS = "fleet"
+ENDPOINT = {"host": "10.0.0.1", "port": 6443}
+
+
+def ready(found):
+    return found is not None and found.status.ready
+
+
+def gone(found):
+    return found is None
+
+
+def waits_for(reason):
+    return lambda found: found is not None and any(each.reason == reason for each in found.status.conditions)
+
+
+def said(found):
+    """The condition Ready, in short."""
+    first = found.status.conditions[0]
+    return f"{first.type} {first.status} {first.reason}".strip()
+
+
+@pytest.fixture
+async def cluster(management):
+    """A cluster whose infrastructure is ready, with the data for its machines."""
+    await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT})
+    await management.infrastructure_ready()
+    await management.data()
+    return management
+
+
+async def test_a_machine_gets_its_vm_and_says_what_the_contract_asks_for(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1")
+        found = await cluster.until(ready)
+
+        assert cluster.vms() == ["m1"]
+        assert found.spec.provider_id == "sim:///sim-1/vm-000001"
+        assert [each.type for each in found.status.addresses] == ["InternalIP", "Hostname"]
+        assert said(found) == "Ready True"
+        assert found.metadata.finalizers == ("kubewrightmachine.infrastructure.cluster.x-k8s.io",)
+
+        await cluster.delete("m1")
+        await cluster.until(gone)
+        assert cluster.vms() == []
+        await asyncio.sleep(3)
+        assert await cluster.events() == ["VMCreated", "VMDeleted"]
+
+
+async def test_a_machine_costs_three_writes(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1")
+        before = await cluster.infra()
+        await cluster.until(ready)
+        await asyncio.sleep(30)
+        after = await cluster.infra()
+        versions = await _writes(cluster, before, after)
+
+        assert versions <= 3
+
+
+async def _writes(management, before, after):
+    """How many versions of the object lie between; no other object is written meanwhile but one event."""
+    return int(after.metadata.resource_version) - int(before.metadata.resource_version) - 1
+
+
+async def test_each_wait_is_told_and_ends_by_itself(management):
+    async with management.provider():
+        await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT})
+        await management.machine("m1", data="")
+        await management.until(waits_for("WaitingForClusterInfrastructure"))
+        await management.infrastructure_ready()
+        await management.until(waits_for("WaitingForBootstrapData"))
+        await management.change("m1", bootstrap={"dataSecretName": "late"})
+        found = await management.until(
+            lambda m: m is not None and "no Secret late" in m.status.conditions[0].message
+        )
+        assert management.vms() == []
+        assert said(found) == "Ready False WaitingForBootstrapData"
+        await management.data("late", wrong=b"x")
+        await management.until(lambda m: m is not None and "no key value" in m.status.conditions[0].message)
+        await management.people.patch(SECRET, Key(NS, "late"), {"stringData": {"value": "#cloud-config"}})
+        await management.until(ready)
+
+
+async def test_a_machine_that_no_machine_owns_waits(cluster):
+    async with cluster.provider():
+        meta = {"name": "m1", "namespace": NS, "labels": {"cluster.x-k8s.io/cluster-name": "demo"}}
+        await cluster.people.create(KUBEWRIGHT_MACHINE, {"metadata": meta, "spec": {}})
+        await cluster.until(waits_for("WaitingForOwner"))
+        assert cluster.vms() == []
+
+
+async def test_failures_of_a_cloud_are_conditions_and_end(cluster):
+    faults = [{"operation": "create", "code": "ResourceExhausted", "message": "no room", "times": 1}]
+    async with cluster.provider():
+        await cluster.machine("m1", spec={"providerSpec": {"faults": faults}})
+        found = await cluster.until(waits_for("VMCreationFailed"))
+        assert "no room" in found.status.conditions[0].message
+        assert found.status.failure_reason is None
+        await cluster.until(ready, seconds=700)
+
+
+async def test_a_wrong_spec_is_a_condition_and_can_be_mended(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1", spec={"driver": "nocloud"})
+        found = await cluster.until(waits_for("InvalidConfiguration"))
+        assert (
+            found.status.conditions[0].message == "driver 'nocloud' does not run in this program, only: sim"
+        )
+        await cluster.people.patch(KUBEWRIGHT_MACHINE, Key(NS, "m1"), {"spec": {"driver": "sim"}})
+        await cluster.until(ready)
+
+
+async def test_credentials_that_come_late_are_noticed(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1", spec={"credentialsRef": {"name": "cloud"}})
+        await cluster.until(waits_for("InvalidConfiguration"))
+        await cluster.data("cloud", key=b"secret")
+        await cluster.until(ready)
+
+
+async def test_a_machine_is_placed_where_its_machine_says(management):
+    domains = {"b": {"controlPlane": True, "providerSpec": {"zone": "sim-1b"}}}
+    await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT, "failureDomains": domains})
+    await management.infrastructure_ready()
+    await management.data()
+    async with management.provider():
+        await management.machine("m1", failureDomain="b")
+        await management.machine("m2", failureDomain="z")
+        found = await management.until(ready)
+        assert found.spec.failure_domain == "b"
+        assert management.cloud.named("m1").spec.zone == "sim-1b"
+        lost = await management.until(waits_for("InvalidConfiguration"), "m2")
+        assert lost.status.conditions[0].message == "failure domain 'z' is none of the cluster's: b"
+
+
+async def test_a_paused_cluster_is_not_written_not_even_to_delete(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1")
+        await cluster.until(ready)
+        await cluster.pause()
+        await asyncio.sleep(1)
+        await cluster.machine("m2")
+        await cluster.delete("m1")
+        before = [(await cluster.infra(name)).metadata.resource_version for name in ("m1", "m2")]
+        await asyncio.sleep(60)
+        after = [(await cluster.infra(name)).metadata.resource_version for name in ("m1", "m2")]
+        assert (before, cluster.vms()) == (after, ["m1"])
+        await cluster.pause(False)
+        await cluster.until(gone)
+        await cluster.until(ready, "m2")
+
+
+async def test_a_process_that_dies_during_a_creation_loses_no_vm(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1", spec={"providerSpec": {"createSeconds": 20}})
+        await asyncio.sleep(5)
+    assert cluster.vms() == ["m1"]
+    assert (await cluster.infra()).spec.provider_id is None
+    async with cluster.provider():
+        await cluster.until(ready)
+        assert cluster.vms() == ["m1"]
+
+
+async def test_a_vm_that_comes_after_its_object_was_deleted_is_deleted_too(cluster):
+    faults = [{"operation": "create", "code": "DeadlineExceeded", "afterSuccess": True, "hangSeconds": 3}]
+    async with cluster.provider():
+        await cluster.machine("m1", spec={"providerSpec": {"faults": faults}})
+        await asyncio.sleep(5)
+        await cluster.delete("m1")
+        await cluster.until(gone)
+        assert cluster.vms() == []
+
+
+async def test_a_vm_goes_after_machine_and_cluster_are_gone(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1")
+        await cluster.until(ready)
+        await cluster.people.delete(MACHINE, Key(NS, "m1"))
+        await cluster.people.delete(CLUSTER, Key(NS, "demo"))
+        await cluster.delete("m1")
+        await cluster.until(gone)
+        assert cluster.vms() == []
+
+
+async def test_after_a_move_the_status_is_made_again_and_no_vm_is(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1")
+        known = (await cluster.until(ready)).spec.provider_id
+        status = {
+            "ready": None,
+            "addresses": None,
+            "conditions": None,
+            "nodeName": None,
+            "observedGeneration": None,
+        }
+        await cluster.people.patch(
+            KUBEWRIGHT_MACHINE, Key(NS, "m1"), {"status": status}, subresource="status"
+        )
+    async with cluster.provider():
+        found = await cluster.until(ready)
+        assert (found.spec.provider_id, found.status.node_name, cluster.vms()) == (known, "m1", ["m1"])
+
+
+async def test_the_endpoint_of_a_user_makes_the_cluster_ready(management):
+    async with management.provider():
+        await management.cluster(infra={"failureDomains": {"a": {"controlPlane": True}}})
+        await asyncio.sleep(5)
+        found = await management.infra_cluster()
+        assert (found.status.ready, said(found)) == (False, "Ready False WaitingForEndpoint")
+        body = {"spec": {"controlPlaneEndpoint": ENDPOINT}}
+        await management.people.patch(KUBEWRIGHT_CLUSTER, Key(NS, "demo"), body)
+        await asyncio.sleep(1)
+        found = await management.infra_cluster()
+        assert (found.status.ready, said(found)) == (True, "Ready True")
+        assert list(found.status.failure_domains) == ["a"]
+
+
+async def test_a_kubewright_cluster_stays_until_its_machines_are_gone(cluster):
+    async with cluster.provider():
+        await cluster.machine("m1")
+        await cluster.until(ready)
+        await cluster.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(30)
+        assert said(await cluster.infra_cluster()) == "Ready False WaitingForMachines"
+        await cluster.delete("m1")
+        await cluster.until(gone)
+        await asyncio.sleep(1)
+        assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
+
+
+async def test_no_secret_is_seen_in_objects_or_events(cluster):
+    async with cluster.provider():
+        await cluster.data("cloud", key=b"hush-hush")
+        await cluster.machine("m1", spec={"credentialsRef": {"name": "cloud"}})
+        found = await cluster.until(ready)
+        assert "hush-hush" not in repr(found)
+        assert "cloud-config" not in repr(found)

@@ -1,0 +1,283 @@
+"""What comes next for a KubewrightMachine, for what is seen of it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
+from kubewright.api.infra.names import MACHINE_FINALIZER
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
+from kubewright.base.plan import AT_ONCE
+from kubewright.driver.contract import Instance
+from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.life.seen import Verb, VmSeen
+from kubewright.infra.machine.decide import decide
+from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.reconciler import paced
+from kubewright.infra.machine.status import machine_status
+from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer
+from kubewright.infra.settings import InfraSettings
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+VM = Instance("sim:///here/vm-1", "m1", addresses=(("InternalIP", "10.0.0.1"),), last_known_state="note")
+OWNER = MACHINE.from_plain(
+    {"metadata": {"name": "m1"}, "spec": {"clusterName": "demo", "bootstrap": {"dataSecretName": "data"}}}
+)
+PLACED = MACHINE.from_plain(
+    {
+        "metadata": {"name": "m1"},
+        "spec": {"clusterName": "demo", "bootstrap": {"dataSecretName": "data"}, "failureDomain": "a"},
+    }
+)
+BARE = MACHINE.from_plain({"metadata": {"name": "m1"}, "spec": {"clusterName": "demo"}})
+READY = CLUSTER.from_plain({"metadata": {"name": "demo"}, "status": {"infrastructureReady": True}})
+NOT_READY = CLUSTER.from_plain({"metadata": {"name": "demo"}})
+NO_ROOM = DriverError.of(Code.ResourceExhausted, "no capacity")
+DENIED = DriverError.of(Code.PermissionDenied, "not yours")
+DELETED = {"deletionTimestamp": "2029-12-31T23:59:00Z"}
+
+
+def machine(*, finalizer=True, spec=None, status=None, **meta):
+    finalizers = {"finalizers": [MACHINE_FINALIZER]} if finalizer else {}
+    metadata = {"name": "m1", "namespace": "ns", "uid": "u1", "generation": 1, **finalizers, **meta}
+    return KUBEWRIGHT_MACHINE.from_plain({"metadata": metadata, "spec": spec or {}, "status": status or {}})
+
+
+def seen(found=None, **facts):
+    facts = {"owner": OWNER, "cluster": READY, **facts}
+    return Seen(machine=found or machine(), settings=InfraSettings(), now=NOW, **facts)
+
+
+def called(verb, *, ended=1.0, **what):
+    """A call that ended so many seconds ago; None: it runs."""
+    began = NOW - timedelta(seconds=5)
+    return VmSeen(
+        verb=verb, began=began, ended=None if ended is None else NOW - timedelta(seconds=ended), **what
+    )
+
+
+COMPLETE = machine(spec={"providerID": VM.provider_id}, status={"ready": True})
+RECORDED = machine(spec={"providerID": VM.provider_id})
+GOING = machine(spec={"providerID": VM.provider_id}, **DELETED)
+
+TABLE = [
+    ("a set has made it, and no Machine yet", seen(owner=None), (), "WaitingForOwner/Info"),
+    ("its Cluster does not exist", seen(cluster=None), (), "WaitingForClusterInfrastructure/Info"),
+    ("it is new", seen(machine(finalizer=False)), (AddFinalizer(),), ""),
+    ("the infrastructure is not ready", seen(cluster=NOT_READY), (), "WaitingForClusterInfrastructure/Info"),
+    ("the Machine names no data", seen(owner=BARE), (), "WaitingForBootstrapData/Info"),
+    (
+        "the Secret with the data is not there",
+        seen(data_problem="there is no Secret data"),
+        (),
+        "WaitingForBootstrapData/Warning",
+    ),
+    ("its driver does not run here", seen(problem="no such driver"), (), "InvalidConfiguration/Error"),
+    ("everything is there", seen(), (Call(Verb.ENSURE),), ""),
+    ("the driver works on it", seen(vm=called(Verb.ENSURE, ended=None)), (), "CreatingVM/Info"),
+    (
+        "the driver works on it again after a failure",
+        seen(vm=called(Verb.ENSURE, ended=None, error=NO_ROOM)),
+        (),
+        "",
+    ),
+    ("the cloud has no room", seen(vm=called(Verb.ENSURE, error=NO_ROOM)), (), "VMCreationFailed/Warning"),
+    (
+        "the cloud had no room ten minutes ago",
+        seen(vm=called(Verb.ENSURE, ended=601, error=NO_ROOM)),
+        (Call(Verb.ENSURE),),
+        "VMCreationFailed/Warning",
+    ),
+    (
+        "what the driver is told has changed since it failed",
+        seen(vm=called(Verb.ENSURE, error=DENIED), inputs="other"),
+        (Call(Verb.ENSURE),),
+        "VMCreationFailed/Warning",
+    ),
+    ("the driver has answered", seen(vm=called(Verb.ENSURE, instance=VM)), (Record(VM),), ""),
+    (
+        "the driver has answered, and the Machine says where it should be",
+        seen(owner=PLACED, vm=called(Verb.ENSURE, instance=VM)),
+        (Record(VM, "a"),),
+        "",
+    ),
+    ("the VM is on record", seen(RECORDED, vm=called(Verb.ENSURE, instance=VM)), (), "True"),
+    ("the VM is complete", seen(COMPLETE), (), "True"),
+    ("the VM is complete, and its data is gone", seen(COMPLETE, data_problem="gone"), (), "True"),
+    ("the VM is complete, and so are its credentials", seen(COMPLETE, problem="gone"), (), "True"),
+    ("after a move only the id is known", seen(RECORDED), (Call(Verb.ENSURE),), ""),
+    ("another program has given it up", seen(machine(status={"failureReason": "CreateError"})), (), ""),
+    ("it is paused", seen(paused=True), (), ""),
+    ("it is paused and being deleted", seen(GOING, paused=True), (), ""),
+    ("it is being deleted", seen(GOING), (Call(Verb.DELETE),), ""),
+    (
+        "it is being deleted, and its owners are gone",
+        seen(GOING, owner=None, cluster=None),
+        (Call(Verb.DELETE),),
+        "",
+    ),
+    ("the driver deletes it", seen(GOING, vm=called(Verb.DELETE, ended=None)), (), "Deleting/Info"),
+    (
+        "it is being deleted while a creation runs",
+        seen(machine(**DELETED), vm=called(Verb.ENSURE, ended=None)),
+        (),
+        "Deleting/Info",
+    ),
+    (
+        "the driver cannot delete it",
+        seen(GOING, vm=called(Verb.DELETE, error=DENIED)),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
+    (
+        "the driver has deleted it",
+        seen(GOING, vm=called(Verb.DELETE, absent=True, deleted=True)),
+        (RemoveFinalizer(),),
+        "",
+    ),
+    (
+        "the driver has deleted it, and a creation may still bring one",
+        seen(
+            machine(**DELETED),
+            vm=called(Verb.DELETE, absent=True, deleted=True),
+            doubt_until=NOW + timedelta(seconds=7),
+        ),
+        (),
+        "Deleting/Info",
+    ),
+    (
+        "a creation of an earlier process is in doubt",
+        seen(machine(**DELETED), doubt_until=NOW + timedelta(seconds=7)),
+        (Call(Verb.LOOK),),
+        "",
+    ),
+    (
+        "its VM is known, and the driver cannot be told to delete it",
+        seen(GOING, problem="there is no Secret cloud with credentials"),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
+    (
+        "no VM is known, and the driver cannot be told",
+        seen(machine(**DELETED), problem="no such driver"),
+        (RemoveFinalizer(),),
+        "",
+    ),
+    ("it has no finalizer of ours", seen(machine(finalizer=False, finalizers=["x/y"], **DELETED)), (), ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("found", "steps", "report"),
+    [pytest.param(*row[1:], id=row[0]) for row in TABLE],
+)
+def test_the_plan_is(found, steps, report):
+    plan = decide(found)
+
+    assert plan.steps == steps
+    assert _short(plan) == report
+    assert plan.because
+
+
+def _short(plan: Plan) -> str:
+    if plan.report is None:
+        return ""
+    said = plan.report
+    return said.status if said.status == "True" else f"{said.reason}/{said.severity}"
+
+
+def test_what_failed_is_tried_again_after_the_pause_of_its_error() -> None:
+    plan = decide(seen(vm=called(Verb.ENSURE, error=DENIED)))
+
+    assert plan.wake == timedelta(minutes=3) - SECOND
+    assert plan.because == "the cloud refused; next try in 2m59s"
+
+
+def test_a_doubt_is_waited_for_as_long_as_it_lasts() -> None:
+    vm = called(Verb.DELETE, absent=True, deleted=True)
+
+    assert decide(seen(GOING, vm=vm, doubt_until=NOW + 7 * SECOND)).wake == 7 * SECOND
+
+
+def test_the_last_event_names_the_vm() -> None:
+    told = decide(seen(GOING, vm=called(Verb.DELETE, absent=True, deleted=True))).told
+
+    assert told is not None
+    assert told.message == "VM sim:///here/vm-1 is deleted"
+
+
+def test_a_wait_is_reported_when_it_lasts() -> None:
+    plan = decide(seen(owner=None))
+
+    early = paced(plan, NOW - SECOND / 2, NOW)
+    late = paced(plan, NOW - SECOND, NOW)
+
+    assert (early.report, early.wake) == (None, SECOND / 2)
+    assert late == plan
+
+
+def test_an_error_is_reported_at_once() -> None:
+    plan = decide(seen(vm=called(Verb.ENSURE, error=DENIED)))
+
+    assert paced(plan, NOW, NOW) == plan
+
+
+class TestStatus:
+    def test_of_a_complete_vm(self) -> None:
+        found = seen(RECORDED, vm=called(Verb.ENSURE, instance=VM, last_known_state="note"))
+        status = machine_status(found, decide(found).report, NOW)
+
+        assert (status.ready, status.node_name, status.interruptible) == (True, "m1", False)
+        assert [(each.type, each.address) for each in status.addresses] == [("InternalIP", "10.0.0.1")]
+        assert [(each.type, each.status) for each in status.conditions] == [
+            ("Ready", "True"),
+            ("VMReady", "True"),
+        ]
+        assert (status.last_known_state, status.observed_generation) == ("note", 1)
+
+    def test_a_spot_vm_says_so(self) -> None:
+        found = seen(RECORDED, vm=called(Verb.ENSURE, instance=replace(VM, interruptible=True)))
+
+        assert machine_status(found, decide(found).report, NOW).interruptible
+
+    def test_ready_says_why_not(self) -> None:
+        found = seen(vm=called(Verb.ENSURE, error=NO_ROOM))
+        ready = machine_status(found, decide(found).report, NOW).conditions[0]
+
+        assert (ready.type, ready.status, ready.severity, ready.reason) == (
+            "Ready",
+            "False",
+            "Warning",
+            "VMCreationFailed",
+        )
+        assert "no capacity" in ready.message
+
+    def test_ready_stays_when_the_vm_is_being_deleted(self) -> None:
+        found = seen(
+            machine(spec={"providerID": "x"}, status={"ready": True}, **DELETED),
+            vm=called(Verb.DELETE, ended=None),
+        )
+        status = machine_status(found, decide(found).report, NOW)
+
+        assert (status.ready, status.conditions[0].reason) == (True, "Deleting")
+
+    def test_a_second_pass_writes_nothing(self) -> None:
+        found = seen(RECORDED, vm=called(Verb.ENSURE, instance=VM))
+        once = machine_status(found, decide(found).report, NOW)
+        again = seen(
+            machine(spec={"providerID": VM.provider_id}, status=_plain(once)),
+            vm=called(Verb.ENSURE, instance=VM),
+        )
+
+        assert machine_status(again, decide(again).report, NOW + 60 * SECOND) == once
+
+
+def _plain(status):
+    return KUBEWRIGHT_MACHINE.to_plain(KUBEWRIGHT_MACHINE.type(status=status))["status"]
+
+
+def test_a_finalizer_and_a_record_are_followed_by_another_look() -> None:
+    for found in (seen(machine(finalizer=False)), seen(vm=called(Verb.ENSURE, instance=VM))):
+        assert decide(found).wake == AT_ONCE
