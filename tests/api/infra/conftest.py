@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.catalog import RULES
 from kubewright.api.cluster.crds import crds as cluster_crds
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CRD, EVENT, NAMESPACE, SECRET
@@ -98,7 +99,8 @@ class Management:
     ) -> None:
         """A Machine with its KubewrightMachine, as after the core has claimed it."""
         ref = {"apiVersion": GROUP, "kind": "KubewrightMachine", "name": name, "namespace": NS}
-        bootstrap = {"dataSecretName": data} if data else {}
+        config = {"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta1", "kind": "KubeadmConfig", "name": name}
+        bootstrap = {"dataSecretName": data} if data else {"configRef": config}
         body = {"clusterName": cluster, "infrastructureRef": ref, "bootstrap": bootstrap, **own}
         meta = {"name": name, "namespace": NS, "labels": {"cluster.x-k8s.io/cluster-name": cluster}}
         owner = await self.people.create(MACHINE, {"metadata": meta, "spec": body})
@@ -170,7 +172,7 @@ class Management:
 async def management() -> AsyncIterator[Management]:
     """An empty management cluster with the CRDs of the core and of our provider."""
     clock = LoopClock()
-    server = ApiServer(clock)
+    server = ApiServer(clock, admission=RULES)
     await server.start()
     try:
         found = Management(server, clock)

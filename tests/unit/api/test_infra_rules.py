@@ -63,6 +63,12 @@ def told(errors):
             id="id and place are written once",
         ),
         pytest.param(
+            validate_machine_change(
+                machine(driver="no", providerSpec={"a": 1}), machine(driver="sim", providerSpec={"a": 2})
+            ),
+            id="what a VM is going to be made from is mended",
+        ),
+        pytest.param(
             validate_cluster_change(cluster(), cluster(controlPlaneEndpoint=ENDPOINT)),
             id="the endpoint is written once",
         ),
@@ -116,7 +122,10 @@ def test_it_is_good(errors):
             id="the endpoint of one cluster in a template",
         ),
         pytest.param(
-            validate_machine_change(machine(providerSpec={"a": 1}), machine(providerSpec={"a": 2})),
+            validate_machine_change(
+                machine(providerSpec={"a": 1}, providerID="sim:///a"),
+                machine(providerSpec={"a": 2}, providerID="sim:///a"),
+            ),
             "spec.providerSpec: Forbidden: the VM is made from it: it never changes",
             id="another spec of a VM",
         ),

@@ -51,10 +51,13 @@ def validate_cluster_template(template: KubewrightClusterTemplate) -> list[Field
 
 
 def validate_machine_change(old: KubewrightMachine, new: KubewrightMachine) -> list[FieldError]:
-    """What must not change: what the VM was made from; its id and place once they are written."""
+    """What must not change: what the VM was made from, once there is one; its id and place once written.
+
+    Before that a mistake can be mended.
+    """
     before, after = old.spec, new.spec
     return [
-        *_provision_kept(before, after),
+        *(_provision_kept(before, after) if before.provider_id else ()),
         *_once("spec.providerID", before.provider_id, after.provider_id),
         *_once("spec.failureDomain", before.failure_domain, after.failure_domain),
     ]
