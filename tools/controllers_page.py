@@ -17,7 +17,8 @@ Generated from `src/kubewright/compose/worlds.py` by `make gen`. A controller ha
 EVERYWHERE = """
 ## In `kubewright run` and `kubewright up`
 
-`--controllers` chooses among these.
+`--controllers` chooses among these. `kubewright up` runs all of them. `kubewright run` runs those of `machines`; the name of
+another group adds its controllers, as in `--controllers '*,clusters'`.
 """
 IN_THE_SERVER = """
 ## In `kubewright up` alone
@@ -32,8 +33,7 @@ def files() -> Mapping[str, str]:
     lines = [
         *HEAD.splitlines(),
         *EVERYWHERE.splitlines(),
-        "",
-        *table(shown(options)),
+        *(line for world in shown(options) for line in ("", f"### {world.name}", "", *table([world]))),
         *IN_THE_SERVER.splitlines(),
         "",
         *table(server_worlds(options)),

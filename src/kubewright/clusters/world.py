@@ -2,6 +2,7 @@
 
 Theory.      All controllers of the core work under one Lease, the one of Cluster API's own core: so ours and
              that one never work on the same objects at once.
+             A controller of a kind of which another API has one too has a name that begins with ``cluster-``.
 Invariants.  The controllers of one term share one lookup of providers' objects, so a provider's kind is
              watched once, and from the first reference to it.
 Source       capi.md §4.3 for the Lease, appendix A for the controllers.
@@ -49,4 +50,5 @@ def world() -> World:
         wire,
         kinds=(CLUSTER, MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_HEALTH_CHECK),
         definitions=crds,
+        on_request=True,
     )

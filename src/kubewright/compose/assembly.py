@@ -17,7 +17,7 @@ from typing import Any
 
 from kubewright.api.core import LEASE
 from kubewright.compose.options import Election, Options
-from kubewright.compose.worlds import chosen, leases, worlds
+from kubewright.compose.worlds import chosen, leases, running, worlds
 from kubewright.driver.contract import Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
@@ -79,8 +79,8 @@ class Assembly:
         return list(dict.fromkeys((self._control.caches, self._target.caches)))
 
     def definitions(self) -> list[Mapping[str, Any]]:
-        """The CustomResourceDefinitions of all worlds."""
-        return [each for world in self._worlds for each in world.definitions()]
+        """The CustomResourceDefinitions of the worlds that run."""
+        return [each for world in running(self._worlds, self.controllers) for each in world.definitions()]
 
     def groups(self, election: Election, identity: str, settings: Settings) -> list[Group]:
         """A group for each Lease, and one for the controllers without; ``identity`` is ours in the Leases.

@@ -3,18 +3,21 @@
 Theory.      Each world is a value that its own package makes (``runtime.world``), and lists its controllers
              there: their names, the kinds they work on, the Leases they work under and what they do.
              ``--controllers``, its help and the groups that stand for Leases read these lists, and the
-             ``assembly`` wires what they name. A world is added by one entry in ``worlds``.
+             ``assembly`` wires what they name. A world is added by one entry in ``worlds``. ``run`` works
+             on servers that others have set up, and many have machines of one API only: there the
+             controllers of a world that is ``on_request`` must be named. ``up`` has everything.
              docs/reference/controllers.md is generated from both lists.
 Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kubewright import builtin
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
 from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.clusters import world as clusters
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
@@ -24,7 +27,7 @@ from kubewright.runtime.world import ControllerInfo, World
 
 def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. Machines need a driver."""
-    return (machines.world(driver, on_call, options.machine, options.orphans),)
+    return (machines.world(driver, on_call, options.machine, options.orphans), clusters.world())
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:
@@ -49,9 +52,19 @@ def chosen(options: Options) -> list[ControllerInfo]:
     Raises:
         InvalidInput: it names a controller that does not exist, or leaves none to run.
     """
-    everything = listed(options)
-    names = select([each.name for each in everything], options.controllers)
+    everything, lists = listed(options), shown(options)
+    names = select(
+        [each.name for each in everything],
+        options.controllers,
+        groups={world.name: [each.name for each in world.controllers] for world in lists},
+        on_request={each.name for world in lists if world.on_request for each in world.controllers},
+    )
     return [each for each in everything if each.name in names]
+
+
+def every_word(options: Options) -> tuple[str, ...]:
+    """The words that choose all controllers of all worlds."""
+    return ("*", *(world.name for world in shown(options) if world.on_request))
 
 
 def kinds(options: Options) -> list[Kind[Any]]:
@@ -60,9 +73,13 @@ def kinds(options: Options) -> list[Kind[Any]]:
     Raises:
         InvalidInput: as ``chosen``.
     """
-    running = chosen(options)
-    ours = [world for world in shown(options) if any(each in running for each in world.controllers)]
-    return [kind for world in ours for kind in world.kinds]
+    return [kind for world in running(shown(options), chosen(options)) for kind in world.kinds]
+
+
+def running(all_worlds: Iterable[World], controllers: Iterable[ControllerInfo]) -> list[World]:
+    """The worlds of which one of these controllers is."""
+    ours = set(controllers)
+    return [world for world in all_worlds if not ours.isdisjoint(world.controllers)]
 
 
 def leases(controllers: Iterable[ControllerInfo]) -> list[str]:
@@ -70,24 +87,36 @@ def leases(controllers: Iterable[ControllerInfo]) -> list[str]:
     return list(dict.fromkeys(each.lease for each in controllers))
 
 
-def select(known: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+def select(
+    known: Sequence[str],
+    asked: Iterable[str],
+    *,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    on_request: Collection[str] = (),
+) -> tuple[str, ...]:
     """The controllers to run, in the order of ``known``. Pure.
 
-    ``asked`` has the syntax of kube-controller-manager: ``*`` means every controller, ``name`` switches one
-    on, ``-name`` one off. One that is named both ways is an error, since one of the two was a mistake.
+    ``asked`` has the syntax of kube-controller-manager: ``*`` means every controller but those ``on_request``,
+    ``name`` switches one on, ``-name`` one off. The name of a group means all controllers in it but those
+    that are named themselves. One that is named both ways is an error, since one of the two was a mistake.
 
     Raises:
         InvalidInput: an unknown name, or one both on and off; the message lists what exists.
     """
-    words = [word.strip() for word in asked if word.strip()] or ["*"]
+    words, groups = [word.strip() for word in asked if word.strip()], groups or {}
     on = {word for word in words if not word.startswith("-") and word != "*"}
     off = {word[1:] for word in words if word.startswith("-")}
-    if unknown := sorted((on | off) - set(known)):
-        raise InvalidInput(f"unknown controller {', '.join(unknown)}; there are: {', '.join(known)}")
+    if unknown := sorted((on | off) - {*known, *groups}):
+        there = ", ".join((*known, *groups))
+        raise InvalidInput(f"unknown controller {', '.join(unknown)}; there are: {there}")
     if both := sorted(on & off):
         raise InvalidInput(f"controller {', '.join(both)} is switched both on and off")
-    everything = "*" in words or not on
-    chosen = tuple(name for name in known if name not in off and (everything or name in on))
+    some, others = (
+        {name for group in words & groups.keys() for name in groups[group]} for words in (on, off)
+    )
+    implied = set(known) - set(on_request) if "*" in words or not on else set()
+    wanted = (on | ((some | implied) - others)) - off
+    chosen = tuple(name for name in known if name in wanted)
     if not chosen:
         raise InvalidInput("no controller is left to run")
     return chosen

@@ -69,12 +69,13 @@ class Runnables:
 class World:
     """One API and its controllers.
 
-    ``name``         as help shows it
+    ``name``         as help shows it; in ``--controllers`` it means all controllers of the world
     ``kinds``        the kinds of its own API
     ``event_kinds``  kinds of other APIs that its events may be about
     ``controllers``  all of them, in the order in which they are shown and started
     ``wire``         makes those of its controllers whose names it gets, at least one
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
+    ``on_request``   its controllers run only where they are named, since not every server has its kinds
     """
 
     name: str
@@ -83,3 +84,4 @@ class World:
     kinds: Sequence[Kind[Any]] = ()
     event_kinds: Sequence[Kind[Any]] = ()
     definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+    on_request: bool = False

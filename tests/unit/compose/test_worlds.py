@@ -5,7 +5,7 @@ import pytest
 from kubewright import builtin
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
-from kubewright.compose.worlds import chosen, leases, listed
+from kubewright.compose.worlds import chosen, every_word, leases, listed
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.world import Half
@@ -49,7 +49,8 @@ def assembly():
     clock = LoopClock()
     control, target = (Client(InProcess(no_server), clock, name=name) for name in ("control", "target"))
     driver = SimDriver(Cloud(clock, Store(None)))
-    return Assembly(control, target, driver, Options(), Metrics(), beside=[BESIDE])
+    options = Options(controllers=every_word(Options()))
+    return Assembly(control, target, driver, options, Metrics(), beside=[BESIDE])
 
 
 def of(assembly, half):

@@ -25,8 +25,9 @@ class RunCommand(TyperCommand):
 
         for world in shown(Options()):
             rows = [(each.name, f"{each.does} ({each.kind}; {each.lease})") for each in world.controllers]
+            asked = f", only with --controllers '*,{world.name}'" if world.on_request else ""
             with formatter.section(
-                f"Controllers of {world.name} (with the kind of their objects; their Lease)"
+                f"Controllers of {world.name}{asked} (with the kind of their objects; their Lease)"
             ):
                 formatter.write_dl(rows)
 
@@ -52,7 +53,9 @@ Namespace = Annotated[str, typer.Option(help="Only machines in this namespace; d
 Controllers = Annotated[
     str,
     typer.Option(
-        help="Comma-separated: names as below, '*' for all, '-name' to leave one out.", metavar="LIST"
+        help="Comma-separated: names as below, of one or of a group, '*' for the usual ones, '-name' to "
+        "leave one out.",
+        metavar="LIST",
     ),
 ]
 DriverName = Annotated[

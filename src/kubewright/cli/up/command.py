@@ -10,6 +10,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.up.merging import Merge, merge
+from kubewright.compose import worlds
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 
@@ -25,7 +26,8 @@ def up(config: ServerConfig, merging: Merge | None = None) -> None:
     _check_folder_of(config.kubeconfig_path, config.data_dir)
 
     async def work(stop: asyncio.Event) -> None:
-        async with Embedded(config, Options(), SystemClock()) as embedded:
+        options = Options(controllers=worlds.every_word(Options()))
+        async with Embedded(config, options, SystemClock()) as embedded:
             words = greeting(embedded.kubeconfig)
             if merging is not None:
                 file = merge(merging, embedded.kubeconfig, config.data_dir, os.environ)
