@@ -17,8 +17,8 @@ Generated from `src/kubewright/compose/worlds.py` by `make gen`. A controller ha
 EVERYWHERE = """
 ## In `kubewright run` and `kubewright up`
 
-`--controllers` chooses among these. `kubewright up` runs all of them. `kubewright run` runs those of `machines`; the name of
-another group adds its controllers, as in `--controllers '*,clusters'`.
+`--controllers` chooses among these. `kubewright up` runs all of them. `kubewright run` runs those of
+`machines`; the name of another group adds its controllers, as in `--controllers '*,clusters'`.
 """
 IN_THE_SERVER = """
 ## In `kubewright up` alone

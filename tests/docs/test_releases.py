@@ -9,8 +9,10 @@ import typer
 import yaml
 
 from kubewright import __version__
-from kubewright.api.machine import rbac
+from kubewright.api import rbac
 from kubewright.cli.app import app
+from kubewright.compose.options import Options
+from kubewright.compose.worlds import chosen
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -53,9 +55,18 @@ def test_the_account_of_the_deployment_is_the_one_that_the_roles_are_bound_to() 
     assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == rbac.ACCOUNT
 
 
-def test_the_installation_has_every_manifest() -> None:
-    there = {str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yaml")} - {"kustomization.yaml"}
-    assert set(read("kustomization.yaml")["resources"]) == there
+def test_the_installations_have_every_manifest() -> None:
+    there = {str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yaml")}
+    clusters = {path for path in there if path.startswith("clusters/")}
+    listed = {f"clusters/{path}" for path in read("clusters/kustomization.yaml")["resources"]}
+    assert listed == {"clusters/..", *clusters} - {"clusters/kustomization.yaml"}
+    assert set(read("kustomization.yaml")["resources"]) == there - clusters - {"kustomization.yaml"}
+
+
+def test_the_patch_that_adds_clusters_is_understood_by_run() -> None:
+    (patch,) = yaml.safe_load(read("clusters/kustomization.yaml")["patches"][0]["patch"])
+    words = patch["value"].removeprefix("--controllers=").split(",")
+    assert "cluster" in [each.name for each in chosen(Options(controllers=tuple(words)))]
 
 
 def called() -> list[tuple[str, list[str]]]:

@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from kubewright.api.catalog import RULES
+from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.kinds import Kind
-from kubewright.api.machine.rbac import roles_of_users
+from kubewright.api.machine import rbac as machine_rbac
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
@@ -186,7 +187,7 @@ class Embedded:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
         for crd in assembly.definitions():
             await self._ensure(CRD, crd)
-        for role in roles_of_users():
+        for role in (*machine_rbac.roles_of_users(), *cluster_rbac.roles_of_users()):
             await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)

@@ -96,7 +96,7 @@ def select(
 ) -> tuple[str, ...]:
     """The controllers to run, in the order of ``known``. Pure.
 
-    ``asked`` has the syntax of kube-controller-manager: ``*`` means every controller but those ``on_request``,
+    ``asked`` has the syntax of kube-controller-manager: ``*`` means every controller not ``on_request``,
     ``name`` switches one on, ``-name`` one off. The name of a group means all controllers in it but those
     that are named themselves. One that is named both ways is an error, since one of the two was a mistake.
 

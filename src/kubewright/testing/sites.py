@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from kubewright.api import rbac as account
 from kubewright.api.core import CRD, NAMESPACE
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine import rbac
@@ -63,8 +64,8 @@ RBAC = {
 }
 SERVICE_ACCOUNT = dynamic(Resource("", "v1", "serviceaccounts", "ServiceAccount"))
 ACCOUNT = User(
-    f"system:serviceaccount:{rbac.NAMESPACE}:{rbac.ACCOUNT}",
-    ("system:serviceaccounts", f"system:serviceaccounts:{rbac.NAMESPACE}", "system:authenticated"),
+    f"system:serviceaccount:{account.NAMESPACE}:{account.ACCOUNT}",
+    ("system:serviceaccounts", f"system:serviceaccounts:{account.NAMESPACE}", "system:authenticated"),
 )
 ORPHANS = OrphanSettings(
     period=timedelta(seconds=2), confirmation=timedelta(seconds=3), soon=timedelta(seconds=1)
@@ -212,9 +213,11 @@ async def real_cluster(judge: Judge, clock: Clock, stack: AsyncExitStack, *files
 async def _furnish(admin: Client, files: Iterable[str]) -> None:
     """Our account and its roles."""
     with suppress(AlreadyExists):
-        await admin.create(NAMESPACE, {"metadata": {"name": rbac.NAMESPACE}})
+        await admin.create(NAMESPACE, {"metadata": {"name": account.NAMESPACE}})
     with suppress(AlreadyExists):
-        await admin.create(SERVICE_ACCOUNT, {"metadata": {"name": rbac.ACCOUNT, "namespace": rbac.NAMESPACE}})
+        await admin.create(
+            SERVICE_ACCOUNT, {"metadata": {"name": account.ACCOUNT, "namespace": account.NAMESPACE}}
+        )
     for body in manifests(files):
         await admin.create(RBAC[body["kind"]], body, namespace=body["metadata"].get("namespace", ""))
 
@@ -228,7 +231,7 @@ async def _take_back(admin: Client, files: Iterable[str]) -> None:
 
 async def _login(judge: Judge, admin: Client, clock: Clock) -> Transport:
     """A connection with a token of our service account, as a pod has one."""
-    path = f"/api/v1/namespaces/{rbac.NAMESPACE}/serviceaccounts/{rbac.ACCOUNT}/token"
+    path = f"/api/v1/namespaces/{account.NAMESPACE}/serviceaccounts/{account.ACCOUNT}/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await admin.send(admin.request("POST", path, json.dumps(body).encode()))
     token = json.loads(answer.body)["status"]["token"]

@@ -2,8 +2,7 @@
 
 Theory.      Two tables of rules, one for the control cluster (the machine objects) and one for
              the target cluster (the nodes); on one cluster both are bound to the same account.
-             We never PUT, so ``update`` stands only where a Lease is renewed, and where admission
-             asks for it. Secrets of the target cluster are touched in ``kube-system`` alone,
+             Secrets of the target cluster are touched in ``kube-system`` alone,
              where bootstrap tokens live.
 Invariants.  A verb stands here when a life of machines needs it, and only then: a test runs that life
              under these very roles, and fails for what is refused and for what was never asked.
@@ -11,29 +10,11 @@ Source       mcm.md §10.6, less what only upstream needs.
 Called by    ``make gen``, which writes ``deploy/rbac``; ``compose.embedded`` (the roles of users).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api.machine.crds import HEADER, as_yaml
 from kubewright.api.machine.v1alpha1 import GROUP
-
-ACCOUNT, NAMESPACE = "kubewright", "kubewright-system"
-
-RBAC = "rbac.authorization.k8s.io"
-READ = ("get", "list", "watch")
-WRITE = ("create", "delete", "deletecollection", "patch", "update")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Some verbs on some resources of one group; ``why`` is for readers of the manifest's source."""
-
-    group: str
-    resources: Sequence[str]
-    verbs: Sequence[str]
-    why: str
-
+from kubewright.api.rbac import READ, WRITE, Rule, granted, of_users
 
 RESOURCES = ("machineclasses", "machines", "machinesets", "machinedeployments")
 
@@ -88,34 +69,12 @@ def files() -> dict[str, str]:
 def manifests() -> dict[str, list[dict[str, Any]]]:
     """The objects to apply, by file name: one file for each cluster."""
     return {
-        "control.yaml": _granted("ClusterRole", "kubewright-control", CONTROL),
+        "control.yaml": granted("ClusterRole", "kubewright-control", CONTROL),
         "target.yaml": [
-            *_granted("ClusterRole", "kubewright-target", TARGET),
-            *_granted("Role", "kubewright-bootstrap-tokens", TOKENS, namespace="kube-system"),
+            *granted("ClusterRole", "kubewright-target", TARGET),
+            *granted("Role", "kubewright-bootstrap-tokens", TOKENS, namespace="kube-system"),
         ],
     }
-
-
-def _granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") -> list[dict[str, Any]]:
-    """A role and its binding to our account."""
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    role = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": kind,
-        "metadata": metadata,
-        "rules": [
-            {"apiGroups": [rule.group], "resources": list(rule.resources), "verbs": list(rule.verbs)}
-            for rule in rules
-        ],
-    }
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": dict(metadata),
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
-    }
-    return [role, binding]
 
 
 def roles_of_users() -> list[dict[str, Any]]:
@@ -127,13 +86,7 @@ def roles_of_users() -> list[dict[str, Any]]:
     any namespace and decides what is bought with them, so to write one is left to cluster admins.
     """
     seen = [CLASSES, *FLEET, *(f"{kind}/status" for kind in FLEET), *SCALES]
-    return [_aggregated("view", seen, READ), _aggregated("edit", [*FLEET, *SCALES], WRITE)]
-
-
-def _aggregated(of: str, resources: list[str], verbs: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": f"kubewright-machines-{of}", "labels": {f"{RBAC}/aggregate-to-{of}": "true"}},
-        "rules": [{"apiGroups": [GROUP], "resources": resources, "verbs": list(verbs)}],
-    }
+    return [
+        of_users("machines", "view", GROUP, seen, READ),
+        of_users("machines", "edit", GROUP, [*FLEET, *SCALES], WRITE),
+    ]
