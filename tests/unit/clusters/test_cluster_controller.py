@@ -228,6 +228,14 @@ async def test_infrastructure_may_come_later_and_its_kind_too(world):
         assert (await world.cluster()).status.phase == "Provisioned"
 
 
+async def test_the_finalizer_is_there_before_it_is_known_whether_the_kind_is(world):
+    async with world.running():
+        await world.make(infrastructureRef=ref(FOO_CLUSTER))
+        found = await world.cluster()
+        assert found.metadata.finalizers == ("cluster.cluster.x-k8s.io",)
+        assert found.status.phase == ""
+
+
 async def test_a_cluster_whose_kind_does_not_exist_can_be_deleted(world):
     async with world.running():
         await world.make(infrastructureRef=ref(FOO_CLUSTER))

@@ -65,9 +65,9 @@ class Clusters:
             self.reports.forget(key)
             return Result.done()
         seen = await self._looker.look(cluster)
-        if seen.paused or seen.passing:
-            return Result.done()
         plan = decide(seen)
+        if seen.paused or (seen.passing and not plan.ends_the_pass):
+            return Result.done()
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, plan)
         if outcome.gone:
