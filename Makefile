@@ -37,7 +37,7 @@ gen: $(READY)  ## write the generated files anew (CRDs, reference pages)
 bench: $(READY) kube  ## requests, seconds and memory per machine, embedded beside a real API server
 	@$(BIN)/python -m bench $(ARGS)
 
-kube: $(READY)  ## a real Kubernetes and Cluster API, to judge ours by, built into the cache
+kube: $(READY)  ## a real Kubernetes and Cluster API, to compare ours with, built into the cache
 	@$(BIN)/python tools/kube/install.py
 
 sim: $(READY)  ## simulated faults, on all cores: every crash point of every story, and SEEDS=300 random schedules

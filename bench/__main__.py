@@ -11,7 +11,7 @@ from bench import worlds
 from bench.scenario import Scenario
 from bench.table import Result, show
 from kubewright.base.clock import SystemClock
-from kubewright.testing.judge import NoKubernetes
+from kubewright.testing.real_kubernetes import NoKubernetes
 
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

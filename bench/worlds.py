@@ -15,7 +15,7 @@ from bench.requests import AUDIT_POLICY, Asked, from_audit, from_metrics
 from kubewright.base.clock import Clock
 from kubewright.kube import config
 from kubewright.kube.client import Client
-from kubewright.testing.judge import Judge, Keeper, Options, find
+from kubewright.testing.real_kubernetes import Keeper, Options, RealKubernetes, find
 
 START_SECONDS = 60.0
 CONTROLLERS = ("namespace-controller",)
@@ -72,11 +72,11 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
         log = folder / "audit.log"
         flags = (f"--audit-policy-file={folder / 'policy.json'}", f"--audit-log-path={log}",
                  "--audit-log-mode=batch", "--audit-log-batch-max-wait=1s")  # fmt: skip
-        async with Judge(
+        async with RealKubernetes(
             find(), clock, Options(fsync=fsync, apiserver_flags=flags, controllers=CONTROLLERS)
-        ) as judge:
-            client = _connect(judge.kubeconfig, clock)
-            words = ("run", "--kubeconfig", str(judge.kubeconfig), "--driver", "sim",
+        ) as real_kubernetes:
+            client = _connect(real_kubernetes.kubeconfig, clock)
+            words = ("run", "--kubeconfig", str(real_kubernetes.kubeconfig), "--driver", "sim",
                      "--allow-simulated-nodes", "--driver-option", "kubelets=off",
                      "--log-level", "warning")  # fmt: skip
 

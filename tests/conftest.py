@@ -21,8 +21,8 @@ from kubewright.base.clock import SystemClock
 from kubewright.testing.api import Api
 
 if TYPE_CHECKING:
-    from kubewright.testing.judge import Judge
     from kubewright.testing.kubectl import Kubectl
+    from kubewright.testing.real_kubernetes import RealKubernetes
 
 # Few examples by default, so that the whole suite stays a matter of seconds;
 # HYPOTHESIS_PROFILE=thorough looks fifty times as hard. `make mutants` wants the same examples each time, and
@@ -61,11 +61,11 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def judge() -> Iterator["Judge"]:
+def real_kubernetes() -> Iterator["RealKubernetes"]:
     """A real control plane for the session; `make kube` gets its programs."""
-    from kubewright.testing.judge import Judge, Options, find
+    from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 
-    real = Judge(find(), SystemClock(), Options(fsync=False, node_grace_seconds=8))
+    real = RealKubernetes(find(), SystemClock(), Options(fsync=False, node_grace_seconds=8))
     _elsewhere(real.start())
     try:
         yield real
@@ -79,7 +79,7 @@ async def server(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
     from kubewright.testing.servers import embedded_api, real_api
 
     real = request.param == "real"
-    async with real_api(request.getfixturevalue("judge")) if real else embedded_api() as api:
+    async with real_api(request.getfixturevalue("real_kubernetes")) if real else embedded_api() as api:
         yield api
 
 
@@ -114,10 +114,12 @@ def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     real = request.param == "real"
     try:
-        program = request.getfixturevalue("judge").binaries.kubectl if real else find_kubectl()
+        program = request.getfixturevalue("real_kubernetes").binaries.kubectl if real else find_kubectl()
     except NoKubectl as missing:
         pytest.skip(str(missing))
-    kubeconfig = request.getfixturevalue("judge").kubeconfig if real else request.getfixturevalue("door")
+    kubeconfig = (
+        request.getfixturevalue("real_kubernetes").kubeconfig if real else request.getfixturevalue("door")
+    )
     home = tmp_path_factory.getbasetemp() / f"home-{request.param}"
     home.mkdir(exist_ok=True)
     made = Kubectl(program, kubeconfig, home, request.param, f"k{next(_numbers)}")

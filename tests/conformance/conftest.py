@@ -27,8 +27,8 @@ def new_world(request: pytest.FixtureRequest) -> NewWorld:
     """
     if request.param == "embedded":
         return embedded_world
-    judge = request.getfixturevalue("judge")
-    return lambda: real_world(judge, f"machines-{next(_numbers)}")
+    real_kubernetes = request.getfixturevalue("real_kubernetes")
+    return lambda: real_world(real_kubernetes, f"machines-{next(_numbers)}")
 
 
 @pytest.fixture(params=WORLDS)
@@ -36,5 +36,5 @@ def new_workloads(request: pytest.FixtureRequest) -> NewWorkloads:
     """Begins a world with two hollow nodes and a scheduler, in a namespace of its own."""
     if request.param == "embedded":
         return embedded_workloads
-    judge = request.getfixturevalue("judge")
-    return lambda: real_workloads(judge)
+    real_kubernetes = request.getfixturevalue("real_kubernetes")
+    return lambda: real_workloads(real_kubernetes)

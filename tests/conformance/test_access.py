@@ -26,8 +26,8 @@ from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
 from kubewright.providers.sim import manifests as of_sim
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.testing.judge import Judge, Options, find
 from kubewright.testing.permissions import missing
+from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.scenes import class_request
 from kubewright.testing.sites import (
     CONTROL,
@@ -57,8 +57,8 @@ def new_site(request: pytest.FixtureRequest) -> NewSite:
     """Begins a site, with one cluster or with ``two``."""
     if request.param == "embedded":
         return embedded_site
-    judge = request.getfixturevalue("judge")
-    return partial(real_site, judge)
+    real_kubernetes = request.getfixturevalue("real_kubernetes")
+    return partial(real_site, real_kubernetes)
 
 
 @pytest.mark.timeout(150)
@@ -80,8 +80,8 @@ async def test_references_that_hold_their_owner_are_admitted_because_of_the_fina
     """Where a cluster asks for it (OwnerReferencesPermissionEnforcement); most do not."""
     plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
     options, clock = Options(fsync=False, apiserver_flags=(plugin,)), SystemClock()
-    async with Judge(find(), clock, options) as judge, AsyncExitStack() as stack:
-        cluster = await real_cluster(judge, clock, stack, CONTROL)
+    async with RealKubernetes(find(), clock, options) as real_kubernetes, AsyncExitStack() as stack:
+        cluster = await real_cluster(real_kubernetes, clock, stack, CONTROL)
         admin = cluster.admin
         for crd in crds():
             await admin.create(dynamic(CRD.resource), crd)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kubewright.testing.api import Answer, Api, Object
-from kubewright.testing.judge import Judge
+from kubewright.testing.real_kubernetes import RealKubernetes
 from kubewright.testing.servers import embedded_api, real_api
 from kubewright.wire.http import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
@@ -73,7 +73,7 @@ LEASES = "leases.coordination.k8s.io"
 KINDS = ("configmaps", "secrets", "pods", f"widgets.{GROUP}", f"widgets.{GROUP}", LEASES, ROLES)
 CHANGING = {"continue", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields"}
 UNLIKE = {"serviceAccount", "serviceAccountName"}
-"""The judge runs without the ServiceAccount plugin (``judge.commands`` says why), we fill these in."""
+"""The real Kubernetes runs without the ServiceAccount plugin (``real_kubernetes.commands`` says why), we fill these in."""
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -367,8 +367,8 @@ def unlike(one: Any, other: Any, path: str = "") -> list[str]:
 
 
 @pytest.fixture
-async def pair(judge: Judge) -> AsyncIterator[Pair]:
-    async with embedded_api() as embedded, real_api(judge) as real:
+async def pair(real_kubernetes: RealKubernetes) -> AsyncIterator[Pair]:
+    async with embedded_api() as embedded, real_api(real_kubernetes) as real:
         yield Pair(embedded, real)
 
 

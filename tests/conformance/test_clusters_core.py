@@ -15,7 +15,7 @@ import pytest
 from kubewright.api.cluster.crds import crds
 from kubewright.base.clock import SystemClock
 from kubewright.testing.api import Api
-from kubewright.testing.judge import Judge, Options, capi, find
+from kubewright.testing.real_kubernetes import Options, RealKubernetes, capi, find
 from kubewright.testing.servers import real_api
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
@@ -29,10 +29,13 @@ FLAGS = ("--feature-gates=MachinePool=false,ClusterResourceSet=false", "--v=0")
 @asynccontextmanager
 async def a_core(folder: Path) -> AsyncIterator[Api]:
     """A real server with our CRDs, the toys of a provider, and the Go core."""
-    async with Judge(find(), SystemClock(), Options(fsync=False)) as judge, real_api(judge) as api:
+    async with (
+        RealKubernetes(find(), SystemClock(), Options(fsync=False)) as real_kubernetes,
+        real_api(real_kubernetes) as api,
+    ):
         await install(api, [*crds(), *map(toy_crd, KINDS)])
-        (await api.post(api.at("secrets"), kubeconfig_secret(judge.kubeconfig.read_bytes()))).ok()
-        core = await capi.start(capi.find().core, judge.kubeconfig, folder, api.clock, *FLAGS)
+        (await api.post(api.at("secrets"), kubeconfig_secret(real_kubernetes.kubeconfig.read_bytes()))).ok()
+        core = await capi.start(capi.find().core, real_kubernetes.kubeconfig, folder, api.clock, *FLAGS)
         try:
             yield api
         except AssertionError as error:

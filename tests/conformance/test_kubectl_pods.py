@@ -1,6 +1,6 @@
 """What kubectl asks of a pod's kubelet, on a server whose pods have no containers: one clear answer each.
 
-These run on the embedded server only: the judge has no kubelets at all.
+These run on the embedded server only: the real Kubernetes has no kubelets at all.
 """
 
 import json

@@ -146,7 +146,7 @@ def new_scene(request: pytest.FixtureRequest) -> NewScene:
 
     @asynccontextmanager
     async def real() -> AsyncIterator[Scene]:
-        async with real_site(request.getfixturevalue("judge"), two=False) as site:
+        async with real_site(request.getfixturevalue("real_kubernetes"), two=False) as site:
             yield Scene(site.world)
 
     return embedded if request.param == "embedded" else real

@@ -1,8 +1,8 @@
-// What `make kube` builds when this machine has no Kubernetes of its own: the judge of our
+// What `make kube` builds when this machine has no Kubernetes of its own: the one of our
 // tests, from the Go module registry, every module pinned here and in go.sum.
 // To move to another release: `go get k8s.io/kubernetes@v1.X.Y`, the staging modules below to
 // v0.X.Y, etcd to the version in that release's own go.mod, `go mod tidy`; then VERSION in
-// src/kubewright/testing/judge/binaries.py.
+// src/kubewright/testing/real_kubernetes/binaries.py.
 module kubewright/tools/kube
 
 go 1.26.0

@@ -1,4 +1,4 @@
-"""What ``make kube`` runs: a real Kubernetes for this machine, to judge our tests.
+"""What ``make kube`` runs: a real Kubernetes for this machine, for our tests.
 
 Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other; without it what is
              installed (KUBEBUILDER_ASSETS, PATH); else what an earlier run put into the
@@ -7,7 +7,7 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              the cache in one step. A second run waits for the first and finds its result.
              Cluster API's programs are built likewise, from a go.mod of their own, since they need other
              versions of the same modules. About eight minutes on two cores, all in all.
-Called by    the Makefile; ``testing.judge.binaries`` finds the result again.
+Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result again.
 """
 
 import fcntl
@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.testing.judge import capi
-from kubewright.testing.judge.binaries import (
+from kubewright.testing.real_kubernetes import capi
+from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
     Binaries,

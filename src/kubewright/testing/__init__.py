@@ -5,7 +5,7 @@
 ``fault_server``         the same behind a real socket
 ``tiny_server``          a very small API server to try clients on
 ``crd_facts``            a CRD as a table of facts, for comparing it with another project's
-``judge``                a real etcd, kube-apiserver and kube-controller-manager on loopback
+``real_kubernetes``      a real etcd, kube-apiserver and kube-controller-manager on loopback
 
 Nothing outside tests may import this package (import-linter sees to it).
 """

@@ -1,4 +1,4 @@
-"""kubectl as a person uses it, for tests that judge a whole server with it.
+"""kubectl as a person uses it, for tests of a whole server with it.
 
 Theory.      An unmodified kubectl is the strictest client there is: discovery, OpenAPI, tables,
              patches and watches in the combinations that people live on. Each call is a process
@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
-from kubewright.testing.judge.binaries import NoKubernetes, find
+from kubewright.testing.real_kubernetes.binaries import NoKubernetes, find
 
 CALL_SECONDS = 40.0
 

@@ -1,7 +1,7 @@
 """The two servers that one suite runs against, each as an ``Api``.
 
 Theory.      ``embedded_api`` is the embedded server with its built-in controllers, in this process
-             and in memory, on the event loop's time. ``real_api`` is a ``Judge`` that runs
+             and in memory, on the event loop's time. ``real_api`` is a ``RealKubernetes`` that runs
              already. What a test sees is the same.
              ``embedded_kubeconfig`` is for programs: the same server behind TLS, which kubectl can reach.
 Called by    tests/conftest.py.
@@ -33,7 +33,7 @@ from kubewright.runtime.manager import Manager
 from kubewright.testing import keys
 from kubewright.testing.api import Api
 from kubewright.testing.clocks import LoopClock
-from kubewright.testing.judge import Judge
+from kubewright.testing.real_kubernetes import RealKubernetes
 
 START_SECONDS = 20.0
 
@@ -47,9 +47,9 @@ async def embedded_api(*, seed: int = 0) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def real_api(judge: Judge) -> AsyncIterator[Api]:
+async def real_api(real_kubernetes: RealKubernetes) -> AsyncIterator[Api]:
     """A real kube-apiserver as its admin."""
-    transport = load(judge.kubeconfig)
+    transport = load(real_kubernetes.kubeconfig)
     try:
         yield Api(transport, SystemClock(), "real")
     finally:

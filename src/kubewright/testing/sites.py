@@ -41,8 +41,8 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.lease import Timings
-from kubewright.testing.judge import Judge, Options, find
 from kubewright.testing.permissions import Permission, PermissionLog, granted, missing, unused
+from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.stage import stage
 from kubewright.testing.world import World, running, short_timeouts
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
@@ -177,15 +177,15 @@ async def embedded_site(*, two: bool) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def real_site(judge: Judge, *, two: bool) -> AsyncIterator[Site]:
-    """On a judge that runs; ``two``: another one is started as the target."""
+async def real_site(real_kubernetes: RealKubernetes, *, two: bool) -> AsyncIterator[Site]:
+    """On one that runs; ``two``: another one is started as the target."""
     clock, namespace = SystemClock(), f"access-{next(_numbers)}"
     async with AsyncExitStack() as stack:
         if not two:
-            control = target = await real_cluster(judge, clock, stack, CONTROL, TARGET)
+            control = target = await real_cluster(real_kubernetes, clock, stack, CONTROL, TARGET)
         else:
-            control = await real_cluster(judge, clock, stack, CONTROL)
-            other = Judge(find(), clock, Options(fsync=False, node_grace_seconds=8))
+            control = await real_cluster(real_kubernetes, clock, stack, CONTROL)
+            other = RealKubernetes(find(), clock, Options(fsync=False, node_grace_seconds=8))
             target = await real_cluster(await stack.enter_async_context(other), clock, stack, TARGET)
         for crd in crds():
             with suppress(AlreadyExists):
@@ -196,13 +196,15 @@ async def real_site(judge: Judge, *, two: bool) -> AsyncIterator[Site]:
         yield Site(control, target, world)
 
 
-async def real_cluster(judge: Judge, clock: Clock, stack: AsyncExitStack, *files: str) -> Cluster:
-    """Our account on a judge, with the roles of ``files`` until ``stack`` is unwound."""
-    admin = Client(load(judge.kubeconfig, clock=clock), clock, name="admin")
+async def real_cluster(
+    real_kubernetes: RealKubernetes, clock: Clock, stack: AsyncExitStack, *files: str
+) -> Cluster:
+    """Our account on a real Kubernetes, with the roles of ``files`` until ``stack`` is unwound."""
+    admin = Client(load(real_kubernetes.kubeconfig, clock=clock), clock, name="admin")
     stack.push_async_callback(admin.transport.close)
     stack.push_async_callback(_take_back, admin, files)
     await _furnish(admin, files)
-    log = PermissionLog(await _login(judge, admin, clock))
+    log = PermissionLog(await _login(real_kubernetes, admin, clock))
     stack.push_async_callback(log.close)
     account = Client(log, clock, name="account")
     await _allowed(account, granted(manifests(files)))
@@ -229,14 +231,15 @@ async def _take_back(admin: Client, files: Iterable[str]) -> None:
             await admin.delete(RBAC[body["kind"]], Key(meta.get("namespace", ""), meta["name"]))
 
 
-async def _login(judge: Judge, admin: Client, clock: Clock) -> Transport:
+async def _login(real_kubernetes: RealKubernetes, admin: Client, clock: Clock) -> Transport:
     """A connection with a token of our service account, as a pod has one."""
     path = f"/api/v1/namespaces/{account.NAMESPACE}/serviceaccounts/{account.ACCOUNT}/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await admin.send(admin.request("POST", path, json.dumps(body).encode()))
     token = json.loads(answer.body)["status"]["token"]
     return config.connect(
-        Access(judge.url, Token(token), (judge.folder / "ca.crt").read_bytes()), clock=clock
+        Access(real_kubernetes.url, Token(token), (real_kubernetes.folder / "ca.crt").read_bytes()),
+        clock=clock,
     )
 
 

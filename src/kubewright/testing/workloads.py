@@ -17,7 +17,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.testing.api import Api, Object
 from kubewright.testing.hollow import SECONDS, hollow_nodes
-from kubewright.testing.judge import Judge
+from kubewright.testing.real_kubernetes import RealKubernetes
 from kubewright.testing.servers import embedded_api, real_api
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -232,11 +232,11 @@ async def embedded_workloads() -> AsyncIterator[Workloads]:
 
 
 @asynccontextmanager
-async def real_workloads(judge: Judge) -> AsyncIterator[Workloads]:
+async def real_workloads(real_kubernetes: RealKubernetes) -> AsyncIterator[Workloads]:
     """A real kube-apiserver and kube-controller-manager with hollow nodes."""
-    client = Client(load(judge.kubeconfig, clock=SystemClock()), SystemClock(), name="hollow")
+    client = Client(load(real_kubernetes.kubeconfig, clock=SystemClock()), SystemClock(), name="hollow")
     try:
-        async with real_api(judge) as api, _workloads(api, client) as apps:
+        async with real_api(real_kubernetes) as api, _workloads(api, client) as apps:
             yield apps
     finally:
         await client.close()

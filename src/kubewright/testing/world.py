@@ -36,7 +36,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Choice, Faulty
-from kubewright.testing.judge import Judge
+from kubewright.testing.real_kubernetes import RealKubernetes
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 
@@ -233,10 +233,12 @@ async def embedded_world(
 
 
 @asynccontextmanager
-async def real_world(judge: Judge, namespace: str, options: Options = SHORT_TIMEOUTS) -> AsyncIterator[World]:
+async def real_world(
+    real_kubernetes: RealKubernetes, namespace: str, options: Options = SHORT_TIMEOUTS
+) -> AsyncIterator[World]:
     """The machine controllers and a simulated cloud in this process, on a real Kubernetes."""
     clock = SystemClock()
-    client = Client(load(judge.kubeconfig, clock=clock), clock, name="judge")
+    client = Client(load(real_kubernetes.kubeconfig, clock=clock), clock, name="real")
     try:
         await _install(client, namespace)
         driver = sim.driver(registry.Settings(clock, None, options.driver_options))

@@ -22,7 +22,7 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.lease import Timings
-from kubewright.testing.judge import Judge, Options, find
+from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.servers import alone
 from kubewright.testing.workloads import NOWHERE, real_workloads, revision
 from kubewright.wire.errors import AlreadyExists, TooManyRequests
@@ -39,10 +39,10 @@ LEASE_KEY = Key("kube-system", "kubewright-builtin")
 
 
 @asynccontextmanager
-async def controlled(judge):
+async def controlled(real_kubernetes):
     """A user's client; meanwhile our loops run as the elected leader."""
     clock = SystemClock()
-    client = Client(load(judge.kubeconfig), clock, name="judge")
+    client = Client(load(real_kubernetes.kubeconfig), clock, name="real")
     informers = Informers(client)
     recorder = Recorder(client, clock, "kubewright", kinds=(DEPLOYMENT, REPLICA_SET))
     built = controllers(informers, settings=QUICK, recorder=recorder)
@@ -95,7 +95,10 @@ async def config_map(client, name, *owners, namespace="default", **metadata):
 
 async def test_the_loops_do_their_work_on_a_real_server():
     options = Options(fsync=False, controllers=("serviceaccount-controller",))
-    async with Judge(find(), SystemClock(), options) as judge, controlled(judge) as client:
+    async with (
+        RealKubernetes(find(), SystemClock(), options) as real_kubernetes,
+        controlled(real_kubernetes) as client,
+    ):
         await owners_and_dependents(client)
         await end_of_a_namespace(client)
         await a_silent_node_and_its_pods(client)
@@ -183,9 +186,9 @@ async def budget_and_evictions(client):
 async def test_deployments_are_rolled_out_on_a_real_server():
     options = Options(fsync=False, controllers=("serviceaccount-controller",))
     async with (
-        Judge(find(), SystemClock(), options) as judge,
-        controlled(judge),
-        real_workloads(judge) as apps,
+        RealKubernetes(find(), SystemClock(), options) as real_kubernetes,
+        controlled(real_kubernetes),
+        real_workloads(real_kubernetes) as apps,
     ):
         await apps.deploy("web", 3)
         await apps.rolled_out("web")

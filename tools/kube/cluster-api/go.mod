@@ -1,8 +1,8 @@
-// What `make kube` builds of Cluster API, the judge of our clusters: the core manager, the manager of its kubeadm
+// What `make kube` builds of Cluster API, which ours is compared with: the core manager, the manager of its kubeadm
 // bootstrap provider, and clusterctl, every module pinned here and in go.sum. A module of its own, since they
 // need other versions than the Kubernetes beside it.
 // To move to another release: `go get sigs.k8s.io/cluster-api@v1.X.Y` here; then VERSION in
-// src/kubewright/testing/judge/capi.py.
+// src/kubewright/testing/real_kubernetes/capi.py.
 module kubewright/tools/kube/cluster-api
 
 go 1.24

@@ -39,7 +39,7 @@ _KINDS = {
     MACHINE_CLASSES: "class",
 }
 _CHANGED = re.compile(rf"({'|'.join(map(re.escape, _KINDS))}) (\S+) (made|gone)")
-_TOLD = ("plan", "cloud", "judge", "person", "world")
+_TOLD = ("plan", "cloud", "rules", "person", "world")
 
 
 def in_words(story: Story, plot: Plot | None = None) -> str:

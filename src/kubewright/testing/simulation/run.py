@@ -228,7 +228,7 @@ class _Run:
         found = judge(step, self._past, self._invariants)
         if found and not self._over():
             for wrong in found:
-                self.world.journal.say("judge", wrong)
+                self.world.journal.say("rules", wrong)
             self.violations += found
 
     def _add_errors(self, errors: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""One program of the judge: started, asked whether it is ready, stopped by its own id.
+"""One program of the real Kubernetes: started, asked whether it is ready, stopped by its own id.
 
 Theory.      The process is an ordinary child, not tied to an event loop, so that a fixture of a
              whole test session can hold it while every test has a loop of its own. Waiting is

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.testing.judge.binaries import Binaries
+from kubewright.testing.real_kubernetes.binaries import Binaries
 
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
@@ -33,7 +33,7 @@ Command = list[str | Path]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a judge differs from the release's defaults.
+    """How it differs from the release's defaults.
 
     ``fsync=False`` makes writes as fast as memory and loses them with the power: for tests, where
     nothing is measured. ``node_grace_seconds`` is how long a kubelet may be silent. ``rates``

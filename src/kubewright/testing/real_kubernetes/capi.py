@@ -1,4 +1,4 @@
-"""Cluster API itself, as a judge: the programs of its release, found in the cache and run on loopback.
+"""Cluster API itself, to compare with: the programs of its release, found in the cache and run on loopback.
 
 Theory.      Two of its programs work on an API server that has the CRDs already, ours or theirs: the core
              manager and the manager of its kubeadm bootstrap provider. Each listens for admission too, with a
@@ -20,8 +20,8 @@ import aiohttp
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.testing import keys
-from kubewright.testing.judge.binaries import kubewright_cache
-from kubewright.testing.judge.process import Program, free_ports, write_private
+from kubewright.testing.real_kubernetes.binaries import kubewright_cache
+from kubewright.testing.real_kubernetes.process import Program, free_ports, write_private
 
 VERSION = "v1.7.1"
 """The release that ``make kube`` builds; pinned in tools/kube/cluster-api/go.mod as well."""
@@ -32,7 +32,7 @@ PROBE = aiohttp.ClientTimeout(total=2.0)
 
 
 class NoClusterApi(InvalidInput):
-    """This machine has no Cluster API that could be the judge; the message says what to do."""
+    """This machine has no Cluster API to compare with; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.testing.judge.binaries import (
+from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
     NoKubernetes,
@@ -28,7 +28,7 @@ def install(folder: Path, version: str = "v1.35.1", programs: tuple[str, ...] = 
     return folder
 
 
-def test_the_judge_is_built_from_the_release_that_we_say_we_speak() -> None:
+def test_the_real_kubernetes_is_built_from_the_release_that_we_say_we_speak() -> None:
     pinned = (Path(__file__).parents[3] / "tools" / "kube" / "go.mod").read_text()
     assert re.findall(r"k8s\.io/kubernetes (\S+)", pinned) == [KUBERNETES]
     assert VERSION == KUBERNETES
@@ -50,7 +50,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
         ("", False),
     ],
 )
-def test_a_release_judges_only_while_it_is_supported(version: str, accepted: bool) -> None:
+def test_a_release_counts_only_while_it_is_supported(version: str, accepted: bool) -> None:
     assert recent(version) is accepted
 
 

@@ -21,10 +21,10 @@ import aiohttp
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import Clock
 from kubewright.testing import keys
-from kubewright.testing.judge import commands
-from kubewright.testing.judge.binaries import Binaries
-from kubewright.testing.judge.commands import Line, Options, Ports
-from kubewright.testing.judge.process import NotReady, Program, free_ports, write_private
+from kubewright.testing.real_kubernetes import commands
+from kubewright.testing.real_kubernetes.binaries import Binaries
+from kubewright.testing.real_kubernetes.commands import Line, Options, Ports
+from kubewright.testing.real_kubernetes.process import NotReady, Program, free_ports, write_private
 
 MANAGER = ("system:kube-controller-manager", "system:masters")
 READY_SECONDS = 60.0
@@ -32,8 +32,8 @@ PROBE = aiohttp.ClientTimeout(total=2.0)
 STARTS = 3
 
 
-class Judge:
-    """``async with Judge(find(), clock) as judge``: ready inside, stopped and gone after.
+class RealKubernetes:
+    """``async with RealKubernetes(find(), clock) as real``: ready inside, stopped and gone after.
 
     ``url`` is the API server's, ``kubeconfig`` the path of a kubeconfig with inline credentials of
     a cluster admin, ``folder`` holds the programs' logs until the end.
@@ -94,7 +94,7 @@ class Judge:
         await self.stop()
 
     async def _start_once(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="kubewright-judge-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="kubewright-real-"))
         ports = Ports(*free_ports(4))
         self.url = f"https://127.0.0.1:{ports.apiserver}"
         self._write_identities()

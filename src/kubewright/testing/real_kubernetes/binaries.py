@@ -23,7 +23,7 @@ VERSION = KUBERNETES
 """The release that ``make kube`` builds; pinned in tools/kube/go.mod as well."""
 
 OLDEST = (1, 34)
-"""The oldest release we accept as a judge: the oldest that is still supported upstream."""
+"""The oldest release that we compare with: the oldest that is still supported upstream."""
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 VERSION_SECONDS = 20.0
@@ -48,7 +48,7 @@ class Binaries:
 
 
 class NoKubernetes(InvalidInput):
-    """This machine has no Kubernetes that could be the judge; the message says what to do."""
+    """This machine has no Kubernetes to compare with; the message says what to do."""
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -110,7 +110,7 @@ def kubernetes_version(apiserver: Path) -> str:
 
 
 def recent(version: str) -> bool:
-    """Whether a release may judge us: ``v1.34.0`` may, ``v1.33.9`` and ``""`` may not."""
+    """Whether we compare ourselves with a release: ``v1.34.0`` may, ``v1.33.9`` and ``""`` may not."""
     found = re.match(r"v(\d+)\.(\d+)\.", version)
     return found is not None and (int(found[1]), int(found[2])) >= OLDEST
 

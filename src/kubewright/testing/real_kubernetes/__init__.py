@@ -1,0 +1,18 @@
+"""A real Kubernetes to compare with: what our server imitates and our controllers must live with.
+
+``binaries``  where the programs are on this machine
+``commands``  the flags of each program
+``process``   one program: started, watched, stopped by its own id
+``cluster``   ``RealKubernetes``: all of them together, as an async context manager
+
+    async with RealKubernetes(find(), SystemClock()) as real:
+        real.url, real.kubeconfig            # cluster-admin
+        real.kubeconfig_for("ann", "devs")    # another user
+"""
+
+from kubewright.testing.real_kubernetes.binaries import Binaries, NoKubernetes, find
+from kubewright.testing.real_kubernetes.cluster import RealKubernetes
+from kubewright.testing.real_kubernetes.commands import Options
+from kubewright.testing.real_kubernetes.process import Keeper, NotReady
+
+__all__ = ["Binaries", "RealKubernetes", "Keeper", "NoKubernetes", "NotReady", "Options", "find"]
