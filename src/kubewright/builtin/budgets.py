@@ -22,6 +22,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import with_version
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.result import Result
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest, NotFound
@@ -71,7 +72,7 @@ class Budgets:
 
     def of_scaled(self, change: Change[Any]) -> Iterable[Key]:
         """Every budget in the namespace of a controller whose scale changed."""
-        if change.old is None or change.new is None or change.old.generation != change.new.generation:
+        if spec_or_existence(change):
             return self._budgets.keys_by("namespace", change.key.namespace)
         return ()
 

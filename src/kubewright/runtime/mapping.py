@@ -9,6 +9,7 @@ Called by    the wiring of controllers: ``controller.watches(sets, only(spec_or_
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kubewright.api.meta import Object
 from kubewright.kube.informer import Change
 from kubewright.wire.gvk import Key
 
@@ -33,21 +34,34 @@ def only(matters: Callable[[Change[Any]], bool], to_keys: ToKeys = own_key) -> T
     return keys
 
 
+def spec_or_existence(change: Change[Any]) -> bool:
+    """Whether an object came, went, or has another generation."""
+    old, new = change.old, change.new
+    return old is None or new is None or (old.uid, old.generation) != (new.uid, new.generation)
+
+
 def spec_or_life(change: Change[Any]) -> bool:
     """Whether the change is more than one of status: creation, end, deletion begun, generation, labels."""
     old, new = change.old, change.new
-    if old is None or new is None or old.uid != new.uid:
+    if old is None or new is None or spec_or_existence(change):
         return True
-    return (old.generation, old.deleting, old.labels) != (new.generation, new.deleting, new.labels)
+    return (old.deleting, old.labels) != (new.deleting, new.labels)
 
 
-def status_alone(change: Change[Any]) -> bool:
-    """Whether spec and metadata are as they were, but for the version."""
-    if spec_or_life(change):
-        return False
-    before, after = change.before(), change.after()
-    if before is None or after is None:
-        return False
-    mine, theirs = before.metadata, after.metadata
-    others = (theirs.annotations, theirs.finalizers, theirs.owner_references)
-    return (mine.annotations, mine.finalizers, mine.owner_references) == others
+def alike(change: Change[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether the change is one of status or metadata, and ``same`` finds nothing in it that matters.
+
+    ``same`` compares the objects before and after; their generations, labels and deletion are equal.
+    """
+    return not spec_or_life(change) and same(change.before(), change.after())
+
+
+def status_alone(change: Change[Any], same: Callable[[Any, Any], bool] = lambda _old, _new: True) -> bool:
+    """Whether spec and metadata are as they were, but for the version, and ``same`` says so of the status."""
+
+    def unchanged(old: Object, new: Object) -> bool:
+        a, b = old.metadata, new.metadata
+        others = (b.annotations, b.finalizers, b.owner_references)
+        return (a.annotations, a.finalizers, a.owner_references) == others and same(old, new)
+
+    return alike(change, unchanged)

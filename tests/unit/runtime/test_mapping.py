@@ -5,8 +5,16 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import NODE, POD
-from kubewright.runtime.mapping import only, own_key, spec_or_life
+from kubewright.api.core import NODE, POD, Pod, PodStatus
+from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.runtime.mapping import (
+    alike,
+    only,
+    own_key,
+    spec_or_existence,
+    spec_or_life,
+    status_alone,
+)
 from kubewright.wire.gvk import Key
 
 ME = Key("ns", "me")
@@ -53,6 +61,57 @@ def test_own_key_is_the_changed_object():
 )
 def test_spec_or_life(old, new, matters):
     assert bool(list(only(spec_or_life)(Change(old, new)))) is matters
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "matters"),
+    [
+        pytest.param(None, Header(), True, id="it came"),
+        pytest.param(Header(), None, True, id="it went"),
+        pytest.param(Header(), Header(generation=2), True, id="its spec changed"),
+        pytest.param(Header(), Header(uid="other"), True, id="another object has its name"),
+        pytest.param(Header(), Header(deleting=True, labels=("a",)), False, id="deletion and labels"),
+    ],
+)
+def test_spec_or_existence(old, new, matters):
+    assert spec_or_existence(Change(old, new)) is matters
+
+
+def pod(phase="Pending", **metadata):
+    return Pod(metadata=ObjectMeta(name="me", **metadata), status=PodStatus(phase=phase))
+
+
+@pytest.mark.parametrize(
+    ("change", "alone", "same_phase"),
+    [
+        pytest.param(Change(Header(), Header(), pod(), pod(resource_version="2")), True, True, id="nothing"),
+        pytest.param(Change(Header(), Header(), pod(), pod("Running")), True, False, id="the phase"),
+        pytest.param(
+            Change(Header(), Header(), pod(), pod(annotations={"a": "b"})), False, False, id="annotations"
+        ),
+        pytest.param(
+            Change(Header(), Header(), pod(), pod(finalizers=("a",))), False, False, id="finalizers"
+        ),
+        pytest.param(
+            Change(Header(), Header(), pod(), pod(owner_references=(OwnerReference(uid="o"),))),
+            False,
+            False,
+            id="owners",
+        ),
+        pytest.param(Change(Header(), Header(generation=2), pod(), pod()), False, False, id="the spec"),
+        pytest.param(Change(None, Header(), None, pod()), False, False, id="it came"),
+    ],
+)
+def test_status_alone(change, alone, same_phase):
+    assert status_alone(change) is alone
+    assert status_alone(change, lambda old, new: old.status.phase == new.status.phase) is same_phase
+
+
+def test_a_comparison_of_ones_own_sees_only_what_is_more_than_status():
+    same = Change(Header(), Header(), pod(), pod("Running", annotations={"a": "b"}))
+    assert alike(same, lambda old, new: old.name == new.name)
+    assert not alike(same, lambda old, new: old.status == new.status)
+    assert not alike(Change(Header(), Header(labels=("a",)), pod(), pod()), lambda _old, _new: True)
 
 
 def test_kinds_used_here_are_what_they_seem():

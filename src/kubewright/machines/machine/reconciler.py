@@ -23,6 +23,7 @@ from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import alike
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
@@ -131,18 +132,11 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
 
 def _when_it_matters(change: Change[Machine]) -> Iterable[Key]:
     """Our own reports need not wake us: the pass that wrote them knew what it wrote."""
-    before, after = change.old, change.new
-    if before is None or after is None:
-        return (change.key,)
-    same = before.generation == after.generation and before.labels == after.labels
-    return () if same and before.deleting == after.deleting and _report_alone(change) else (change.key,)
+    return () if alike(change, _same_machine) else (change.key,)
 
 
-def _report_alone(change: Change[Machine]) -> bool:
-    """Whether only the status changed, and not the phase, which others write too."""
-    before, after = change.before(), change.after()
-    if before is None or after is None:
-        return False
+def _same_machine(before: Machine, after: Machine) -> bool:
+    """Of a status the phase matters, because others write it too."""
     return (
         before.metadata.annotations == after.metadata.annotations
         and before.metadata.finalizers == after.metadata.finalizers
@@ -152,10 +146,9 @@ def _report_alone(change: Change[Machine]) -> bool:
 
 def machines_of_node(caches: Caches, change: Change[Node]) -> Iterable[Key]:
     """The machine behind a node, unless only heartbeats changed."""
-    before, after = change.before(), change.after()
-    if before is not None and after is not None and _same_node(before, after):
+    if alike(change, _same_node):
         return ()
-    provider = (after or before or Node()).spec.provider_id
+    provider = (change.after() or change.before() or Node()).spec.provider_id
     by_name = caches.machines.keys_by("node", change.key.name)
     return dict.fromkeys((*by_name, *caches.machines.keys_by("provider-id", provider)))
 
@@ -163,10 +156,8 @@ def machines_of_node(caches: Caches, change: Change[Node]) -> Iterable[Key]:
 def _same_node(before: Node, after: Node) -> bool:
     """Whether no decision can tell the two apart."""
     return (
-        before.spec == after.spec
-        and before.metadata.labels == after.metadata.labels
+        before.spec == after.spec  # a Node has no generation
         and before.metadata.annotations == after.metadata.annotations
-        and before.metadata.deleting == after.metadata.deleting
         and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
     )
 

@@ -20,6 +20,7 @@ from kubewright.kube.patches import exactly
 from kubewright.machines.machine.caches import Shared, class_key, secret_keys
 from kubewright.machines.machine.refusals import PAUSE
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
@@ -107,7 +108,7 @@ def wire(shared: Shared) -> tuple[Controller, Controller]:
 
 def _class_of(change: Change[Machine]) -> Iterable[Key]:
     """A machine's class, when the machine appears, goes, or changes class."""
-    if change.old is not None and change.new is not None and change.old.generation == change.new.generation:
+    if not spec_or_existence(change):
         return ()
     before, after = (class_key(machine) if machine else None for machine in (change.before(), change.after()))
     return {key for key in (before, after) if key is not None} if before != after else ()

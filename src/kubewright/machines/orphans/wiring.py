@@ -22,6 +22,7 @@ from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.vms import COLLECTED_BY, Busy, OrphanVms
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
 
@@ -47,7 +48,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     soon, steady = settings.soon.total_seconds(), shared.control.steady()
 
     def class_changed(change: Change[MachineClass]) -> None:
-        if change.old is None or change.new is None or change.old.generation != change.new.generation:
+        if spec_or_existence(change):
             classes.enqueue(change.key, "a class to look at", after=soon)
 
     def secret_changed(change: Change[Secret]) -> None:

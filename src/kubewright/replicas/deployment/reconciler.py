@@ -186,12 +186,8 @@ class Deployments(Generic[D, S, M]):
         Of a set's status only conditions and the observed generation matter: a deployment counts the members
         themselves.
         """
-        before, after = change.before(), change.after()
-        if before is not None and after is not None and status_alone(change):
-            conditions = self.policy.set_conditions
-            same = before.status.observed_generation == after.status.observed_generation
-            if same and conditions(before) == conditions(after):
-                return set()
+        if status_alone(change, self._same_status):
+            return set()
         found: set[Key] = set()
         for header in (change.old, change.new):
             if header is not None and header.owner_uid:
@@ -199,6 +195,10 @@ class Deployments(Generic[D, S, M]):
         if change.new is not None and not change.new.owner_uid:
             found |= selecting(self.deployments.list(change.key.namespace), change.new.labels)
         return found
+
+    def _same_status(self, before: S, after: S) -> bool:
+        conditions, old, new = self.policy.set_conditions, before.status, after.status
+        return conditions(before) == conditions(after) and old.observed_generation == new.observed_generation
 
 
 def _uid(change: Change[S]) -> str:

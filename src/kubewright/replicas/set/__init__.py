@@ -16,6 +16,7 @@ Map            policy.py      what differs between the APIs: the policy of one, 
                act.py         performs them: slow start, preconditions, doubt
                creation.py    creations and their doubts
                outcome.py     how a pass went, in events and for the status
+               status.py      what every world's status says of it
                reconciler.py  one pass; what enqueues a set
 Source         mcm.md §1.4, §6; capi.md §7.
 """
