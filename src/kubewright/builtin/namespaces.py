@@ -23,6 +23,7 @@ import structlog
 from kubewright.api.conditions import with_json_conditions
 from kubewright.api.core import NAMESPACE, Namespace
 from kubewright.api.kinds import dynamic
+from kubewright.api.meta import without_finalizer
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
@@ -117,7 +118,7 @@ class Namespaces:
     async def _finalize(self, namespace: Json) -> None:
         """Remove the finalizer. This subresource takes only a whole object: the one just read."""
         name = namespace["metadata"]["name"]
-        kept = [each for each in namespace["spec"]["finalizers"] if each != FINALIZER]
+        kept = without_finalizer(namespace["spec"]["finalizers"], FINALIZER)
         body = msgspec.json.encode({**namespace, "spec": {**namespace["spec"], "finalizers": kept}})
         path = NAMESPACE.resource.path(name=name, subresource="finalize")
         try:

@@ -26,6 +26,7 @@ from kubewright.api.core import LEASE, NODE, Lease, Node, NodeCondition, Taint
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
+from kubewright.kube.patches import with_version
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -107,17 +108,17 @@ class NodeLifecycle:
 
     async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> None:
         """Write conditions and taints where they are not as they should be."""
-        key, version = Key("", node.name), {"resourceVersion": node.metadata.resource_version}
+        key = Key("", node.name)
         try:
             if silent:
-                body = {"metadata": version, "status": {"conditions": list(map(node_condition, silent))}}
+                told = {"status": {"conditions": list(map(node_condition, silent))}}
+                patch = with_version(told, node.metadata.resource_version)
                 node = await self._client.patch(
-                    NODE, key, body, subresource="status", content_type=STRATEGIC_PATCH
+                    NODE, key, patch, subresource="status", content_type=STRATEGIC_PATCH
                 )
-                version = {"resourceVersion": node.metadata.resource_version}
             if self._settings.taints and (taints := tainted(node, self._clock.now())) is not None:
-                wanted = [_plain_taint(each) for each in taints] or None
-                await self._client.patch(NODE, key, {"metadata": version, "spec": {"taints": wanted}})
+                wanted = {"spec": {"taints": [_plain_taint(each) for each in taints] or None}}
+                await self._client.patch(NODE, key, with_version(wanted, node.metadata.resource_version))
         except NotFound:
             return
 

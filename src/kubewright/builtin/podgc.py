@@ -16,6 +16,7 @@ from kubewright.api.core import NODE, POD, Node, Pod
 from kubewright.base.clock import rfc3339
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
+from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import Conflict, NotFound
@@ -97,11 +98,8 @@ class PodCollector:
             "message": "PodGC: node no longer exists",
             "lastTransitionTime": rfc3339(self._client.clock.now()),
         }
-        body = {
-            "metadata": {"uid": pod.metadata.uid},
-            "status": {"phase": "Failed", "conditions": [condition]},
-        }
-        await self._client.patch(POD, key, body, subresource="status", content_type=STRATEGIC_PATCH)
+        patch = with_uid({"status": {"phase": "Failed", "conditions": [condition]}}, pod.metadata.uid)
+        await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
 
 
 def node_of(pod: Pod) -> Iterable[str]:

@@ -22,6 +22,11 @@ def exactly(meta: ObjectMeta) -> Patch:
     return {"uid": meta.uid, "resourceVersion": meta.resource_version}
 
 
+def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
+    """The patch for ``exactly`` the object that was read. An empty patch stays empty."""
+    return with_version(with_uid(patch, meta.uid), meta.resource_version)
+
+
 def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:
     """The patch with the condition that the object is still the one that was read.
 

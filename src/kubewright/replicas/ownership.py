@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from kubewright.api.diff import Patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import LabelSelector, Object, OwnerReference, owner_of
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.replicas.objects import SetObject
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
@@ -85,4 +85,4 @@ def disowned(child: Object, owner: Object) -> Patch:
 
 
 def _owned_by(child: Object, owners: list[OwnerReference]) -> Patch:
-    return {"metadata": {"ownerReferences": to_builtins(owners) or None, **exactly(child.metadata)}}
+    return onto({"metadata": {"ownerReferences": to_builtins(owners) or None}}, child.metadata)

@@ -16,7 +16,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.mapping import status_alone
@@ -53,10 +53,10 @@ class Reports:
             return False, Result.done()
         if (wait := self._written.get(key, float("-inf")) + STATUS_SECONDS - now) > 0:
             return False, Result.later(wait)
-        body: dict[str, Any] = {"metadata": exactly(read.metadata), "status": patch}
         self._writing.add(key)
         try:
-            await self._client.patch(self._kind, key, body, subresource="status")
+            status_patch = onto({"status": patch}, read.metadata)
+            await self._client.patch(self._kind, key, status_patch, subresource="status")
         except NotFound:
             return False, Result.done()
         finally:

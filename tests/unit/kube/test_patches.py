@@ -102,6 +102,9 @@ def test_conditions_are_added_to_a_patch_but_never_make_one() -> None:
     assert patches.with_version(patch, "7") == {"metadata": {"labels": {"a": "1"}, "resourceVersion": "7"}}
     assert patches.with_uid({"spec": {}}, "u") == {"spec": {}, "metadata": {"uid": "u"}}
     assert patches.with_version({}, "7") == {}
+    meta = ObjectMeta(name="n", uid="u", resource_version="7")
+    assert patches.onto({"status": {}}, meta) == {"status": {}, "metadata": patches.exactly(meta)}
+    assert patches.onto({}, meta) == {}
 
 
 @pytest.mark.parametrize(

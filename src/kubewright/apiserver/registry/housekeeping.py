@@ -13,6 +13,7 @@ from collections import deque
 import orjson
 import structlog
 
+from kubewright.api.meta import without_finalizer
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.lifecycle import DeleteOptions
 from kubewright.apiserver.registry.serving import CLEANUP, CRDS
@@ -108,5 +109,5 @@ class Housekeeping:
 
 
 def _released(crd: Object) -> Object:
-    finalizers = [each for each in crd["metadata"].get("finalizers", []) if each != CLEANUP]
+    finalizers = without_finalizer(crd["metadata"].get("finalizers", ()), CLEANUP)
     return {**crd, "metadata": {**crd["metadata"], "finalizers": finalizers}}

@@ -9,6 +9,7 @@ Called by    ``writing`` at each write, ``server`` at start.
 import orjson
 
 from kubewright.api.conditions import with_json_conditions
+from kubewright.api.meta import with_finalizer
 from kubewright.apiserver.registry import custom, refusals
 from kubewright.apiserver.registry.custom import status
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
@@ -52,8 +53,7 @@ class Serving:
         """A definition as it is stored at its first delete: with the cleanup finalizer and a condition."""
         if not is_crd(kind) or "deletionTimestamp" in crd["metadata"]:
             return crd
-        finalizers = crd["metadata"].get("finalizers", [])
-        held = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+        held = with_finalizer(crd["metadata"].get("finalizers", ()), CLEANUP)
         condition = {
             "type": "Terminating",
             "status": "True",

@@ -13,6 +13,7 @@ import structlog
 
 from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
+from kubewright.api.meta import without_finalizer
 from kubewright.base.plan import Plan
 from kubewright.builtin.garbage.decide import (
     Delete,
@@ -28,6 +29,7 @@ from kubewright.builtin.garbage.feeds import Feeds
 from kubewright.builtin.garbage.graph import FOREGROUND, SETTLE_SECONDS, Graph, GraphNode, Owner
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
+from kubewright.kube.patches import with_uid, with_version
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
@@ -143,7 +145,7 @@ class Collector:
         metadata = await self._metadata(node)
         before = metadata.get("finalizers") or []
         if name in before:
-            await self._patch(node, metadata, finalizers=[each for each in before if each != name])
+            await self._patch(node, metadata, finalizers=without_finalizer(before, name))
 
     async def _metadata(self, node: GraphNode) -> Json:
         """The metadata of this very object, from the server.
@@ -158,8 +160,8 @@ class Collector:
         return metadata
 
     async def _patch(self, node: GraphNode, metadata: Json, **members: Any) -> None:
-        condition = {"uid": node.uid, "resourceVersion": metadata["resourceVersion"]}
-        await self._client.patch(dynamic(node.resource), node.key, {"metadata": {**condition, **members}})
+        patch = with_version(with_uid({"metadata": members}, node.uid), metadata["resourceVersion"])
+        await self._client.patch(dynamic(node.resource), node.key, patch)
 
     def _wake(self, uid: str, why: str, after: float) -> None:
         self.controller.enqueue(Key("", uid), why, after=after)

@@ -31,6 +31,7 @@ from kubewright.builtin.scheduling.facts import (
 )
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
+from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventRecorder, Recorder
 from kubewright.runtime.result import Result
@@ -117,8 +118,8 @@ class Scheduler:
         now = rfc3339(self._client.clock.now())
         verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         condition: dict[str, Any] = {**verdict, "message": found.because, "lastTransitionTime": now}
-        body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
-        await self._client.patch(POD, key, body, subresource="status", content_type=STRATEGIC_PATCH)
+        patch = with_uid({"status": {"conditions": [condition]}}, uid)
+        await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
         self._event(key, "FailedScheduling", found.because, warning=True)
 
     def _event(self, key: Key, reason: str, message: str, *, warning: bool = False) -> None:

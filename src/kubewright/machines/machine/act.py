@@ -29,7 +29,7 @@ from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly, with_uid
+from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.observe import Seen
@@ -197,8 +197,7 @@ class Actor:
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
         """Patch the machine only in the version that was seen: the network may deliver a request late."""
-        body = {**body, "metadata": {**body.get("metadata", {}), **exactly(meta)}}
-        written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), body, **how)
+        written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), onto(body, meta), **how)
         return written.metadata
 
     async def _patch_node(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
@@ -232,8 +231,8 @@ async def delete_node(target: Client, step: DeleteNode) -> None:
     key = Key("", step.name)
     with suppress(NotFound):
         if step.finalizers is not None:
-            freed = {"metadata": {"uid": step.uid, "finalizers": list(step.finalizers) or None}}
-            await target.patch(NODE, key, freed)
+            freed = {"metadata": {"finalizers": list(step.finalizers) or None}}
+            await target.patch(NODE, key, with_uid(freed, step.uid))
         await target.delete(NODE, key, uid=step.uid)
 
 

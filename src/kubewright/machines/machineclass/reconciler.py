@@ -16,7 +16,7 @@ from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.meta import KubeObject, with_finalizer, without_finalizer
 from kubewright.kube.informer import Change, Informer
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.machines.machine.caches import Shared, class_key, secret_keys
 from kubewright.machines.machine.refusals import PAUSE
 from kubewright.runtime.controller import Controller
@@ -53,9 +53,9 @@ class FinalizerReconciler(Generic[T]):
         )
         if wanted is None:
             return Result.done()
-        body = {"metadata": {"finalizers": wanted, **exactly(meta)}}
+        patch = onto({"metadata": {"finalizers": wanted}}, meta)
         try:
-            await self._shared.control.patch(self._cache.kind, key, body)
+            await self._shared.control.patch(self._cache.kind, key, patch)
         except ApiError as error:
             if not is_refusal(error):
                 raise

@@ -17,10 +17,12 @@ import structlog
 
 from kubewright.api.core import NODE, POD, Node
 from kubewright.api.machine import names
+from kubewright.kube.patches import with_uid
 from kubewright.machines.machine import act, node_marks
 from kubewright.machines.machine.caches import Shared, belongs
 from kubewright.machines.machine.moments import NodeStates, as_seen
 from kubewright.machines.machine.settings import drain_policy
+from kubewright.nodes import marks
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -86,7 +88,7 @@ class NodeCleanup:
         known = node.metadata.annotations.get(names.ORPHAN_OF_ANNOTATION)
         if known and node.spec.unschedulable:
             return
-        meta = {"uid": node.metadata.uid, "annotations": {names.ORPHAN_OF_ANNOTATION: known or collecting}}
+        marked = marks.annotate(node, {names.ORPHAN_OF_ANNOTATION: known or collecting})
         with suppress(NotFound):
-            body = {"metadata": meta, "spec": {"unschedulable": True}}
-            await self._target.patch(NODE, Key("", node.metadata.name), body)
+            patch = with_uid({**marked, **marks.cordon()}, node.metadata.uid)
+            await self._target.patch(NODE, Key("", node.metadata.name), patch)

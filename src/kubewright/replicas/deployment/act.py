@@ -19,7 +19,7 @@ from kubewright.api.meta import Object, with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly, with_uid
+from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import (
@@ -120,10 +120,9 @@ class Actor(Generic[D, S, M]):
         """Write a difference onto exactly what was read."""
         if not patch:
             return
-        body = {**patch, "metadata": {**patch.get("metadata", {}), **exactly(read.metadata)}}
         self._doubts.writing(seen.key, kind, read)
         try:
-            await self._client.patch(kind, key_of(read), body)
+            await self._client.patch(kind, key_of(read), onto(patch, read.metadata))
         except (Conflict, NotFound):
             raise Stale("what was read has changed") from None
         except KubewrightError as error:

@@ -18,7 +18,7 @@ from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly, with_uid
+from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import MemberIndex
@@ -113,9 +113,9 @@ class Actor(Generic[S, M, Obj]):
 
     async def _patch(self, about: S, metadata: Patch) -> None:
         """Patch the set in the version that was read: a late request of an earlier leader changes nothing."""
-        body = {"metadata": {**metadata, **exactly(about.metadata)}}
+        patch = onto({"metadata": metadata}, about.metadata)
         try:
-            await self._client.patch(self._policy.kind, key_of(about), body)
+            await self._client.patch(self._policy.kind, key_of(about), patch)
         except NotFound:
             return
 
@@ -155,7 +155,7 @@ class Actor(Generic[S, M, Obj]):
                 propagation = self._policy.propagation
                 return with_uid(propagation.patch(about, found), found.metadata.uid) if propagation else {}
             case Annotate(_, annotation, value):
-                return {"metadata": {"annotations": {annotation: value}, **exactly(found.metadata)}}
+                return onto({"metadata": {"annotations": {annotation: value}}}, found.metadata)
 
     async def _delete(self, members: Sequence[Member], reporter: Reporter, outcome: Outcome) -> None:
         deleted: list[str] = []
