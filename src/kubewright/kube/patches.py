@@ -13,17 +13,12 @@ from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
 
 
-def exactly(meta: ObjectMeta) -> Patch:
-    """The metadata of a patch that applies only to the very object, in the very version, that was read.
+def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
+    """The patch for the very object, in the very version, that was read. An empty patch stays empty.
 
     The server answers ``Conflict`` when it has changed: a decision that rests on what was read is not
     written over anything else, however late the request arrives.
     """
-    return {"uid": meta.uid, "resourceVersion": meta.resource_version}
-
-
-def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
-    """The patch for ``exactly`` the object that was read. An empty patch stays empty."""
     return with_version(with_uid(patch, meta.uid), meta.resource_version)
 
 

@@ -3,7 +3,7 @@
 Theory.      An owner's children are those that it controls and that its selector matches. It adopts what
              matches and has no controller, and disowns what it controls and no longer matches. The list of
              owner references is replaced as a whole, so each patch names the version that was read
-             (``kube.patches.exactly``): it fails if another controller was faster.
+             (``kube.patches.onto``): it fails if another controller was faster.
 Invariants.  A selector that is missing, empty or wrong matches nothing. References of other owners stay.
 Called by    ``set`` and ``deployment``, ``members`` and ``doubts``; the templates of contexts.
 """

@@ -33,7 +33,7 @@ from kubewright.clusters.cluster.seen import (
 )
 from kubewright.clusters.cluster.signing import secret
 from kubewright.kube.client import Client
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
@@ -88,13 +88,13 @@ class Actor:
         match step:
             case AddFinalizer():
                 wanted = with_finalizer(meta.finalizers, names.CLUSTER_FINALIZER)
-                await client.patch(CLUSTER, key, {"metadata": {"finalizers": wanted, **exactly(meta)}})
+                await client.patch(CLUSTER, key, onto({"metadata": {"finalizers": wanted}}, meta))
             case RemoveFinalizer():
                 left = without_finalizer(meta.finalizers, names.CLUSTER_FINALIZER)
-                await client.patch(CLUSTER, key, {"metadata": {"finalizers": left or None, **exactly(meta)}})
+                await client.patch(CLUSTER, key, onto({"metadata": {"finalizers": left or None}}, meta))
             case SetEndpoint(endpoint):
                 spec = {"controlPlaneEndpoint": {"host": endpoint.host, "port": endpoint.port}}
-                await client.patch(CLUSTER, key, {"metadata": exactly(meta), "spec": spec})
+                await client.patch(CLUSTER, key, onto({"spec": spec}, meta))
             case Claim(_, external, patch):
                 assert external.kind is not None, "what was found has a kind"
                 await client.patch(external.kind, Key(meta.namespace, external.ref.name), patch)
@@ -116,8 +116,8 @@ class Actor:
         if old is None:
             await self._client.create(SECRET, made, namespace=meta.namespace)
             return
-        body = {"metadata": exactly(old.metadata), "data": made["data"]}
-        await self._client.patch(SECRET, Key(meta.namespace, old.metadata.name), body)
+        patch = onto({"data": made["data"]}, old.metadata)
+        await self._client.patch(SECRET, Key(meta.namespace, old.metadata.name), patch)
 
     async def _delete(self, kind: Kind[Any], key: Key, uid: str) -> None:
         """Delete an object that may be gone already."""

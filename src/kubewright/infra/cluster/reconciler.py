@@ -26,7 +26,7 @@ from kubewright.infra.cluster.observe import Seen
 from kubewright.infra.provision import class_request
 from kubewright.infra.settings import REFUSED
 from kubewright.kube.informer import Change
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
@@ -132,9 +132,8 @@ class InfraClusters:
         return bool(patch)
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
-        body = {**body, "metadata": {**body.get("metadata", {}), **exactly(meta)}}
-        written = await self._control.patch(KUBEWRIGHT_CLUSTER, Key(meta.namespace, meta.name), body, **how)
-        return written.metadata
+        key = Key(meta.namespace, meta.name)
+        return (await self._control.patch(KUBEWRIGHT_CLUSTER, key, onto(body, meta), **how)).metadata
 
     def _remember(self, key: Key, uid: str) -> None:
         """Forget what was known of the object that had this name before."""

@@ -24,7 +24,7 @@ from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.observe import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer, Step
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
@@ -90,9 +90,8 @@ class Actor:
         return bool(patch)
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
-        body = {**body, "metadata": {**body.get("metadata", {}), **exactly(meta)}}
-        written = await self._control.patch(KUBEWRIGHT_MACHINE, Key(meta.namespace, meta.name), body, **how)
-        return written.metadata
+        key = Key(meta.namespace, meta.name)
+        return (await self._control.patch(KUBEWRIGHT_MACHINE, key, onto(body, meta), **how)).metadata
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine, state = seen.machine, seen.status.last_known_state

@@ -197,8 +197,8 @@ class Actor:
 
     async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
         """Patch the machine only in the version that was seen: the network may deliver a request late."""
-        written = await self._control.patch(MACHINE, Key(meta.namespace, meta.name), onto(body, meta), **how)
-        return written.metadata
+        key = Key(meta.namespace, meta.name)
+        return (await self._control.patch(MACHINE, key, onto(body, meta), **how)).metadata
 
     async def _patch_node(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
         """Patch the node.

@@ -5,10 +5,11 @@ Theory.      A toy works a moment after it was created, once its script and its 
 Called by    ``toys.api``.
 """
 
+from kubewright.api.meta import without_finalizer
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
-from kubewright.kube.patches import exactly
+from kubewright.kube.patches import onto
 from kubewright.runtime.result import Result
 from kubewright.testing.simulation.toys.kinds import PARTS, TOY, Toy
 from kubewright.testing.simulation.toys.policy import FINALIZER
@@ -50,8 +51,7 @@ class Keeper:
         for kind in PARTS:
             await self._client.get(kind, key)
         now = {"readySince": rfc3339(self._clock.now())}
-        body = {"metadata": exactly(toy.metadata), "status": now}
-        await self._client.patch(TOY, key, body, subresource="status")
+        await self._client.patch(TOY, key, onto({"status": now}, toy.metadata), subresource="status")
 
     async def _end(self, key: Key, toy: Toy) -> None:
         for kind in PARTS:
@@ -59,6 +59,5 @@ class Keeper:
                 await self._client.delete(kind, key)
             except NotFound:
                 continue
-        left = [each for each in toy.metadata.finalizers if each != FINALIZER]
-        body = {"metadata": {"finalizers": left or None, **exactly(toy.metadata)}}
-        await self._client.patch(TOY, key, body)
+        left = without_finalizer(toy.metadata.finalizers, FINALIZER)
+        await self._client.patch(TOY, key, onto({"metadata": {"finalizers": left or None}}, toy.metadata))
