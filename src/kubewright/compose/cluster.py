@@ -21,7 +21,7 @@ from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import private_folder
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
-from kubewright.compose.worlds import chosen, kinds, leases
+from kubewright.compose.worlds import chosen, kinds, leases, makes_vms
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
@@ -87,23 +87,18 @@ async def run_on(
 
 def intent(options: Options, election: Election) -> Intent:
     """What ``preflight`` must know of the options."""
-    machines = _makes_machines(options)
     return Intent(
         kinds(options),
         namespace=options.namespace,
-        machines=machines,
-        simulated=machines and options.driver == SIMULATED,
+        machines=Half.MACHINES in leases(chosen(options)),
+        simulated=makes_vms(options) and options.driver == SIMULATED,
         allowed=options.simulate,
         elects=election.enabled,
     )
 
 
-def _makes_machines(options: Options) -> bool:
-    return Half.MACHINES in leases(chosen(options))
-
-
 def load_driver(options: Options, clock: Clock) -> Driver | None:
-    """The driver that the options name; None where no machines are made.
+    """The driver that the options name; None where no VMs are made.
 
     The driver option ``dataDir`` is the folder that it may write to.
 
@@ -111,7 +106,7 @@ def load_driver(options: Options, clock: Clock) -> Driver | None:
         InvalidInput: no driver is named where one is needed, none of that name is installed, or the driver
             refuses its options.
     """
-    if not _makes_machines(options):
+    if not makes_vms(options):
         return None
     if not options.driver:
         known = ", ".join(registry.names())

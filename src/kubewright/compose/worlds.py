@@ -21,13 +21,19 @@ from kubewright.clusters import world as clusters
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
+from kubewright.infra import world as infra
 from kubewright.machines import world as machines
 from kubewright.runtime.world import ControllerInfo, World
 
 
 def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
-    """The worlds of ``run``, in the order in which they are shown and started. Machines need a driver."""
-    return (machines.world(driver, on_call, options.machine, options.orphans), clusters.world())
+    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver."""
+    drivers = {} if driver is None else {options.driver: driver}
+    return (
+        machines.world(driver, on_call, options.machine, options.orphans),
+        clusters.world(),
+        infra.world(drivers, options.driver, on_call, options.infra),
+    )
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:
@@ -80,6 +86,15 @@ def running(all_worlds: Iterable[World], controllers: Iterable[ControllerInfo]) 
     """The worlds of which one of these controllers is."""
     ours = set(controllers)
     return [world for world in all_worlds if not ours.isdisjoint(world.controllers)]
+
+
+def makes_vms(options: Options) -> bool:
+    """Whether a controller is chosen that asks a driver for VMs.
+
+    Raises:
+        InvalidInput: as ``chosen``.
+    """
+    return any(each.lease == machines.Half.MACHINES or each in infra.CONTROLLERS for each in chosen(options))
 
 
 def leases(controllers: Iterable[ControllerInfo]) -> list[str]:

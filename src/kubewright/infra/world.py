@@ -69,4 +69,5 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         ),
         event_kinds=(CLUSTER, MACHINE),
         definitions=crds,
+        on_request=True,
     )
