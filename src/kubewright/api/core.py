@@ -205,6 +205,12 @@ class Secret(KubeObject, frozen=True, kw_only=True):
         return f"Secret({self.namespace}/{self.name}, keys={sorted(self.data)})"
 
 
+class ConfigMap(KubeObject, frozen=True, kw_only=True):
+    """Texts by key."""
+
+    data: Mapping[str, str] = field(default_factory=dict)
+
+
 class NamespaceStatus(Value, frozen=True, kw_only=True):
     """How a namespace is."""
 
@@ -218,6 +224,9 @@ class Namespace(KubeObject, frozen=True, kw_only=True):
 
 
 SECRET = Kind(Resource("", "v1", "secrets", "Secret"), Secret)
+SECRET_METADATA = Kind(SECRET.resource, KubeObject, pruned=True)
+"""Secrets for those who need to know that there is one, and not what is in it."""
+CONFIG_MAP = Kind(Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)), ConfigMap)
 NAMESPACE = Kind(
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",)), Namespace
 )

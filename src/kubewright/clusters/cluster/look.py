@@ -21,9 +21,9 @@ from kubewright.api.cluster.v1beta1 import (
     Cluster,
     ObjectReference,
 )
-from kubewright.api.core import SECRET, Secret
+from kubewright.api.core import SECRET, SECRET_METADATA, Secret
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import KubeObject, ObjectMeta
+from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
 from kubewright.clusters.cluster.seen import Child, Seen
 from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig
@@ -42,8 +42,6 @@ from kubewright.runtime.references.registry import User
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, split_api_version
 
-_SECRET_METADATA = Kind(SECRET.resource, KubeObject, pruned=True)
-
 CHILDREN: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 """What a Cluster is made of, in the order in which it is named in messages."""
 
@@ -54,7 +52,7 @@ class Looker:
     def __init__(self, client: Client, informers: Informers, references: User) -> None:
         self.clusters = informers.get(CLUSTER)
         self.children: dict[Kind[Any], Informer[Any]] = {kind: informers.get(kind) for kind in CHILDREN}
-        self.secrets = informers.get(_SECRET_METADATA, labels=names.CLUSTER_NAME_LABEL)
+        self.secrets = informers.get(SECRET_METADATA, labels=names.CLUSTER_NAME_LABEL)
         for informer in self.children.values():
             index_by_cluster(informer)
         index_nodes_of_control_planes(self.children[MACHINE])
