@@ -1,0 +1,233 @@
+"""Perform a KubeadmConfig's plan: send its steps, then write the status.
+
+Theory.      Steps run in order and stop at the first failure; the status comes after them, in one patch, when
+             it says something new. The spec is written before the data, and the data before the status, so
+             what is reported is there. Every patch names the uid and the version of what was seen.
+Invariants.  No PUT. A Secret with certificates is only ever created. What a server says about a Secret is not
+             repeated: it may quote what is in it. A write that the server refuses for good is a condition.
+Called by    ``reconciler``.
+"""
+
+import asyncio
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from kubewright.api.bootstrap.names import lock_name
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_FORMAT_KEY, SECRET_TYPE, SECRET_VALUE_KEY
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.core import CONFIG_MAP, SECRET, Secret
+from kubewright.api.diff import merge_patch
+from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.bootstrap import certificates, lock
+from kubewright.bootstrap.certificates import CERTIFICATE_KEY, PRIVATE_KEY, Purpose
+from kubewright.bootstrap.decide import AGAIN
+from kubewright.bootstrap.keeper import Keeper
+from kubewright.bootstrap.look import cluster_of
+from kubewright.bootstrap.seen import Seen
+from kubewright.bootstrap.status import failed, status_of
+from kubewright.bootstrap.steps import (
+    KeepToken,
+    MakeCertificates,
+    OwnData,
+    PatchSpec,
+    Plan,
+    ReleaseLock,
+    Report,
+    Step,
+    TakeLock,
+    WriteData,
+)
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto, with_uid
+from kubewright.pki.keys import Algorithm
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
+from kubewright.wire.gvk import Key
+
+_STALE = (AlreadyExists, Conflict, NotFound)
+"""What the server says when something is no longer as it was seen: look again."""
+
+log = structlog.get_logger(__name__)
+
+
+class Actor:
+    """Performs plans. ``writing`` are the keys whose status is being written just now."""
+
+    def __init__(self, client: Client, keeper: Keeper) -> None:
+        self._client = client
+        self._keeper = keeper
+        self.writing: set[Key] = set()
+
+    async def perform(self, seen: Seen, plan: Plan) -> Result:
+        """All steps, then the status.
+
+        Raises:
+            ApiError, TransportError: the server failed a request for now, or could not be asked.
+        """
+        meta = seen.config.metadata
+        for step in plan.steps:
+            try:
+                meta = await self._step(seen, step) or meta
+            except ApiError as error:
+                if not is_refusal(error) or isinstance(error, AlreadyExists):
+                    raise
+                return await self._refused(seen, meta, step, error)
+        report = plan.report or (Report() if seen.config.status.ready else None)
+        if report is not None:
+            await self._report(seen, meta, report)
+        return Result.later(plan.wake)
+
+    async def _step(self, seen: Seen, step: Step) -> ObjectMeta | None:
+        """One step; the metadata of the KubeadmConfig, if that was written."""
+        match step:
+            case OwnData():
+                await self._own_data(seen)
+            case TakeLock():
+                await self._take_lock(seen)
+            case ReleaseLock(uid):
+                await self._release_lock(seen, uid)
+            case MakeCertificates(purposes):
+                for purpose in purposes:
+                    await self._make_certificate(seen, purpose)
+            case PatchSpec(spec):
+                config = seen.config
+                body = onto({"spec": merge_patch(config.spec, spec)}, config.metadata)
+                return (await self._client.patch(KUBEADM_CONFIG, config_key(seen), body)).metadata
+            case KeepToken(token):
+                assert seen.machine is not None, "a token is for a machine"
+                self._keeper.keep(config_key(seen), cluster_of(seen.machine), token)
+            case WriteData():
+                await self._write_data(seen, step)
+            case _:
+                assert_never(step)
+        return None
+
+    async def _own_data(self, seen: Seen) -> None:
+        assert seen.secret is not None, "who owns what is there"
+        meta = seen.secret.metadata
+        mine = owner(seen)
+        others = [each for each in meta.owner_references if not each.controller and each.uid != mine.uid]
+        written = [*map(_plain, others), _plain(mine)]
+        body = onto({"metadata": {"ownerReferences": written}}, meta)
+        await self._client.patch(SECRET, config_key(seen), body)
+
+    async def _take_lock(self, seen: Seen) -> None:
+        assert seen.cluster is not None
+        assert seen.machine is not None
+        made = lock.config_map(seen.cluster, seen.machine.metadata.name)
+        await self._client.create(CONFIG_MAP, made, namespace=seen.cluster.metadata.namespace)
+        log.info("took the init lock", cluster=seen.cluster.metadata.name, machine=seen.machine.metadata.name)
+
+    async def _release_lock(self, seen: Seen, uid: str) -> None:
+        assert seen.cluster is not None
+        key = Key(seen.cluster.metadata.namespace, lock_name(seen.cluster.metadata.name))
+        try:
+            await self._client.delete(CONFIG_MAP, key, uid=uid)
+        except (NotFound, Conflict):
+            return  # another did it, or there is a newer one
+
+    async def _make_certificate(self, seen: Seen, purpose: Purpose) -> None:
+        """A pair in its Secret; one that is there already stays."""
+        assert seen.cluster is not None
+        cluster, algorithm = seen.cluster.metadata, seen.settings.algorithm
+        make = partial(certificates.new_pair, purpose, seen.now, algorithm)
+        pair = await asyncio.to_thread(make) if algorithm is Algorithm.RSA else make()
+        kept = OwnerReference(
+            api_version=CLUSTER.resource.api_version,
+            kind=CLUSTER.resource.kind,
+            name=cluster.name,
+            uid=cluster.uid,
+        )
+        secret = Secret(
+            metadata=ObjectMeta(
+                name=certificates.secret_name(cluster.name, purpose),
+                namespace=cluster.namespace,
+                labels={CLUSTER_NAME_LABEL: cluster.name},
+                owner_references=(owner(seen), kept),  # the Cluster keeps it when the first machine goes
+            ),
+            type=SECRET_TYPE,
+            data={CERTIFICATE_KEY: pair.certificate, PRIVATE_KEY: pair.key},
+        )
+        try:
+            await self._client.create(SECRET, secret)
+        except AlreadyExists:
+            return
+        log.info("made a certificate", cluster=cluster.name, purpose=purpose.value)
+
+    async def _write_data(self, seen: Seen, step: WriteData) -> None:
+        """Create the Secret with the data, or put the data into the one that is there."""
+        assert seen.cluster is not None
+        meta = seen.config.metadata
+        labels = {CLUSTER_NAME_LABEL: seen.cluster.metadata.name}
+        data = {SECRET_VALUE_KEY: step.text.encode(), SECRET_FORMAT_KEY: step.format.encode()}
+        metadata = ObjectMeta(
+            name=meta.name, namespace=meta.namespace, labels=labels, owner_references=(owner(seen),)
+        )
+        secret = Secret(metadata=metadata, type=SECRET_TYPE, data=data)
+        if seen.secret is None:
+            await self._client.create(SECRET, secret)
+        else:
+            plain = SECRET.to_plain(secret)
+            body = {"metadata": {"labels": labels}, "data": plain["data"]}
+            await self._client.patch(SECRET, config_key(seen), with_uid(body, seen.secret.metadata.uid))
+        log.info("made bootstrap data", config=str(config_key(seen)), role=seen.role.value)
+
+    async def _report(self, seen: Seen, meta: ObjectMeta, report: Report) -> None:
+        """Write the status, if it says something new."""
+        before = seen.config.status
+        status = status_of(before, report, meta.generation, seen.now)
+        patch = merge_patch(before, status)
+        if not patch:
+            return
+        key = config_key(seen)
+        self.writing.add(key)
+        try:
+            body = onto({"status": patch}, meta)
+            await self._client.patch(KUBEADM_CONFIG, key, body, subresource="status")
+        finally:
+            self.writing.discard(key)
+
+    async def _refused(self, seen: Seen, meta: ObjectMeta, step: Step, error: ApiError) -> Result:
+        """Say which write the server refuses; not its words, which may quote a Secret."""
+        told = f"the API server refuses to {_DOING[type(step)]}: {error.code} {error.reason}"
+        log.warning("refused", config=str(config_key(seen)), problem=told)
+        await self._report(seen, meta, Report((failed(told),)))
+        return Result.later(AGAIN)
+
+
+_DOING: dict[type[Step], str] = {
+    OwnData: "make the KubeadmConfig the owner of its data Secret",
+    TakeLock: "create the init lock",
+    ReleaseLock: "delete the init lock",
+    MakeCertificates: "create the cluster's certificates",
+    PatchSpec: "fill in the KubeadmConfig's spec",
+    KeepToken: "keep a bootstrap token",
+    WriteData: "write the data Secret",
+}
+
+
+def owner(seen: Seen) -> OwnerReference:
+    """The reference by which the KubeadmConfig controls what it makes."""
+    meta, resource = seen.config.metadata, KUBEADM_CONFIG.resource
+    return OwnerReference(
+        api_version=resource.api_version, kind=resource.kind, name=meta.name, uid=meta.uid, controller=True
+    )
+
+
+def _plain(reference: OwnerReference) -> dict[str, object]:
+    plain: dict[str, object] = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "name": reference.name,
+        "uid": reference.uid,
+    }
+    return plain | ({"controller": True} if reference.controller else {})
+
+
+def config_key(seen: Seen) -> Key:
+    """Where the KubeadmConfig is."""
+    meta = seen.config.metadata
+    return Key(meta.namespace, meta.name)

@@ -1,0 +1,139 @@
+"""Keeps bootstrap tokens in the workload clusters, beside the workers.
+
+Theory.      One call does all that a token ever needs: it is made if its Secret is not there, and lives on if
+             it would expire too soon. So creation, refresh and the mending of a lost Secret are the same
+             request, and repeating it does no harm. A cluster that does not answer delays only the machines
+             that want to join it.
+Invariants.  A token is made in the cluster only after its text is on record in the KubeadmConfig. Its secret
+             is in no log and no message: what a server says about the Secret is not repeated.
+Source       capi.md §9.4; decision D11.
+Called by    ``look`` (what is known), ``act`` (begins a call).
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from kubewright.api.core import SECRET, Secret
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.base.errors import KubewrightError
+from kubewright.bootstrap.seen import TokenSeen
+from kubewright.bootstrap.tokens import (
+    EXPIRATION,
+    Token,
+    check_every,
+    expiration,
+    needs_refresh,
+    token_secret,
+)
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.runtime.calls import Calls
+from kubewright.runtime.queue import Curve
+from kubewright.runtime.sessions.registry import Sessions
+from kubewright.runtime.sessions.session import NotConnected, Session
+from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
+from kubewright.wire.gvk import Key
+
+RETRIES = Curve(base=1.0, cap=60.0)
+"""Between calls that fail, for each machine."""
+
+DISCONNECTED = timedelta(minutes=1)
+"""How often a cluster without a session is looked for, though its beginning is heard of."""
+
+
+class Workloads(Protocol):
+    """The workload clusters; ``sessions`` are those to subscribe to."""
+
+    sessions: Sessions[Any]
+
+    def get(self, cluster: Key, /) -> Session: ...
+
+    async def run(self) -> None: ...
+
+
+class TokenRefused(KubewrightError):
+    """The workload cluster did not take a token. The message says why without what is in the Secret."""
+
+
+class Keeper:
+    """The tokens of all machines that may still boot, by the key of the KubeadmConfig."""
+
+    def __init__(
+        self, workloads: Workloads, clock: Clock, ttl: timedelta, on_done: Callable[[Key], None]
+    ) -> None:
+        self._workloads = workloads
+        self._clock = clock
+        self._ttl = ttl
+        self._calls: Calls[datetime] = Calls(clock, on_done)
+        self._tokens: dict[Key, str] = {}
+        self.run = self._calls.run
+
+    def forget(self, config: Key) -> None:
+        """There is no such KubeadmConfig any more."""
+        self._tokens.pop(config, None)
+        self._calls.forget(config)
+
+    def seen(self, config: Key, cluster: Key, token: Token) -> TokenSeen:
+        """What is known of the token of a KubeadmConfig."""
+        if self._tokens.get(config, token.id) != token.id:
+            self.forget(config)
+        call, now = self._calls.seen(config), self._clock.now()
+        if call.running:
+            return TokenSeen(call.answer, running=True)
+        try:
+            self._workloads.get(cluster)
+        except NotConnected as error:
+            return TokenSeen(call.answer, now + DISCONNECTED, str(error))
+        if call.ended is None:
+            return TokenSeen()
+        wait = RETRIES.delay(call.failures, 0.0) if call.error else check_every(self._ttl).total_seconds()
+        left = call.ended + wait - self._clock.monotonic()
+        return TokenSeen(call.answer, now + timedelta(seconds=left), call.error)
+
+    def keep(self, config: Key, cluster: Key, token: Token) -> None:
+        """Begin a call that keeps the token in its cluster."""
+        self._tokens[config] = token.id
+        self._calls.start(config, lambda: self._keep(cluster, token))
+
+    async def _keep(self, cluster: Key, token: Token) -> datetime:
+        """See to it that the token is good for long enough; returns until when.
+
+        Raises:
+            NotConnected: the cluster cannot be reached now.
+            TokenRefused: it said no.
+            TransportError: it did not answer.
+        """
+        client = self._workloads.get(cluster).client
+        try:
+            return await kept(client, token, self._ttl, self._clock.now())
+        except ApiError as error:
+            raise TokenRefused(
+                f"cluster {cluster} refuses a bootstrap token: {error.code} {error.reason}"
+            ) from None
+
+
+async def kept(client: Client, token: Token, ttl: timedelta, now: datetime) -> datetime:
+    """Make the token, or give it another life if it needs one; until when it is good."""
+    until = now + ttl
+    secret = await _read(client, token)
+    if secret is None:
+        try:
+            await client.create(SECRET, token_secret(token, until))
+        except AlreadyExists:
+            secret = await _read(client, token)
+        if secret is None:
+            return until
+    known = expiration(secret)
+    if known is not None and not needs_refresh(known, ttl, now):
+        return known
+    body = onto({"stringData": {EXPIRATION: rfc3339(until)}}, secret.metadata)
+    await client.patch(SECRET, token.key, body)
+    return until
+
+
+async def _read(client: Client, token: Token) -> Secret | None:
+    try:
+        return await client.get(SECRET, token.key)
+    except NotFound:
+        return None

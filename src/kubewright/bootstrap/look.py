@@ -1,0 +1,192 @@
+"""Read everything that a decision about one KubeadmConfig looks at, into one value.
+
+Theory.      Nearly all of it is in caches. Of Secrets these have the metadata only, since bootstrap data and
+             certificates are large and secret: what is in one is read from the server when data is made. A
+             Secret without the cluster's label is in no cache and is read as well, as upstream does.
+Invariants.  What is read of a Secret is kept for one pass, but for the certificate of a cluster's authority,
+             which each of its machines needs: it is public, and kept by its version.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kubewright.api.bootstrap.names import GROUP as BOOTSTRAP
+from kubewright.api.bootstrap.names import lock_name
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Cluster, Machine
+from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA, Secret
+from kubewright.bootstrap.certificates import Certificate, Purpose, pair_of, secret_name
+from kubewright.bootstrap.decide import makes_data, token_in
+from kubewright.bootstrap.generation import wanted_certificates
+from kubewright.bootstrap.keeper import Keeper
+from kubewright.bootstrap.lock import Lock, holder_of
+from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
+from kubewright.bootstrap.tokens import new_token
+from kubewright.bootstrap.userdata import Role
+from kubewright.kube.informers import Informers
+from kubewright.pki.keys import KeyPair
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key, split_api_version
+
+BY_CONFIG = "kubeadm-config"
+"""Machines by ``namespace/name`` of the KubeadmConfig that they refer to."""
+BY_CLUSTER = "cluster-by-kubeadm"
+"""The same machines by ``namespace/name`` of their cluster."""
+
+
+def config_of(machine: Machine) -> Key | None:
+    """The KubeadmConfig that a machine refers to; None if it refers to none, or to another kind."""
+    ref = machine.spec.bootstrap.config_ref
+    if ref is None or (ref.group, ref.kind) != (BOOTSTRAP, KUBEADM_CONFIG.resource.kind):
+        return None
+    return Key(machine.metadata.namespace, ref.name)
+
+
+def cluster_of(machine: Machine) -> Key:
+    """The cluster that a machine belongs to."""
+    return Key(machine.metadata.namespace, machine.spec.cluster_name)
+
+
+class Caches:
+    """What is watched in the cluster that has the KubeadmConfigs."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.configs = informers.get(KUBEADM_CONFIG)
+        self.machines = informers.get(MACHINE)
+        self.clusters = informers.get(CLUSTER)
+        self.secrets = informers.get(SECRET_METADATA, labels=CLUSTER_NAME_LABEL)
+        self.locks = informers.get(CONFIG_MAP, labels=CLUSTER_NAME_LABEL)
+        self.machines.index(BY_CONFIG, lambda each: _known(config_of(each)))
+        self.machines.index(BY_CLUSTER, lambda each: _known(cluster_of(each)) if config_of(each) else ())
+
+    def machine_of(self, config: KubeadmConfig) -> Machine | None:
+        """The Machine that owns a KubeadmConfig; by name, since a move gives it another uid."""
+        for owner in config.metadata.owner_references:
+            if (split_api_version(owner.api_version)[0], owner.kind) == (GROUP, MACHINE.resource.kind):
+                return self.machines.get(Key(config.metadata.namespace, owner.name))
+        return None
+
+    def lock_of(self, cluster: Cluster) -> Lock | None:
+        """The init lock of a cluster."""
+        namespace = cluster.metadata.namespace
+        found = self.locks.get(Key(namespace, lock_name(cluster.metadata.name)))
+        if found is None:
+            return None
+        holder = holder_of(found.data)
+        exists = bool(holder) and self.machines.header(Key(namespace, holder)) is not None
+        return Lock(found.metadata.uid, holder, exists)
+
+
+def _known(key: Key | None) -> Iterable[str]:
+    return (str(key),) if key is not None else ()
+
+
+class Looker:
+    """Looks at KubeadmConfigs."""
+
+    def __init__(
+        self, informers: Informers, caches: Caches, keeper: Keeper, settings: BootstrapSettings
+    ) -> None:
+        self._client = informers.client
+        self._clock = informers.client.clock
+        self._caches = caches
+        self._keeper = keeper
+        self._settings = settings
+        self._authorities: dict[Key, tuple[int, KeyPair]] = {}
+
+    async def look(self, config: KubeadmConfig) -> Seen:
+        """What there is.
+
+        Raises:
+            ApiError, TransportError: the server could not be asked.
+        """
+        machine = self._caches.machine_of(config)
+        cluster = self._caches.clusters.get(cluster_of(machine)) if machine is not None else None
+        seen = Seen(config, self._clock.now(), self._settings, machine, cluster)
+        if machine is None or cluster is None:
+            return seen
+        seen = replace(
+            seen,
+            secret=await self._data(config),
+            lock=self._caches.lock_of(cluster),
+            token=self._token(config, machine),
+        )
+        if not makes_data(seen):
+            return seen
+        pairs = await self._pairs(cluster, wanted_certificates(seen))
+        drawn = new_token(self._clock.random.choice) if self._needs_token(seen) else None
+        return replace(seen, pairs=pairs, sources=await self._sources(config), drawn=drawn)
+
+    def forget_cluster(self, cluster: Key) -> None:
+        """There is no such Cluster any more."""
+        self._authorities.pop(Key(cluster.namespace, f"{cluster.name}-{Purpose.CA}"), None)
+
+    def _token(self, config: KubeadmConfig, machine: Machine) -> TokenSeen:
+        token = token_in(config.spec)
+        if token is None:
+            return TokenSeen()
+        return self._keeper.seen(_key(config), cluster_of(machine), token)
+
+    @staticmethod
+    def _needs_token(seen: Seen) -> bool:
+        join = seen.config.spec.join_configuration
+        found = join.discovery.bootstrap_token if join is not None else None
+        return seen.role is not Role.INIT and not (found is not None and found.token)
+
+    async def _data(self, config: KubeadmConfig) -> Secret | None:
+        """The Secret with the data; what is in it matters only before the status says that it is ready."""
+        found = self._caches.secrets.get(_key(config))
+        if found is None:
+            return None
+        if config.status.ready:
+            return Secret(metadata=found.metadata)
+        return await self._read(_key(config))
+
+    async def _pairs(self, cluster: Cluster, wanted: Iterable[Certificate]) -> dict[Purpose, KeyPair]:
+        pairs = {}
+        for each in wanted:
+            name = Key(cluster.metadata.namespace, secret_name(cluster.metadata.name, each.purpose))
+            pair = await (self._pair(name) if each.made and each.key_path else self._authority(name))
+            if pair is not None:
+                pairs[each.purpose] = pair
+        return pairs
+
+    async def _authority(self, name: Key) -> KeyPair | None:
+        """The certificate in a Secret, without its key; read once for each version that the watch shows."""
+        header, (version, known) = self._caches.secrets.header(name), self._authorities.get(name, (0, None))
+        if header is not None and known is not None and version == header.version:
+            return known
+        pair = await self._pair(name)
+        if pair is None:
+            return None
+        if header is not None and header.key.name.endswith(f"-{Purpose.CA}"):
+            self._authorities[name] = (header.version, KeyPair(pair.certificate))
+        return pair
+
+    async def _pair(self, name: Key) -> KeyPair | None:
+        secret = await self._read(name)
+        return pair_of(secret) if secret is not None else None
+
+    async def _sources(self, config: KubeadmConfig) -> dict[str, Secret]:
+        """The Secrets that files and passwords come from."""
+        spec = config.spec
+        sources = [*(each.content_from for each in spec.files), *(each.passwd_from for each in spec.users)]
+        names = {each.secret.name for each in sources if each is not None and each.secret.name}
+        found = {}
+        for name in sorted(names):
+            secret = await self._read(Key(config.metadata.namespace, name))
+            if secret is not None:
+                found[name] = secret
+        return found
+
+    async def _read(self, name: Key) -> Secret | None:
+        try:
+            return await self._client.get(SECRET, name)
+        except NotFound:
+            return None
+
+
+def _key(config: KubeadmConfig) -> Key:
+    return Key(config.metadata.namespace, config.metadata.name)

@@ -1,0 +1,182 @@
+"""One KubeadmConfig, one pass: look, decide, act. And what wakes a KubeadmConfig.
+
+Theory.      Everything that a decision waits for is heard of: the Machine, edges of the Cluster (its
+             infrastructure, its control plane, its end point, its pause), Secrets with certificates, the init
+             lock, the beginning of a session with the workload cluster, the end of a call. Upstream polls for
+             some of these every 30 s, so each of its clusters waits for half a minute before machines join.
+Invariants.  What only other programs' reports change wakes nothing: a Machine's status counts for its node
+             only.
+Source       capi.md §9.1, appendix A.
+Called by    ``runtime.controller``; put together by ``world``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from kubewright.api.bootstrap.names import lock_name
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
+from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.conditions import true_condition
+from kubewright.api.core import ConfigMap
+from kubewright.bootstrap.act import Actor
+from kubewright.bootstrap.certificates import Purpose, secret_name
+from kubewright.bootstrap.decide import decide
+from kubewright.bootstrap.keeper import Keeper, Workloads
+from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of
+from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.kube.informer import Change
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.result import Result
+from kubewright.runtime.sessions.connection import Listener
+from kubewright.runtime.sessions.session import Session
+from kubewright.runtime.world import Environment
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class KubeadmConfigs:
+    """The reconciler of KubeadmConfigs."""
+
+    def __init__(self, caches: Caches, looker: Looker, actor: Actor, keeper: Keeper) -> None:
+        self._configs = caches.configs
+        self._looker = looker
+        self._actor = actor
+        self._keeper = keeper
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: an API server said no, or could not be asked.
+        """
+        config = self._configs.get(key)
+        if config is None:
+            self._keeper.forget(key)
+            return Result.done()
+        seen = await self._looker.look(config)
+        plan = decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        return await self._actor.perform(seen, plan)
+
+
+class Wakes:
+    """From a change to the KubeadmConfigs that must look again."""
+
+    def __init__(self, caches: Caches, actor: Actor, looker: Looker) -> None:
+        self._caches = caches
+        self._actor = actor
+        self._looker = looker
+
+    def of_cluster(self, cluster: Key, *, control_plane: bool = False) -> set[Key]:
+        """Those of the machines of a cluster, or of its control plane, that have no node yet."""
+        found = set()
+        for machine in self._caches.machines.by(BY_CLUSTER, str(cluster)):
+            waits = machine.status.node_ref is None
+            ours = not control_plane or CONTROL_PLANE_LABEL in machine.metadata.labels
+            if waits and ours and (key := config_of(machine)) is not None:
+                found.add(key)
+        return found
+
+    def by_config(self, change: Change[Any]) -> Iterable[Key]:
+        """The object itself, but for the status that is being written just now."""
+        return () if change.key in self._actor.writing and status_alone(change) else (change.key,)
+
+    def by_machine(self, change: Change[Machine]) -> Iterable[Key]:
+        """A machine's own; of one that goes, also those of the control plane: it may have had the lock."""
+        before, after = change.before(), change.after()
+        machine = after or before
+        if machine is None or (before is not None and after is not None and not _differ(before, after)):
+            return ()
+        keys = {key for each in (before, after) if each is not None and (key := config_of(each)) is not None}
+        gone = after is None and CONTROL_PLANE_LABEL in machine.metadata.labels
+        return keys | (self.of_cluster(cluster_of(machine), control_plane=True) if gone else set())
+
+    def by_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
+        """All that wait for the cluster, at the edges that they wait for; the lock's holder has a node."""
+        before, after = change.before(), change.after()
+        if after is None:
+            self._looker.forget_cluster(change.key)
+            return ()
+        if before is not None and _edges(before) == _edges(after):
+            return ()
+        return self.of_cluster(change.key) | self._holder(change.key)
+
+    def _holder(self, cluster: Key) -> set[Key]:
+        """The one whose machine has the init lock, which it releases."""
+        if self._caches.locks.header(Key(cluster.namespace, lock_name(cluster.name))) is None:
+            return set()
+        machines = self._caches.machines.by(BY_CLUSTER, str(cluster))
+        planes = [each for each in machines if CONTROL_PLANE_LABEL in each.metadata.labels]
+        return {key for each in planes if (key := config_of(each)) is not None}
+
+    def by_secret(self, change: Change[Any]) -> Iterable[Key]:
+        """The owner of data that was changed by another; all of a cluster whose certificates come or go."""
+        header = change.new or change.old
+        if header is None:
+            return ()
+        cluster = header.labels.get(CLUSTER_NAME_LABEL, "")
+        if change.key.name in {secret_name(cluster, purpose) for purpose in Purpose}:
+            return self.of_cluster(Key(change.key.namespace, cluster))
+        known = self._caches.configs.header(change.key)
+        mine = change.new is not None and known is not None and change.new.owner_uid == known.uid
+        return (change.key,) if known is not None and not mine else ()
+
+    def by_lock(self, change: Change[ConfigMap]) -> Iterable[Key]:
+        """Those of the control plane, when its init lock is gone."""
+        old = change.old
+        cluster = old.labels.get(CLUSTER_NAME_LABEL, "") if old is not None else ""
+        if change.new is not None or change.key.name != lock_name(cluster):
+            return ()
+        return self.of_cluster(Key(change.key.namespace, cluster), control_plane=True)
+
+
+def _differ(before: Machine, after: Machine) -> bool:
+    """Whether a decision could tell the two apart."""
+
+    def parts(machine: Machine) -> tuple[object, ...]:
+        meta = machine.metadata
+        return meta.labels, meta.deleting, machine.spec, machine.status.node_ref is None
+
+    return parts(before) != parts(after)
+
+
+def _edges(cluster: Cluster) -> tuple[object, ...]:
+    """What of a cluster is waited for."""
+    initialized = true_condition(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED.value)
+    ready = bool(cluster.status.infrastructure_ready)
+    return cluster.spec, ready, initialized is not None
+
+
+def wire(
+    environment: Environment, workloads: Workloads, settings: BootstrapSettings
+) -> tuple[Controller, Keeper]:
+    """The controller of KubeadmConfigs, listening to everything that a decision looks at."""
+    informers, clock = environment.control.caches, environment.clock
+    caches = Caches(informers)
+    keeper = Keeper(
+        workloads, clock, settings.token_ttl, lambda key: controller.enqueue(key, "its token was looked at")
+    )
+    looker = Looker(informers, caches, keeper, settings)
+    actor = Actor(environment.control.client, keeper)
+    wakes = Wakes(caches, actor, looker)
+    configs = KubeadmConfigs(caches, looker, actor, keeper)
+    controller = Controller(
+        "kubeadmconfig", configs, clock, workers=settings.workers, metrics=environment.metrics
+    )
+    controller.watches(caches.configs, wakes.by_config)
+    controller.watches(caches.machines, wakes.by_machine)
+    controller.watches(caches.clusters, wakes.by_cluster)
+    controller.watches(caches.secrets, wakes.by_secret)
+    controller.watches(caches.locks, wakes.by_lock)
+
+    def woken(session: Session) -> None:
+        for key in wakes.of_cluster(session.cluster):
+            controller.enqueue(key, f"cluster {session.cluster} is connected")
+
+    workloads.sessions.subscribe(Listener(woken, lambda _session, _because: None))
+    return controller, keeper

@@ -1,0 +1,49 @@
+"""The world of ``bootstrap.cluster.x-k8s.io``: its controller, and how it is put together.
+
+Theory.      Upstream's provider is a program of its own with a Lease of its own; so is ours, and by the same
+             name: the two never work on the same objects at once, whichever core runs beside them.
+Invariants.  The workload clusters are passed in as a function, since whoever knows their kubeconfigs makes
+             the sessions; one lookup for each term, run beside the controller.
+Source       capi.md §4.3 for the Lease, §13.1 for the controller.
+Called by    ``compose.worlds``.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kubewright.api.bootstrap.crds import crds
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
+from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE
+from kubewright.bootstrap import reconciler
+from kubewright.bootstrap.keeper import Workloads
+from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
+
+CONTROLLERS = (
+    ControllerInfo(
+        "kubeadmconfig",
+        "KubeadmConfig",
+        KUBEADM_BOOTSTRAP_LEASE,
+        "makes the data by which machines become nodes, and keeps their bootstrap tokens",
+    ),
+)
+
+Reach = Callable[[Environment], Workloads]
+"""Makes the lookup of workload clusters, for one term."""
+
+
+def world(reach: Reach, settings: BootstrapSettings | None = None) -> World:
+    """This world, whose machines join the clusters that ``reach`` finds."""
+
+    def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
+        assert "kubeadmconfig" in chosen, "there is no other"
+        workloads = reach(environment)
+        controller, keeper = reconciler.wire(environment, workloads, settings or BootstrapSettings())
+        return Runnables([controller], [workloads.run, keeper.run])
+
+    return World(
+        "bootstrap",
+        CONTROLLERS,
+        wire,
+        kinds=(KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE),
+        definitions=crds,
+    )
