@@ -24,6 +24,7 @@ from kubewright.apiserver.http.app import App
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
 from kubewright.apiserver.registry.admission import INITIAL_NAMESPACES, NAMESPACES
+from kubewright.apiserver.registry.bootstrap_tokens import BootstrapTokens
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.housekeeping import Housekeeping
 from kubewright.apiserver.registry.kind import Catalog
@@ -64,6 +65,7 @@ class ApiServer:
         self._tokens = Tokens(_token_key(path), clock, self._uid_of)
         rules = {each.kind.resource: each for each in admission}
         serving = Serving(self._store, self.catalog, clock, rules)
+        self._bootstrap_tokens = BootstrapTokens(self._secret, clock)
         writing = Writing(self._store, serving, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
@@ -103,8 +105,12 @@ class ApiServer:
         return self._app.counts
 
     def user_of_token(self, token: str) -> User | None:
-        """The user of a service account's token: what the listener's authentication asks."""
-        return self._tokens.user(token)
+        """The user of a service account's or a bootstrap token: what the listener's authentication asks."""
+        return self._tokens.user(token) or self._bootstrap_tokens.user(token)
+
+    def _secret(self, namespace: str, name: str) -> bytes | None:
+        record = self._store.get("secrets", f"{namespace}/{name}")
+        return None if record is None else record.data
 
     def _uid_of(self, namespace: str, name: str) -> str | None:
         record = self._store.get("serviceaccounts", f"{namespace}/{name}")

@@ -1,8 +1,9 @@
 """KubewrightCluster and KubewrightMachine from nothing to gone, by the contract of Cluster API. Time is virtual."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
-import pytest
+from tests.api.infra.management import management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
@@ -31,17 +32,18 @@ def said(found):
     return f"{first.type} {first.status} {first.reason}".strip()
 
 
-@pytest.fixture
-async def cluster(management):
+@asynccontextmanager
+async def ready_cluster():
     """A cluster whose infrastructure is ready, with the data for its machines."""
-    await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT})
-    await management.infrastructure_ready()
-    await management.data()
-    return management
+    async with management_cluster() as management:
+        await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT})
+        await management.infrastructure_ready()
+        await management.data()
+        yield management
 
 
-async def test_a_machine_gets_its_vm_and_says_what_the_contract_asks_for(cluster):
-    async with cluster.provider():
+async def test_a_machine_gets_its_vm_and_says_what_the_contract_asks_for():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1")
         found = await cluster.until(ready)
 
@@ -58,8 +60,8 @@ async def test_a_machine_gets_its_vm_and_says_what_the_contract_asks_for(cluster
         assert await cluster.events() == ["VMCreated", "VMDeleted"]
 
 
-async def test_a_machine_costs_three_writes(cluster):
-    async with cluster.provider():
+async def test_a_machine_costs_three_writes():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1")
         before = await cluster.infra()
         await cluster.until(ready)
@@ -75,8 +77,8 @@ async def _writes(management, before, after):
     return int(after.metadata.resource_version) - int(before.metadata.resource_version) - 1
 
 
-async def test_each_wait_is_told_and_ends_by_itself(management):
-    async with management.provider():
+async def test_each_wait_is_told_and_ends_by_itself():
+    async with management_cluster() as management, management.provider():
         await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT})
         await management.machine("m1", data="")
         await management.until(waits_for("WaitingForClusterInfrastructure"))
@@ -94,26 +96,27 @@ async def test_each_wait_is_told_and_ends_by_itself(management):
         await management.until(ready)
 
 
-async def test_a_machine_that_no_machine_owns_waits(cluster):
-    async with cluster.provider():
+async def test_a_machine_that_no_machine_owns_waits():
+    async with ready_cluster() as cluster, cluster.provider():
         meta = {"name": "m1", "namespace": NS, "labels": {"cluster.x-k8s.io/cluster-name": "demo"}}
         await cluster.people.create(KUBEWRIGHT_MACHINE, {"metadata": meta, "spec": {}})
         await cluster.until(waits_for("WaitingForOwner"))
         assert cluster.vms() == []
 
 
-async def test_failures_of_a_cloud_are_conditions_and_end(cluster):
-    faults = [{"operation": "create", "code": "ResourceExhausted", "message": "no room", "times": 1}]
-    async with cluster.provider():
-        await cluster.machine("m1", spec={"providerSpec": {"faults": faults}})
-        found = await cluster.until(waits_for("VMCreationFailed"))
-        assert "no room" in found.status.conditions[0].message
-        assert found.status.failure_reason is None
-        await cluster.until(ready, seconds=700)
+async def test_failures_of_a_cloud_are_conditions_and_end():
+    async with ready_cluster() as cluster:
+        faults = [{"operation": "create", "code": "ResourceExhausted", "message": "no room", "times": 1}]
+        async with cluster.provider():
+            await cluster.machine("m1", spec={"providerSpec": {"faults": faults}})
+            found = await cluster.until(waits_for("VMCreationFailed"))
+            assert "no room" in found.status.conditions[0].message
+            assert found.status.failure_reason is None
+            await cluster.until(ready, seconds=700)
 
 
-async def test_a_wrong_spec_is_a_condition_and_can_be_mended(cluster):
-    async with cluster.provider():
+async def test_a_wrong_spec_is_a_condition_and_can_be_mended():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1", spec={"driver": "nocloud"})
         found = await cluster.until(waits_for("InvalidConfiguration"))
         assert (
@@ -123,31 +126,32 @@ async def test_a_wrong_spec_is_a_condition_and_can_be_mended(cluster):
         await cluster.until(ready)
 
 
-async def test_credentials_that_come_late_are_noticed(cluster):
-    async with cluster.provider():
+async def test_credentials_that_come_late_are_noticed():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1", spec={"credentialsRef": {"name": "cloud"}})
         await cluster.until(waits_for("InvalidConfiguration"))
         await cluster.data("cloud", key=b"secret")
         await cluster.until(ready)
 
 
-async def test_a_machine_is_placed_where_its_machine_says(management):
-    domains = {"b": {"controlPlane": True, "providerSpec": {"zone": "sim-1b"}}}
-    await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT, "failureDomains": domains})
-    await management.infrastructure_ready()
-    await management.data()
-    async with management.provider():
-        await management.machine("m1", failureDomain="b")
-        await management.machine("m2", failureDomain="z")
-        found = await management.until(ready)
-        assert found.spec.failure_domain == "b"
-        assert management.cloud.named("m1").spec.zone == "sim-1b"
-        lost = await management.until(waits_for("InvalidConfiguration"), "m2")
-        assert lost.status.conditions[0].message == "failure domain 'z' is none of the cluster's: b"
+async def test_a_machine_is_placed_where_its_machine_says():
+    async with management_cluster() as management:
+        domains = {"b": {"controlPlane": True, "providerSpec": {"zone": "sim-1b"}}}
+        await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT, "failureDomains": domains})
+        await management.infrastructure_ready()
+        await management.data()
+        async with management.provider():
+            await management.machine("m1", failureDomain="b")
+            await management.machine("m2", failureDomain="z")
+            found = await management.until(ready)
+            assert found.spec.failure_domain == "b"
+            assert management.cloud.named("m1").spec.zone == "sim-1b"
+            lost = await management.until(waits_for("InvalidConfiguration"), "m2")
+            assert lost.status.conditions[0].message == "failure domain 'z' is none of the cluster's: b"
 
 
-async def test_a_paused_cluster_is_not_written_not_even_to_delete(cluster):
-    async with cluster.provider():
+async def test_a_paused_cluster_is_not_written_not_even_to_delete():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1")
         await cluster.until(ready)
         await cluster.pause()
@@ -163,29 +167,31 @@ async def test_a_paused_cluster_is_not_written_not_even_to_delete(cluster):
         await cluster.until(ready, "m2")
 
 
-async def test_a_process_that_dies_during_a_creation_loses_no_vm(cluster):
-    async with cluster.provider():
-        await cluster.machine("m1", spec={"providerSpec": {"createSeconds": 20}})
-        await asyncio.sleep(5)
-    assert cluster.vms() == ["m1"]
-    assert (await cluster.infra()).spec.provider_id is None
-    async with cluster.provider():
-        await cluster.until(ready)
+async def test_a_process_that_dies_during_a_creation_loses_no_vm():
+    async with ready_cluster() as cluster:
+        async with cluster.provider():
+            await cluster.machine("m1", spec={"providerSpec": {"createSeconds": 20}})
+            await asyncio.sleep(5)
         assert cluster.vms() == ["m1"]
+        assert (await cluster.infra()).spec.provider_id is None
+        async with cluster.provider():
+            await cluster.until(ready)
+            assert cluster.vms() == ["m1"]
 
 
-async def test_a_vm_that_comes_after_its_object_was_deleted_is_deleted_too(cluster):
-    faults = [{"operation": "create", "code": "DeadlineExceeded", "afterSuccess": True, "hangSeconds": 3}]
-    async with cluster.provider():
-        await cluster.machine("m1", spec={"providerSpec": {"faults": faults}})
-        await asyncio.sleep(5)
-        await cluster.delete("m1")
-        await cluster.until(gone)
-        assert cluster.vms() == []
+async def test_a_vm_that_comes_after_its_object_was_deleted_is_deleted_too():
+    async with ready_cluster() as cluster:
+        faults = [{"operation": "create", "code": "DeadlineExceeded", "afterSuccess": True, "hangSeconds": 3}]
+        async with cluster.provider():
+            await cluster.machine("m1", spec={"providerSpec": {"faults": faults}})
+            await asyncio.sleep(5)
+            await cluster.delete("m1")
+            await cluster.until(gone)
+            assert cluster.vms() == []
 
 
-async def test_a_vm_goes_after_machine_and_cluster_are_gone(cluster):
-    async with cluster.provider():
+async def test_a_vm_goes_after_machine_and_cluster_are_gone():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1")
         await cluster.until(ready)
         await cluster.people.delete(MACHINE, Key(NS, "m1"))
@@ -195,27 +201,28 @@ async def test_a_vm_goes_after_machine_and_cluster_are_gone(cluster):
         assert cluster.vms() == []
 
 
-async def test_after_a_move_the_status_is_made_again_and_no_vm_is(cluster):
-    async with cluster.provider():
-        await cluster.machine("m1")
-        known = (await cluster.until(ready)).spec.provider_id
-        status = {
-            "ready": None,
-            "addresses": None,
-            "conditions": None,
-            "nodeName": None,
-            "observedGeneration": None,
-        }
-        await cluster.people.patch(
-            KUBEWRIGHT_MACHINE, Key(NS, "m1"), {"status": status}, subresource="status"
-        )
-    async with cluster.provider():
-        found = await cluster.until(ready)
-        assert (found.spec.provider_id, found.status.node_name, cluster.vms()) == (known, "m1", ["m1"])
+async def test_after_a_move_the_status_is_made_again_and_no_vm_is():
+    async with ready_cluster() as cluster:
+        async with cluster.provider():
+            await cluster.machine("m1")
+            known = (await cluster.until(ready)).spec.provider_id
+            status = {
+                "ready": None,
+                "addresses": None,
+                "conditions": None,
+                "nodeName": None,
+                "observedGeneration": None,
+            }
+            await cluster.people.patch(
+                KUBEWRIGHT_MACHINE, Key(NS, "m1"), {"status": status}, subresource="status"
+            )
+        async with cluster.provider():
+            found = await cluster.until(ready)
+            assert (found.spec.provider_id, found.status.node_name, cluster.vms()) == (known, "m1", ["m1"])
 
 
-async def test_the_endpoint_of_a_user_makes_the_cluster_ready(management):
-    async with management.provider():
+async def test_the_endpoint_of_a_user_makes_the_cluster_ready():
+    async with management_cluster() as management, management.provider():
         await management.cluster(infra={"failureDomains": {"a": {"controlPlane": True}}})
         await asyncio.sleep(5)
         found = await management.infra_cluster()
@@ -228,8 +235,8 @@ async def test_the_endpoint_of_a_user_makes_the_cluster_ready(management):
         assert list(found.status.failure_domains) == ["a"]
 
 
-async def test_a_kubewright_cluster_stays_until_its_machines_are_gone(cluster):
-    async with cluster.provider():
+async def test_a_kubewright_cluster_stays_until_its_machines_are_gone():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.machine("m1")
         await cluster.until(ready)
         await cluster.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
@@ -241,8 +248,8 @@ async def test_a_kubewright_cluster_stays_until_its_machines_are_gone(cluster):
         assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
 
 
-async def test_no_secret_is_seen_in_objects_or_events(cluster):
-    async with cluster.provider():
+async def test_no_secret_is_seen_in_objects_or_events():
+    async with ready_cluster() as cluster, cluster.provider():
         await cluster.data("cloud", key=b"hush-hush")
         await cluster.machine("m1", spec={"credentialsRef": {"name": "cloud"}})
         found = await cluster.until(ready)

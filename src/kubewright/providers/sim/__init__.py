@@ -15,6 +15,8 @@ The kubelets
     ``kubelet``       what one kubelet remembers, and the decision what it does next
     ``kubelets``      the workers that carry it out
     ``pods``, ``pod_workers``   the same pair for pods
+Clusters
+    ``boot``       VMs that become nodes by their bootstrap data, and the port to what runs control planes
 For people
     ``manifests``     ready-to-use classes and their Secret
 

@@ -24,7 +24,7 @@ from kubewright.providers.sim.inventory import Disks, Inventory, VmObserver, VmR
 from kubewright.providers.sim.names import shaped_by
 from kubewright.providers.sim.spec import Fault, Operation, SimSpec
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH, Vm, orders_in
+from kubewright.providers.sim.vm import DIE, LASTING, RESTART, VANISH, Bootstrap, Vm, orders_in
 
 T = TypeVar("T")
 
@@ -155,6 +155,10 @@ class Cloud:
             if word in words:
                 act(vm_id)
         return words - LASTING - {RESTART, DIE, VANISH}
+
+    def bootstrapped(self, vm_id: str, result: Bootstrap) -> None:
+        """What has come of the VM's user data, so far as it has run on the VM."""
+        self._change(vm_id, lambda vm: replace(vm, bootstrap=result))
 
     def vanish(self, vm_id: str) -> None:
         """Remove the VM at once, without any call for it."""

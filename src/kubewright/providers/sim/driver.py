@@ -7,17 +7,21 @@ Theory.      Everything interesting happens in ``cloud``; here a class's ``provi
 Called by    the machine controllers through ``driver.guard``; ``compose`` for ``run`` and ``close``.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
+from kubewright.providers.sim.boot.boots import Boots
+from kubewright.providers.sim.boot.fleet import Fleet
+from kubewright.providers.sim.boot.planes import ControlPlanes
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.spec import parse_spec
-from kubewright.providers.sim.vm import SCHEME, Vm, volume_ids
+from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
 
 
 class SimDriver:
@@ -56,6 +60,36 @@ class SimDriver:
         await self.cloud.close()
 
 
+class HostingDriver(SimDriver):
+    """The same with control planes: clusters get an endpoint, and VMs with user data boot from it."""
+
+    def __init__(self, cloud: Cloud, settings: KubeletSettings, planes: ControlPlanes) -> None:
+        super().__init__(cloud, settings)
+        self._planes = planes
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        """An address for the API server of a cluster (``contract.Endpoints``)."""
+        host, _, port = self._planes.reserve(_owner(request)).rpartition(":")
+        return host, int(port)
+
+    async def release(self, request: ClassRequest) -> None:
+        """The cluster is gone (``contract.Endpoints``)."""
+        self._planes.release(_owner(request))
+
+    async def run(self, cluster: Informers) -> None:
+        """Be the kubelets of all VMs, in the clusters that they join, until cancelled."""
+        fleet = Fleet(self.cloud)
+        async with asyncio.TaskGroup() as group:
+            if self._settings.kubelets == "on":
+                group.create_task(Kubelets(fleet.of(""), cluster, self._settings).run())
+            group.create_task(Boots(fleet, self._planes, self._settings).run())
+
+
+def _owner(request: ClassRequest) -> str:
+    meta = request.machine_class.metadata
+    return f"{meta.namespace}/{meta.name}/{meta.uid}"
+
+
 def _vm_request(request: MachineRequest) -> VmRequest:
     machine_class = request.machine_class
     if machine_class.provider not in ("", SCHEME):
@@ -69,7 +103,15 @@ def _vm_request(request: MachineRequest) -> VmRequest:
         class_name=machine_class.metadata.name,
         spec=parse_spec(machine_class.provider_spec),
         provider_id=request.provider_id,
+        bootstrap=_bootstrap(request),
     )
+
+
+def _bootstrap(request: MachineRequest) -> Bootstrap | None:
+    """What the VM boots from, where that alone makes it a node."""
+    if not request.data_format:
+        return None
+    return Bootstrap(data=request.secret.data.get("userData", b""), format=request.data_format)
 
 
 def _instance(vm: Vm) -> Instance:

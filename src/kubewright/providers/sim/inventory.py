@@ -19,7 +19,7 @@ from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.providers.sim.spec import SimSpec, write_spec
 from kubewright.providers.sim.store import Store
-from kubewright.providers.sim.vm import Vm, Volume, carries
+from kubewright.providers.sim.vm import Bootstrap, Vm, Volume, carries
 
 REMEMBERED = 10_000
 """Gone VMs that are kept; older ones are beyond any lag of lists that is worth simulating."""
@@ -35,6 +35,7 @@ class VmRequest:
     class_name: str
     spec: SimSpec
     provider_id: str = ""
+    bootstrap: Bootstrap | None = None
 
     @property
     def machine(self) -> str:
@@ -61,6 +62,21 @@ class VmObserver(Protocol):
 
     async def wait_idle(self, vm_id: str) -> None:
         """Return when nothing that runs on the VM has a request in flight."""
+
+
+class VmSource(Protocol):
+    """Where kubelets find their VMs: all of a cloud, or those of one cluster (``boot.fleet``)."""
+
+    clock: Clock
+
+    @property
+    def vms(self) -> Mapping[str, Vm]: ...
+
+    def get(self, vm_id: str) -> Vm | None: ...
+
+    def obey(self, vm_id: str, note: str) -> frozenset[str]: ...
+
+    def observe(self, observer: VmObserver | None) -> None: ...
 
 
 class Disks:
@@ -166,6 +182,7 @@ class Inventory:
             spec=self._specs.setdefault(write_spec(spec), spec),
             created_at=now,
             up_at=now + spec.create_seconds + spec.boot_seconds,
+            bootstrap=request.bootstrap,
         )
         self._ids[vm.namespace, vm.name] = vm.id
         self._classes.setdefault(vm.account, set()).add(vm.id)

@@ -21,8 +21,8 @@ from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim import registration
-from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.delay_queue import DelayQueue
+from kubewright.providers.sim.inventory import VmSource
 from kubewright.providers.sim.kubelet import Act, KubeletState, NodeView, Situation, decide, node_view
 from kubewright.providers.sim.pod_workers import PodWorkers
 from kubewright.providers.sim.registration import FAULT_ANNOTATION
@@ -55,9 +55,9 @@ class Statistics:
 
 
 class Kubelets:
-    """All kubelets of one cloud, in one cluster."""
+    """All kubelets of one cloud or fleet, in one cluster."""
 
-    def __init__(self, cloud: Cloud, informers: Informers, settings: KubeletSettings) -> None:
+    def __init__(self, cloud: VmSource, informers: Informers, settings: KubeletSettings) -> None:
         self._cloud = cloud
         self._clock = cloud.clock
         self._client = informers.client

@@ -73,12 +73,13 @@ def conditions(
 def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
     """The Node that a VM's kubelet registers, status included."""
     spec, name = vm.spec, vm.node_name
+    taints = (*spec.taints, *(vm.bootstrap.taints if vm.bootstrap is not None else ()))
     capacity = {resource: str(amount) for resource, amount in spec.capacity.items()}
     return {
         "metadata": {"name": name, "labels": _labels(vm), "annotations": dict(spec.annotations)},
         "spec": {
             "providerID": vm.provider_id,
-            **({"taints": [msgspec.to_builtins(taint) for taint in spec.taints]} if spec.taints else {}),
+            **({"taints": [msgspec.to_builtins(taint) for taint in taints]} if taints else {}),
         },
         "status": {
             "capacity": capacity,
@@ -127,6 +128,7 @@ def _labels(vm: Vm) -> dict[str, str]:
         "topology.kubernetes.io/region": spec.region,
         "topology.kubernetes.io/zone": spec.zone,
         **spec.labels,
+        **(vm.bootstrap.labels if vm.bootstrap is not None else {}),
     }
 
 

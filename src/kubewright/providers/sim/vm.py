@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kubewright.driver.contract import VolumeSpec
-from kubewright.providers.sim.spec import SimSpec
+from kubewright.providers.sim.spec import SimSpec, TaintSpec
 
 SCHEME = "sim"
 NOT_READY = "NotReady"
@@ -32,6 +32,32 @@ ORDERS: Mapping[str, str] = {
 STOP_KUBELET, DIE, VANISH, RESTART = "stop-kubelet", "die", "vanish", "restart"
 """Further orders: the first holds while it is in the annotation, the others happen once."""
 LASTING = frozenset((*ORDERS, STOP_KUBELET))
+
+
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What a VM boots from, and what came of it; a VM without it needs no data to become a node.
+
+    ``data``, ``format``  its user data
+    ``cluster``   the address (host:port) of the API server that it has joined, or is; empty: none yet
+    ``control_plane``  it is a part of the cluster's control plane
+    ``name``, ``labels``, ``taints``  how kubeadm has told the kubelet to register
+    ``files``     what its commands have written, by path
+    ``trouble``   why it will never become a node; empty if it may
+    """
+
+    data: bytes
+    format: str
+    cluster: str = ""
+    control_plane: bool = False
+    name: str = ""
+    labels: Mapping[str, str] = {}
+    taints: tuple[TaintSpec, ...] = ()
+    files: Mapping[str, str] = {}
+    trouble: str = ""
+
+    def __repr__(self) -> str:
+        """Without the data, which holds keys and tokens."""
+        return f"Bootstrap(format={self.format!r}, cluster={self.cluster!r}, trouble={self.trouble!r})"
 
 
 class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -53,6 +79,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     """The note on its Node (``registration.FAULT_ANNOTATION``) that was last obeyed."""
     gone_at: float | None = None
     """Set once its deletion was accepted: when nothing of it is left."""
+    bootstrap: Bootstrap | None = None
 
     @property
     def id(self) -> str:
@@ -75,8 +102,20 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
         return ".".join(("10", *(str(self.serial >> shift & 255) for shift in (16, 8, 0))))
 
     @property
+    def cluster(self) -> str | None:
+        """Where its kubelet works: empty for the cluster that VMs join by themselves; None: nowhere yet."""
+        return "" if self.bootstrap is None else self.bootstrap.cluster or None
+
+    @property
     def node_name(self) -> str:
         """What its kubelet registers as."""
+        if self.bootstrap is not None and self.bootstrap.name:
+            return self.bootstrap.name
+        return self.host_name
+
+    @property
+    def host_name(self) -> str:
+        """What the VM itself is called."""
         match self.spec.node_names:
             case "machine":
                 return self.name
@@ -114,7 +153,7 @@ def state_at(vm: Vm, now: float) -> VmState:
     lifecycle = vm.spec.lifecycle
     if not vm.powered or vm.gone_at is not None or not lifecycle.joins or STOP_KUBELET in vm.orders:
         return VmState(kubelet=False)
-    if vm.spec.needs_initialize and not vm.initialized:
+    if (vm.spec.needs_initialize and not vm.initialized) or vm.cluster is None:
         return VmState(kubelet=False)
     if now < vm.up_at:
         return VmState(kubelet=False, until=vm.up_at)

@@ -1,14 +1,13 @@
 """A management cluster with our infrastructure provider, and a test that plays core and bootstrap provider.
 
-The API server and the simulated cloud stay; processes of the provider come and go.
+The API server and the simulated cloud stay; processes of the provider come and go. No fixture: those run before
+virtual time begins.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-
-import pytest
 
 from kubewright.api.catalog import RULES
 from kubewright.api.cluster.crds import crds as cluster_crds
@@ -168,8 +167,8 @@ class Management:
         return {"name": name, "namespace": NS, "labels": labels, "ownerReferences": [owner]}
 
 
-@pytest.fixture
-async def management() -> AsyncIterator[Management]:
+@asynccontextmanager
+async def management_cluster() -> AsyncIterator[Management]:
     """An empty management cluster with the CRDs of the core and of our provider."""
     clock = LoopClock()
     server = ApiServer(clock, admission=RULES)

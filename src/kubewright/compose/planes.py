@@ -1,0 +1,221 @@
+"""Control planes of simulated clusters: an embedded API server for each, in this process.
+
+Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an API server of its own, with
+             the authority that its bootstrap data brought: so the kubeconfig that the core makes from the
+             same authority works, and no other does. It listens on loopback at the address that the cluster
+             was given as its endpoint. Without ``listens`` no socket is opened: tests on virtual time, and
+             worlds with a thousand clusters, reach it in process.
+             Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
+             is needed to see a machine die.
+Invariants.  Nothing listens beyond loopback. A control plane that pauses keeps its objects; one that ends is
+             gone with its folder.
+Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``.
+"""
+
+import asyncio
+import shutil
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from kubewright.api.core import LEASE, NODE, SECRET
+from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.listener import HOST, Listener
+from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
+from kubewright.apiserver.server import ApiServer
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
+from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.pki import clusters
+from kubewright.pki.certificates import Identity, new_client, new_server
+from kubewright.pki.keys import Algorithm
+from kubewright.providers.sim.boot.planes import PlaneRequest
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.group import Group, Work
+from kubewright.runtime.manager import Manager
+from kubewright.wire.errors import AlreadyExists
+
+LIFETIME = timedelta(days=365)
+"""Of the certificates that a control plane makes for itself, as kubeadm's."""
+
+FIRST_PORT = 20_000
+"""Where addresses begin that nothing listens at."""
+
+
+@dataclass(slots=True)
+class Plane:
+    """One control plane (``boot.planes.ControlPlane``). ``stop`` is set while it serves."""
+
+    address: str
+    server: ApiServer
+    identity: Identity
+    informers: Informers
+    names: tuple[str, ...]
+    listener: Listener | None = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def authority(self) -> bytes:
+        return self.identity.certificate
+
+    @property
+    def serves(self) -> bool:
+        return self.task is not None
+
+    @property
+    def client(self) -> Client:
+        return self.informers.client
+
+    def accepts(self, token: str) -> bool:
+        return self.server.user_of_token(token) is not None
+
+
+class Planes:
+    """All of them (``boot.planes.ControlPlanes``). ``folder`` None: in memory."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        folder: Path | None = None,
+        listens: bool = False,
+        nodes: NodeSettings | None = None,
+    ) -> None:
+        self._clock = clock
+        self._folder = folder
+        self._listens = listens
+        self._nodes = nodes or NodeSettings()
+        self._planes: dict[str, Plane] = {}
+        self._reserved: dict[str, str] = {}
+        self._ports = FIRST_PORT
+
+    def reserve(self, owner: str) -> str:
+        """As ``ControlPlanes.reserve``."""
+        if owner not in self._reserved:
+            self._reserved[owner] = f"{HOST}:{self._port()}"
+        return self._reserved[owner]
+
+    def release(self, owner: str) -> None:
+        """As ``ControlPlanes.release``."""
+        self._reserved.pop(owner, None)
+
+    def find(self, address: str) -> Plane | None:
+        """As ``ControlPlanes.find``."""
+        plane = self._planes.get(address)
+        return plane if plane is not None and plane.serves else None
+
+    async def begin(self, request: PlaneRequest) -> Plane:
+        """As ``ControlPlanes.begin``.
+
+        Raises:
+            InvalidInput: the authority is none, or the address cannot be listened at.
+        """
+        plane = self._planes.get(request.address)
+        if plane is None:
+            plane = self._planes[request.address] = await self._made(request)
+        if not plane.serves:
+            await self._serve(plane)
+            await self._create_tokens(plane, request.tokens)
+        return plane
+
+    async def pause(self, address: str) -> None:
+        """As ``ControlPlanes.pause``."""
+        if (plane := self._planes.get(address)) is None:
+            return
+        plane.stop.set()
+        task, plane.task = plane.task, None
+        listener, plane.listener = plane.listener, None
+        if task is not None:
+            await asyncio.wait([task])
+        if listener is not None:
+            await listener.close()
+
+    async def end(self, address: str) -> None:
+        """As ``ControlPlanes.end``."""
+        await self.pause(address)
+        if (plane := self._planes.pop(address, None)) is not None:
+            await plane.server.close()
+            if (folder := self._path(address)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def close(self) -> None:
+        """Stop all of them; what is in folders stays."""
+        for address in list(self._planes):
+            await self.pause(address)
+            await self._planes.pop(address).server.close()
+
+    async def _made(self, request: PlaneRequest) -> Plane:
+        identity = self._identity(request)
+        server = ApiServer(self._clock, path=self._path(request.address))
+        await server.start()
+        client = Client(InProcess(server.handle), self._clock, name=f"cluster {request.address}")
+        return Plane(request.address, server, identity, Informers(client), request.names)
+
+    def _identity(self, request: PlaneRequest) -> Identity:
+        if not request.authority:
+            made = clusters.new_authority(self._clock.now(), Algorithm.EC)
+            return Identity.from_pem(made.certificate + made.key)
+        try:
+            return Identity.from_pem(request.authority + b"\n" + request.authority_key)
+        except ValueError:
+            wrong = f"kubeadm init: the CA of {request.address} is no certificate with its key"
+            raise InvalidInput(wrong) from None
+
+    async def _serve(self, plane: Plane) -> None:
+        if self._listens:
+            plane.listener = await self._listening(plane)
+        client, plane.stop = plane.client, asyncio.Event()
+        nodes, leases = plane.informers.get(NODE), plane.informers.get(LEASE, namespace=LEASE_NAMESPACE)
+        life = NodeLifecycle(client, nodes, leases, settings=self._nodes)
+        controller = Controller("node-lifecycle", life, self._clock, workers=1).watches(nodes)
+        work = Work([controller], [plane.informers])
+        group = Group(plane.address, self._clock, lambda: work)
+        manager = Manager([plane.informers], [group])
+        plane.task = asyncio.create_task(manager.run(plane.stop), name=f"control plane {plane.address}")
+
+    async def _listening(self, plane: Plane) -> Listener:
+        host, _, port = plane.address.rpartition(":")
+        now, names = self._clock.now(), dict.fromkeys((host.strip("[]"), *NAMES, *plane.names))
+        keys = Pki(
+            plane.authority,
+            new_server(plane.identity, names, now, LIFETIME),
+            new_client(plane.identity, ADMIN, now, LIFETIME),
+        )
+        authenticator = Authenticator(self._clock, plane.server.user_of_token)
+        listener = Listener(plane.server.handle, authenticator, keys, port=int(port))
+        await listener.start()
+        return listener
+
+    async def _create_tokens(self, plane: Plane, tokens: tuple[str, ...]) -> None:
+        for token in tokens:
+            token_id, _, secret = token.partition(".")
+            data = {
+                "token-id": token_id,
+                "token-secret": secret,
+                "usage-bootstrap-authentication": "true",
+                "usage-bootstrap-signing": "true",
+                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            }
+            meta = {"name": f"bootstrap-token-{token_id}", "namespace": "kube-system"}
+            body = {"metadata": meta, "type": "bootstrap.kubernetes.io/token", "stringData": data}
+            with suppress(AlreadyExists):
+                await plane.client.create(SECRET, body)
+
+    def _port(self) -> int:
+        """A port that nothing has: a free one of this machine, or the next of those that are only names."""
+        if not self._listens:
+            self._ports += 1
+            return self._ports
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            return int(probe.getsockname()[1])
+
+    def _path(self, address: str) -> Path | None:
+        return None if self._folder is None else self._folder / address.replace(":", "-")

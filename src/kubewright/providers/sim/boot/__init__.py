@@ -1,0 +1,8 @@
+"""How a simulated VM boots from its user data, as cloud-init and kubeadm would boot a real one.
+
+``userdata``  cloud-config or Ignition: the files that are written, and the commands that run
+``kubeadm``   what those commands ask of kubeadm: to start a control plane, or to join one
+``planes``    the port to what runs control planes; the simulated cloud has none of its own
+``boots``     carries it out, for each VM that has such data
+``fleet``     which VM belongs to which cluster: its kubelet works there
+"""

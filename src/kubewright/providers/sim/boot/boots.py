@@ -1,0 +1,225 @@
+"""Boot the VMs that have user data: run their commands, start their control planes, let their kubelets join.
+
+Theory.      A task for each VM that boots, from the moment when it is up until its data has run; for one that
+             has run before, the same task brings its control plane back. What came of it is a part of the VM
+             (``vm.Bootstrap``), so it outlives the process. A control plane serves while one of its machines
+             runs, and ends with the last of them.
+             ``kubeadm join`` is let in if, and only if, there is a control plane at its address, the hash
+             of its CA is one that the machine was given, and it knows the token; for what may come late it
+             tries again, as kubeadm does, until its time is over.
+Invariants.  Nothing that user data holds ends another VM's boot, and none of it gets into a log. The
+             sentinel file is written by the command that bootstrap data ends with, so only when kubeadm has
+             succeeded.
+Source       capi.md §9.4, §9.6; kubeadm's discovery time-out of five minutes.
+Called by    ``driver``, which runs it beside the kubelets of the cluster that VMs join by themselves.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import Context
+
+import structlog
+from msgspec.structs import replace
+
+from kubewright.base.errors import KubewrightError
+from kubewright.pki.clusters import public_key_hashes
+from kubewright.providers.sim.boot.fleet import Fleet
+from kubewright.providers.sim.boot.kubeadm import Action, Init, Join, NodeSetup, Write, actions
+from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest
+from kubewright.providers.sim.boot.userdata import Unbootable, read
+from kubewright.providers.sim.kubelets import Kubelets
+from kubewright.providers.sim.settings import KubeletSettings
+from kubewright.providers.sim.vm import Bootstrap, Vm
+
+DISCOVERY_SECONDS = 300.0
+"""How long ``kubeadm join`` looks for the cluster before it fails."""
+DISCOVERY_PAUSE = 5.0
+WORKERS = 2
+"""Requests in flight of the kubelets of one cluster: there may be a thousand clusters, most of them small."""
+
+log = structlog.get_logger(__name__)
+
+
+class NotYet(KubewrightError):
+    """The cluster cannot be joined now; it may be later."""
+
+
+class Boots:
+    """See the module. Observes every VM of the fleet (``inventory.VmObserver``)."""
+
+    def __init__(self, fleet: Fleet, planes: ControlPlanes, settings: KubeletSettings) -> None:
+        self._fleet = fleet
+        self._cloud = fleet.cloud
+        self._clock = fleet.cloud.clock
+        self._planes = planes
+        self._settings = replace(settings, workers=WORKERS)
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, tuple[int, asyncio.Task[None]]] = {}
+        self._kubelets: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, set[str]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._fleet.begin(self)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._fleet.end()
+                self._group = None
+
+    def changed(self, vm_id: str) -> None:
+        """A VM came, went or changed."""
+        vm, known = self._cloud.get(vm_id), self._tasks.get(vm_id)
+        runs = vm is not None and vm.powered and vm.gone_at is None and vm.bootstrap is not None
+        if known is not None and (vm is None or not runs or known[0] != vm.boot):
+            known[1].cancel()
+            del self._tasks[vm_id]
+            self._stopped(vm_id)
+        if vm is None or not runs or vm_id in self._tasks or self._group is None:
+            if vm is None:
+                self._stopped(vm_id)
+            return
+        task = self._group.create_task(self._boot(vm), name=f"boot {vm_id}", context=Context())
+        self._tasks[vm_id] = (vm.boot, task)  # in a context of its own: its log lines are nobody else's
+
+    async def wait_idle(self, vm_id: str) -> None:
+        """Wait until the VM's boot has no request in flight: its task is cancelled when it is deleted."""
+        await self._clock.sleep(0)
+
+    async def _boot(self, vm: Vm) -> None:
+        """Everything from power on to the end of the commands."""
+        now = self._clock.now().timestamp()
+        await self._clock.sleep(max(0.0, vm.up_at - now))
+        assert vm.bootstrap is not None
+        try:
+            if not vm.bootstrap.cluster and not vm.bootstrap.trouble and vm.spec.lifecycle.joins:
+                await self._first(vm, vm.bootstrap)
+            elif vm.bootstrap.control_plane:
+                await self._again(vm, vm.bootstrap)
+        except KubewrightError as error:
+            log.warning("a simulated VM did not become a node", vm=vm.id, machine=vm.name, because=str(error))
+            self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble=str(error)))
+        except Exception:  # one odd file or a bug of ours must not end the boots of all others
+            log.exception("the boot of a simulated VM failed", vm=vm.id)
+            self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble="the boot failed; see the log"))
+
+    async def _first(self, vm: Vm, found: Bootstrap) -> None:
+        """The first boot: cloud-init runs the commands."""
+        for action in actions(read(found.data, found.format, _variables(vm))):
+            found = await self._perform(vm, found, action)
+        self._cloud.bootstrapped(vm.id, found)
+
+    async def _perform(self, vm: Vm, found: Bootstrap, action: Action) -> Bootstrap:
+        match action:
+            case Write(path, text, append):
+                before = found.files.get(path, "") if append else ""
+                return replace(found, files={**found.files, path: f"{before}{text}\n"})
+            case Init():
+                await self._serve(vm.id, action)
+                return _registered(found, action.address, action.node, control_plane=True)
+            case Join():
+                plane = await self._discovered(action)
+                if action.control_plane:
+                    self._running.setdefault(action.address, set()).add(vm.id)
+                self._watch(action.address, plane)
+                return _registered(found, action.address, action.node, control_plane=action.control_plane)
+
+    async def _again(self, vm: Vm, found: Bootstrap) -> None:
+        """A later boot of a machine of a control plane: what ran on it runs again."""
+        for action in actions(read(found.data, found.format, _variables(vm))):
+            if isinstance(action, Init):
+                await self._serve(vm.id, action)
+                return
+            if isinstance(action, Join):
+                plane = await self._planes.begin(PlaneRequest(action.address))
+                self._running.setdefault(action.address, set()).add(vm.id)
+                self._watch(action.address, plane)
+                return
+
+    async def _serve(self, vm_id: str, init: Init) -> None:
+        request = PlaneRequest(
+            init.address, init.authority.encode(), init.authority_key.encode(), init.names, init.tokens
+        )
+        plane = await self._planes.begin(request)
+        self._running.setdefault(init.address, set()).add(vm_id)
+        self._watch(init.address, plane)
+
+    async def _discovered(self, join: Join) -> ControlPlane:
+        """The control plane that a machine joins.
+
+        Raises:
+            Unbootable: there is none at its address, or it is another, or it does not know the token.
+        """
+        until = self._clock.monotonic() + DISCOVERY_SECONDS
+        while True:
+            try:
+                return self._found(join)
+            except NotYet as error:
+                if self._clock.monotonic() + DISCOVERY_PAUSE > until:
+                    raise Unbootable(f"kubeadm join gave up after {DISCOVERY_SECONDS:g} s: {error}") from None
+            await self._clock.sleep(DISCOVERY_PAUSE)
+
+    def _found(self, join: Join) -> ControlPlane:
+        plane = self._planes.find(join.address)
+        if plane is None:
+            raise NotYet(f"no API server answers at {join.address}")
+        known = set(public_key_hashes(plane.authority))
+        if not join.unsafe and not known & set(join.hashes):
+            raise Unbootable(f"none of the caCertHashes is that of the CA of {join.address}")
+        if not plane.accepts(join.token):
+            raise NotYet(f"the API server at {join.address} does not know the bootstrap token")
+        return plane
+
+    def _watch(self, address: str, plane: ControlPlane) -> None:
+        """Be the kubelets of this cluster, if nothing is yet."""
+        if address not in self._kubelets and self._group is not None and self._settings.kubelets == "on":
+            kubelets = Kubelets(self._fleet.of(address), plane.informers, self._settings)
+            self._kubelets[address] = self._group.create_task(_quietly(kubelets), name=f"kubelets {address}")
+
+    def _stopped(self, vm_id: str) -> None:
+        """The VM does not run any more: a control plane of which none is left pauses, or ends."""
+        for address, members in list(self._running.items()):
+            if vm_id not in members:
+                continue
+            members.discard(vm_id)
+            if members or self._group is None:
+                continue
+            del self._running[address]
+            there = [vm for vm in self._fleet.members(address).values() if vm.gone_at is None]
+            lasts = any(vm.bootstrap is not None and vm.bootstrap.control_plane for vm in there)
+            if (kubelets := self._kubelets.pop(address, None)) is not None:
+                kubelets.cancel()
+            self._group.create_task(self._planes.pause(address) if lasts else self._planes.end(address))
+
+
+async def _quietly(kubelets: Kubelets) -> None:
+    """Kubelets of one cluster: what goes wrong there concerns no other."""
+    try:
+        await kubelets.run()
+    except KubewrightError as error:
+        log.warning("kubelets of a simulated cluster ended", because=str(error))
+
+
+def _registered(found: Bootstrap, address: str, node: NodeSetup, *, control_plane: bool) -> Bootstrap:
+    return replace(
+        found,
+        cluster=address,
+        control_plane=control_plane,
+        name=node.name,
+        labels=dict(node.labels),
+        taints=node.taints,
+    )
+
+
+def _variables(vm: Vm) -> Mapping[str, str]:
+    """What cloud-init knows of its VM."""
+    return {
+        "ds.meta_data.local_hostname": vm.host_name,
+        "ds.meta_data.hostname": vm.host_name,
+        "ds.meta_data.instance_id": vm.id,
+        "ds.meta_data.local_ipv4": vm.address,
+        "v1.local_hostname": vm.host_name,
+        "v1.instance_id": vm.id,
+    }

@@ -1,0 +1,152 @@
+"""Read a VM's user data: which files are written, and which commands run after that. Pure.
+
+Theory.      The two forms that bootstrap providers write. cloud-config is YAML below a line
+             ``#cloud-config``; above it a line ``## template: jinja`` may stand, and then cloud-init fills
+             in what it knows of the VM before it reads the YAML. Ignition is JSON: files, and units whose
+             ``ExecStart`` runs one of them. Of both, only what bootstraps a node counts: users, disks and
+             clocks are skipped.
+Invariants.  What cannot be read raises ``Unbootable`` with one sentence, never a part of the content: it
+             holds keys and tokens.
+Source       capi.md §9.6, §9.7; cloud-init's modules write_files and runcmd.
+Called by    ``boots``.
+"""
+
+import base64
+import binascii
+import re
+import shlex
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+import yaml
+
+from kubewright.base.errors import InvalidInput
+
+CLOUD_CONFIG, IGNITION = "cloud-config", "ignition"
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a file, unpacked: more is a mistake, or an attack on whom it is unpacked for."""
+
+GZIP = 16 + zlib.MAX_WBITS
+
+_VARIABLE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Unbootable(InvalidInput):
+    """A VM with this data would not become a node; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootData:
+    """The files of a VM by path, and the shell lines that run. Its repr shows no contents."""
+
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    commands: tuple[str, ...] = ()
+
+
+def read(data: bytes, data_format: str, variables: Mapping[str, str]) -> BootData:
+    """What a VM does with its data; ``variables`` is what cloud-init knows of it (``ds.meta_data.…``).
+
+    Raises:
+        Unbootable: it is not of that format, or something in it cannot be read.
+    """
+    readers: Mapping[str, Callable[[], BootData]] = {
+        CLOUD_CONFIG: lambda: _cloud_config(_text(data), variables),
+        IGNITION: lambda: _ignition(data),
+    }
+    if (reader := readers.get(data_format)) is None:
+        raise Unbootable(f"no image of the simulated cloud reads user data of format {data_format!r}")
+    return reader()
+
+
+def _cloud_config(text: str, variables: Mapping[str, str]) -> BootData:
+    lines = text.splitlines()
+    if lines and re.fullmatch(r"##\s*template:\s*jinja\s*", lines[0]):
+        text = _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), "\n".join(lines[1:]))
+    if not text.lstrip().startswith("#cloud-config"):
+        raise Unbootable("the user data is no cloud-config: it does not begin with #cloud-config")
+    try:
+        document = yaml.load(text, _LOADER)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise Unbootable(f"the cloud-config is no YAML{where}") from None
+    sections = document if isinstance(document, Mapping) else {}
+    files: dict[str, str] = {}
+    for entry in _list(sections, "write_files"):
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("path"), str):
+            raise Unbootable("an entry of write_files has no path")
+        before = files.get(entry["path"], "") if entry.get("append") else ""
+        files[entry["path"]] = before + _content(entry)
+    return BootData(files, tuple(_commands(_list(sections, "runcmd"))))
+
+
+def _commands(entries: Iterable[Any]) -> Iterable[str]:
+    """The lines of ``runcmd``; a list is one command with its arguments."""
+    for entry in entries:
+        if isinstance(entry, list):
+            yield shlex.join(map(str, entry))
+        elif isinstance(entry, str):
+            yield entry
+
+
+def _content(entry: Mapping[str, Any]) -> str:
+    content, encoding = entry.get("content") or "", str(entry.get("encoding") or "").lower()
+    if not encoding or encoding == "text/plain":
+        return str(content)
+    raw = content if isinstance(content, bytes) else str(content).encode()
+    try:
+        if "b64" in encoding or "base64" in encoding:
+            raw = base64.b64decode(raw)
+        return _text(_unpacked(raw) if "gz" in encoding else raw)
+    except (binascii.Error, zlib.error):
+        raise Unbootable(f"{entry['path']} is not what its encoding {encoding!r} says") from None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    return zlib.decompressobj(GZIP).decompress(raw, LARGEST)
+
+
+def _ignition(data: bytes) -> BootData:
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        raise Unbootable("the Ignition config is no JSON") from None
+    if not isinstance(document, Mapping) or "ignition" not in document:
+        raise Unbootable("the user data is no Ignition config: it has no member ignition")
+    files: dict[str, str] = {}
+    for entry in _list(document.get("storage") or {}, "files"):
+        source = str((entry.get("contents") or {}).get("source") or "")
+        files[str(entry.get("path", ""))] = _data_url(source)
+    commands: list[str] = []
+    for unit in _list(document.get("systemd") or {}, "units"):
+        for line in str(unit.get("contents") or "").splitlines():
+            if line.startswith("ExecStart=") and unit.get("enabled", True):
+                commands.append(line.removeprefix("ExecStart="))
+    return BootData(files, tuple(commands))
+
+
+def _data_url(source: str) -> str:
+    """The content of ``data:[type][;base64],…``; of other addresses nothing: no VM of ours fetches."""
+    head, comma, body = source.partition(",")
+    if not comma or not head.startswith("data:"):
+        return ""
+    raw = unquote_to_bytes(body)
+    return _text(base64.b64decode(raw) if head.endswith(";base64") else raw)
+
+
+def _list(sections: Any, name: str) -> list[Any]:
+    found = sections.get(name) if isinstance(sections, Mapping) else None
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise Unbootable(f"{name} is no list")
+    return found
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
