@@ -21,6 +21,7 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.clusters.cluster import reconciler as cluster
+from kubewright.clusters.machineset import wiring as machineset
 from kubewright.clusters.references.contract import Contracts
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
@@ -32,7 +33,22 @@ CONTROLLERS = (
         names.CORE_LEASE,
         "gives providers their cluster, copies what they report, and deletes all of it in order",
     ),
+    ControllerInfo(
+        "clustermachinedeployment",
+        "MachineDeployment",
+        names.CORE_LEASE,
+        "keeps sets of a cluster's machines, sizes them and rolls them out",
+    ),
+    ControllerInfo(
+        "clustermachineset",
+        "MachineSet",
+        names.CORE_LEASE,
+        "clones templates and keeps as many machines as a set says",
+    ),
 )
+
+SETS = {"clustermachinedeployment", "clustermachineset"}
+"""The controllers that share one index of machines."""
 
 
 def world() -> World:
@@ -42,6 +58,8 @@ def world() -> World:
         control = environment.control
         references = References(control.client, control.caches, Contracts())
         made = [cluster.wire(environment, references)]
+        if not SETS.isdisjoint(chosen):
+            made += machineset.wire(environment, references)
         return Runnables([each for each in made if each.name in chosen], [references.run])
 
     return World(

@@ -108,8 +108,9 @@ class DeploymentPolicy(Generic[D, S, M]):
     set_kind: Kind[S]
     member_kind: Kind[Any]
     finalizer: str = ""
-    """Keeps a deployment until its sets are gone, and is put on new sets; empty: the garbage collector
-    deletes them."""
+    """Keeps a deployment until its sets are gone; empty: the garbage collector deletes them."""
+    set_finalizer: str = ""
+    """The finalizer of new sets: the one that their controller removes; empty: that of deployments."""
     metadata_keys: MetadataKeys
     reasons: Reasons
     words: Words

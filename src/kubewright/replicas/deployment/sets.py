@@ -62,7 +62,7 @@ def new_set(policy: DeploymentPolicy[D, S, M], deployment: D, revision: int, siz
                 **_sizes(policy, sizes),
                 keys.revision: str(revision),
             },
-            finalizers=(policy.finalizer,) if policy.finalizer else (),
+            finalizers=tuple(filter(None, (policy.set_finalizer or policy.finalizer,))),
             owner_references=(reference(deployment, policy.kind),),
         ),
         spec=changed(empty.spec, selector=structs.replace(selector, match_labels=labels), template=template),

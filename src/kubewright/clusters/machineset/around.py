@@ -1,0 +1,73 @@
+"""What a decision about a MachineSet looks at besides the set and its machines, and what it says. Pure.
+
+Theory.      A set makes machines only where they can come up: its cluster exists and stays, its templates
+             are there, and the control plane lets machines join. The first thing that is not so is the
+             obstacle.
+Source       capi.md §7.2-7.4, §7.8; W12 (no growth in a cluster that is being deleted).
+Called by    ``policy`` and ``status``. ``look`` reads it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.reasons import Reason
+from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
+from kubewright.clusters.machineset.preflight import failed_checks
+from kubewright.clusters.references.external import External
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Everything around a set. ``bootstrap`` is None where users bring bootstrap data of their own."""
+
+    cluster: Cluster | None = None
+    control_plane: External | None = None
+    bootstrap: External | None = None
+    infrastructure: External | None = None
+
+
+LOOK_SECONDS = 15.0
+"""How often to look again at an object that is there and not as it must be: no event tells of its changes."""
+
+
+class Obstacle(NamedTuple):
+    """Why a set makes no machines: the reason of a condition (empty: none), and a clause for users.
+
+    ``seconds``: when to look again; None: an event tells.
+    """
+
+    reason: str
+    message: str
+    seconds: float | None = None
+
+
+def obstacle(machine_set: MachineSet, around: Around) -> Obstacle | None:
+    """The first thing that keeps a set from making machines; None: nothing does."""
+    cluster = around.cluster
+    if names.DISABLE_MACHINE_CREATE_ANNOTATION in machine_set.metadata.annotations:
+        return Obstacle("", f"the annotation {names.DISABLE_MACHINE_CREATE_ANNOTATION} forbids it")
+    if cluster is None:
+        return Obstacle(
+            Reason.MACHINE_CREATION_FAILED, f"there is no Cluster {machine_set.spec.cluster_name}"
+        )
+    if cluster.metadata.deleting:
+        return Obstacle("", f"the Cluster {cluster.name} is being deleted")
+    for template, reason in (
+        (around.bootstrap, Reason.BOOTSTRAP_TEMPLATE_CLONING_FAILED),
+        (around.infrastructure, Reason.INFRASTRUCTURE_TEMPLATE_CLONING_FAILED),
+    ):
+        if template is not None and (problem := _template_problem(template)):
+            seconds = None if template.found is None else LOOK_SECONDS
+            return Obstacle("" if template.passing else reason, problem, seconds)
+    if checks := failed_checks(machine_set, around.control_plane):
+        return Obstacle(Reason.PREFLIGHT_CHECK_FAILED, "; ".join(checks), LOOK_SECONDS)
+    return None
+
+
+def _template_problem(template: External) -> str:
+    if template.found is None:
+        return f"{template} cannot be cloned: {template.problem}"
+    spec = template.found.get("spec")
+    inner = spec.get("template") if isinstance(spec, dict) else None
+    return "" if isinstance(inner, dict) else f"{template} cannot be cloned: it has no spec.template"

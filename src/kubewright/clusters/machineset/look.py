@@ -1,0 +1,45 @@
+"""Read what is around MachineSets, from caches.
+
+Theory.      A lookup registers the set with the kinds that it refers to, so it looks again when a
+             provider is installed or an object that is missing is made.
+Invariants.  Nothing waits, and nothing is written. References never leave the set's namespace.
+Called by    ``policy``; made by ``wiring``.
+"""
+
+from dataclasses import dataclass
+
+from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
+from kubewright.clusters.machineset.around import Around
+from kubewright.clusters.references.external import look_up
+from kubewright.kube.informer import Informer
+from kubewright.replicas.ownership import key_of
+from kubewright.runtime.references.registry import User
+from kubewright.wire.gvk import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Looker:
+    """Looks at what is around sets."""
+
+    clusters: Informer[Cluster]
+    references: User
+
+    def cluster(self, machine_set: MachineSet) -> Cluster | None:
+        """The set's cluster, if it exists."""
+        return self.clusters.get(Key(machine_set.namespace, machine_set.spec.cluster_name))
+
+    def look(self, machine_set: MachineSet) -> Around:
+        """What is there now."""
+        key, spec = key_of(machine_set), machine_set.spec.template.spec
+        cluster, config = self.cluster(machine_set), spec.bootstrap.config_ref
+        control_plane = cluster.spec.control_plane_ref if cluster is not None else None
+        return Around(
+            cluster,
+            look_up(self.references, key, control_plane) if control_plane is not None else None,
+            look_up(self.references, key, config) if config is not None else None,
+            look_up(self.references, key, spec.infrastructure_ref),
+        )
+
+    def forget(self, machine_set: Key) -> None:
+        """There is no such set any more."""
+        self.references.forget(machine_set)

@@ -1,0 +1,92 @@
+"""The cluster around what makes or checks machines: its label, its ownership, its pause. Pure.
+
+Theory.      A MachineDeployment, a MachineSet that stands alone and a MachineHealthCheck belong to a
+             Cluster: they carry its label and an owner reference to it that does not control, so that
+             they go with it and move with it. So do the templates that sets clone from. What is paused is
+             not written.
+Invariants.  Owners are compared by group, kind and name: after a move to another server they have other
+             uids, and the reference is written anew. References of other owners stay.
+Source       capi.md §3.3, §3.5, §7.2, §7.9, §8.
+Called by    ``machineset``, ``machinedeployment`` and ``healthcheck``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import structs, to_builtins
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, GROUP, Cluster
+from kubewright.api.meta import Object, ObjectMeta, OwnerReference
+from kubewright.clusters.references.external import External
+from kubewright.wire.gvk import split_api_version
+
+
+def idle(found: Object, cluster: Cluster | None) -> str:
+    """Why nothing is done about an object of this cluster; empty: it is reconciled."""
+    if names.paused(found.metadata.annotations):
+        return "it is paused"
+    if cluster is not None and cluster.spec.paused:
+        return f"the Cluster {cluster.name} is paused"
+    return ""
+
+
+def cluster_reference(cluster: Cluster) -> OwnerReference:
+    """The reference by which a cluster owns, and does not control, what belongs to it."""
+    return OwnerReference(
+        api_version=API_VERSION, kind=CLUSTER.resource.kind, name=cluster.name, uid=cluster.metadata.uid
+    )
+
+
+def belonging(meta: ObjectMeta, cluster: Cluster | None, label: str, *, owned: bool) -> ObjectMeta:
+    """The metadata with the cluster's label and, if it is to be ``owned``, with its reference."""
+    labels, owners = meta.labels, meta.owner_references
+    if label and labels.get(names.CLUSTER_NAME_LABEL) != label:
+        labels = {**labels, names.CLUSTER_NAME_LABEL: label}
+    if owned and cluster is not None:
+        owners = _with_owner(owners, cluster_reference(cluster))
+    return structs.replace(meta, labels=labels, owner_references=owners)
+
+
+def metadata_patch(before: ObjectMeta, after: ObjectMeta) -> dict[str, Any]:
+    """The patch of labels and owners; empty if they are as they should be. It names the version read."""
+    changed: dict[str, Any] = {}
+    if before.labels != after.labels:
+        changed["labels"] = {
+            key: value for key, value in after.labels.items() if before.labels.get(key) != value
+        }
+    if before.owner_references != after.owner_references:
+        changed["ownerReferences"] = to_builtins(after.owner_references)
+    if not changed:
+        return {}
+    return {"metadata": {**changed, "uid": before.uid, "resourceVersion": before.resource_version}}
+
+
+def claim_template(template: External, cluster: Cluster) -> dict[str, Any]:
+    """The patch that makes a cluster an owner of a template; empty if it is one, or must not become one."""
+    if template.found is None or template.deleting or not template.ref.kind.endswith("Template"):
+        return {}
+    wanted = to_builtins(cluster_reference(cluster))
+    if wanted in template.owners:
+        return {}
+    others = [each for each in template.owners if not _is_cluster(each, cluster.name)]
+    seen = {"uid": template.uid, "resourceVersion": template.resource_version}
+    return {"metadata": {"ownerReferences": [*others, wanted], **seen}}
+
+
+def _with_owner(owners: Iterable[OwnerReference], wanted: OwnerReference) -> tuple[OwnerReference, ...]:
+    found = tuple(owners)
+    if wanted in found:
+        return found
+    group = split_api_version(wanted.api_version)[0]
+    others = (
+        each
+        for each in found
+        if (split_api_version(each.api_version)[0], each.kind, each.name) != (group, wanted.kind, wanted.name)
+    )
+    return (*others, wanted)
+
+
+def _is_cluster(owner: Mapping[str, Any], name: str) -> bool:
+    group = split_api_version(str(owner.get("apiVersion", "")))[0]
+    return (group, owner.get("kind"), owner.get("name")) == (GROUP, CLUSTER.resource.kind, name)
