@@ -14,6 +14,7 @@ from pathlib import Path
 
 import controllers_page
 import machine_phases
+from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.machine import crds, rbac
 
@@ -41,6 +42,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/crds", crds.files),
     Generated("deploy/rbac", rbac.files),
     Generated("deploy/clusters", cluster_rbac.files, shared=True),
+    Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
 )

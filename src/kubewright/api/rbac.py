@@ -5,7 +5,7 @@ Theory.      A controller's account gets what one table of rules says, and each 
              rules of labelled ClusterRoles.
 Invariants.  We never PUT, so ``update`` stands only where a Lease is renewed, and where admission asks for
              it.
-Called by    ``machine.rbac``, ``cluster.rbac``: one module for the tables of each API.
+Called by    ``machine.rbac``, ``cluster.rbac``, ``bootstrap.rbac``: one module for the tables of each API.
 """
 
 from collections.abc import Mapping, Sequence

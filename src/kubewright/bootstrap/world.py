@@ -46,4 +46,5 @@ def world(reach: Reach, settings: BootstrapSettings | None = None) -> World:
         wire,
         kinds=(KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE),
         definitions=crds,
+        on_request=True,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.catalog import RULES
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
@@ -187,8 +188,9 @@ class Embedded:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
         for crd in assembly.definitions():
             await self._ensure(CRD, crd)
-        for role in (*machine_rbac.roles_of_users(), *cluster_rbac.roles_of_users()):
-            await self._ensure(CLUSTER_ROLE, role)
+        for api in (machine_rbac, cluster_rbac, bootstrap_rbac):
+            for role in api.roles_of_users():
+                await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
 

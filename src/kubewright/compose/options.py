@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
+from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.infra.settings import InfraSettings
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import OrphanSettings
@@ -22,6 +23,7 @@ class Options:
     ``driver_options``  options that the driver itself defines
     ``simulate``        whether simulated nodes may join a cluster that is not ``kubewright up``
     ``machine``         time-outs of machines; ``orphans``: when to look for VMs without a machine
+    ``bootstrap``       tokens and keys of machines that join clusters
     ``infra``           times of the infrastructure of clusters
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
@@ -35,6 +37,7 @@ class Options:
     controllers: tuple[str, ...] = ("*",)
     machine: MachineSettings = field(default_factory=MachineSettings)
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
+    bootstrap: BootstrapSettings = field(default_factory=BootstrapSettings)
     infra: InfraSettings = field(default_factory=InfraSettings)
     grace: float = 40.0
     health_host: str = "127.0.0.1"

@@ -16,14 +16,16 @@ from typing import Any
 from kubewright import builtin
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput
+from kubewright.bootstrap import world as bootstrap
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters import world as clusters
+from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
-from kubewright.runtime.world import ControllerInfo, World
+from kubewright.runtime.world import ControllerInfo, Environment, World
 
 
 def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
@@ -32,8 +34,14 @@ def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
         clusters.world(),
+        bootstrap.world(_workload_clusters, options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
     )
+
+
+def _workload_clusters(environment: Environment) -> WorkloadClusters:
+    """The sessions of a world that may lead while another process leads that of clusters."""
+    return WorkloadClusters(environment.control, environment.entitled)
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:

@@ -21,15 +21,16 @@ class RunCommand(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         from kubewright.compose.options import Options
-        from kubewright.compose.worlds import shown
+        from kubewright.compose.worlds import leases, shown
 
         for world in shown(Options()):
-            rows = [(each.name, f"{each.does} ({each.kind}; {each.lease})") for each in world.controllers]
+            rows = [(each.name, f"{each.does} ({each.kind})") for each in world.controllers]
             asked = f", only with --controllers '*,{world.name}'" if world.on_request else ""
-            with formatter.section(
-                f"Controllers of {world.name}{asked} (with the kind of their objects; their Lease)"
-            ):
+            with formatter.section(f"Controllers of {world.name}{asked} (with the kind of their objects)"):
                 formatter.write_dl(rows)
+                for lease in leases(world.controllers):  # a text would be broken at the hyphens of a name
+                    names = ", ".join(each.name for each in world.controllers if each.lease == lease)
+                    formatter.write(f"{' ' * formatter.current_indent}Lease {lease}: {names}\n")
 
 
 Kubeconfig = Annotated[
