@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -274,11 +275,46 @@ async def test_a_forgotten_machine_leaves_nothing_behind() -> None:
     hanging = asyncio.Event()
     calls = VmCalls(Scripted({"status": hanging}), LoopClock(), lambda _key: None)
     calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
-    calls.forget("u1")
+    for uid in ("u1", "u1", "u2"):  # what is not known may be forgotten, too
+        calls.forget(uid)
+    assert (calls.busy("u1"), calls.busy("u2")) == (True, False)
     hanging.set()
     await asyncio.sleep(1)
     assert calls.seen("u1") == VmSeen()
-    assert len(calls) == 0
+    assert (len(calls), calls.busy("u1")) == (0, False)
+
+
+async def test_a_call_runs_until_it_has_ended_though_one_before_it_has() -> None:
+    driver = Scripted({"status": VM})
+    calls = VmCalls(driver, LoopClock(), lambda _key: None)
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
+    await asyncio.sleep(1)
+    assert not calls.seen("u1").running
+    driver.answers = {"status": asyncio.Event()}
+    calls.start(KEY, "u1", Verb.LOOK, request, inputs="")
+    await asyncio.sleep(1)
+    assert calls.seen("u1").running
+    await calls.close()
+    assert len(calls) == 0, "what is cancelled is waited for"
+
+
+async def test_a_doubt_counts_from_our_start_and_from_a_creation_without_an_answer() -> None:
+    clock, confirm = LoopClock(), timedelta(seconds=10)
+    clock.monotonic()
+    await asyncio.sleep(60)
+    driver = Scripted({"status": NotFound("no"), "create": DriverError.of(Code.DeadlineExceeded, "late")})
+    calls = VmCalls(driver, clock, lambda _key: None)
+    started = clock.now()
+    await asyncio.sleep(3600)
+
+    def until(created: datetime | None) -> datetime | None:
+        return calls.doubt_until("u1", created=created, recorded=False, confirm_absent=confirm)
+
+    assert (until(started), until(clock.now())) == (started + confirm, None)
+    calls.start(KEY, "u1", Verb.ENSURE, request, inputs="")
+    await asyncio.sleep(1)
+    asked = started + timedelta(hours=1)
+    assert (until(started), until(asked)) == (asked + confirm, asked + confirm)
 
 
 async def test_a_vm_on_record_is_not_created_again_because_it_is_not_visible() -> None:

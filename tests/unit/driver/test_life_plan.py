@@ -41,7 +41,7 @@ DELETED = ended(Verb.DELETE, absent=True, deleted=True)
 
 @dataclass(frozen=True)
 class Case:
-    """``call``, ``wake``: of the plan."""
+    """``call``, ``wake``, ``because``: of the plan."""
 
     name: str
     vm: VmSeen
@@ -49,31 +49,54 @@ class Case:
     state: State
     call: Verb | None = None
     wake: timedelta | None = None
+    because: str = ""
 
 
 CASES = [
     # ---------------------------------------------------------------- ensured
-    Case("a VM that was never asked about is ensured", NOTHING, ENSURED, State.CALL, Verb.ENSURE),
+    Case(
+        "a VM that was never asked about is ensured",
+        NOTHING,
+        ENSURED,
+        State.CALL,
+        Verb.ENSURE,
+        because="it is not known to have a complete VM",
+    ),
     Case(
         "a VM on record is ensured again after a restart: it may not be initialized",
         NOTHING,
         replace(ENSURED, recorded=True),
         State.CALL,
         Verb.ENSURE,
+        because="it is not known to have a complete VM",
     ),
-    Case("a call in flight is waited for", running(Verb.ENSURE), ENSURED, State.RUNNING),
-    Case("a VM that was ensured is done", ended(Verb.ENSURE, instance=VM), ENSURED, State.DONE),
+    Case(
+        "a call in flight is waited for",
+        running(Verb.ENSURE),
+        ENSURED,
+        State.RUNNING,
+        because="the cloud is working on its VM",
+    ),
+    Case(
+        "a VM that was ensured is done",
+        ended(Verb.ENSURE, instance=VM),
+        ENSURED,
+        State.DONE,
+        because="the VM is complete",
+    ),
     Case(
         "without what the driver must be told nothing is called",
         NOTHING,
         replace(ENSURED, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "a VM that was ensured is done, even if its class is missing now",
         ended(Verb.ENSURE, instance=VM),
         replace(ENSURED, callable=False),
         State.DONE,
+        because="the VM is complete",
     ),
     Case(
         "an error that passes is waited out for five seconds",
@@ -81,6 +104,7 @@ CASES = [
         ENSURED,
         State.FAILED,
         wake=seconds(4),
+        because="it tries again in 4s",
     ),
     Case(
         "and then the call is repeated",
@@ -89,6 +113,7 @@ CASES = [
         State.FAILED,
         Verb.ENSURE,
         wake=seconds(0),
+        because="it tries again",
     ),
     Case(
         "an error that lasts is waited out for three minutes",
@@ -96,6 +121,7 @@ CASES = [
         ENSURED,
         State.FAILED,
         wake=timedelta(minutes=3),
+        because="it tries again in 3m0s",
     ),
     Case(
         "but not when what the driver is told has changed",
@@ -104,6 +130,7 @@ CASES = [
         State.FAILED,
         Verb.ENSURE,
         wake=timedelta(minutes=3),
+        because="it tries again",
     ),
     Case(
         "a cloud without capacity is asked again when the operator says",
@@ -111,6 +138,7 @@ CASES = [
         ENSURED,
         State.FAILED,
         wake=timedelta(minutes=7),
+        because="it tries again in 7m0s",
     ),
     Case(
         "a quota does not matter any more to a VM that only lacks its initialization",
@@ -118,6 +146,7 @@ CASES = [
         ENSURED,
         State.FAILED,
         wake=seconds(5),
+        because="it tries again in 5s",
     ),
     Case(
         "nor does a wrong class to one whose node is healthy",
@@ -125,6 +154,7 @@ CASES = [
         replace(ENSURED, exists=True),
         State.FAILED,
         wake=seconds(5),
+        because="it tries again in 5s",
     ),
     Case(
         "a look does not tell that a VM is complete",
@@ -132,15 +162,37 @@ CASES = [
         ENSURED,
         State.CALL,
         Verb.ENSURE,
+        because="it is not known to have a complete VM",
+    ),
+    Case(
+        "nor does a look that failed delay the creation",
+        ended(Verb.LOOK, code=Code.Unavailable),
+        ENSURED,
+        State.CALL,
+        Verb.ENSURE,
+        because="it is not known to have a complete VM",
     ),
     # ---------------------------------------------------------------- known
-    Case("where no creation is in doubt, no VM is looked for", NOTHING, KNOWN, State.DONE),
-    Case("a creation in flight is waited for", running(Verb.ENSURE), KNOWN, State.RUNNING),
+    Case(
+        "where no creation is in doubt, no VM is looked for",
+        NOTHING,
+        KNOWN,
+        State.DONE,
+        because="no creation is in doubt",
+    ),
+    Case(
+        "a creation in flight is waited for",
+        running(Verb.ENSURE),
+        KNOWN,
+        State.RUNNING,
+        because="a cloud call is still in flight",
+    ),
     Case(
         "even when the VM is on record",
         running(Verb.ENSURE),
         replace(KNOWN, recorded=True),
         State.RUNNING,
+        because="a cloud call is still in flight",
     ),
     Case(
         "a VM that an unanswered creation may have left is looked for",
@@ -148,6 +200,7 @@ CASES = [
         replace(KNOWN, doubt_until=NOW + seconds(9)),
         State.CALL,
         Verb.LOOK,
+        because="the cloud is asked whether there is a VM",
     ),
     Case(
         "as is one that the process before us may have created",
@@ -155,37 +208,49 @@ CASES = [
         replace(KNOWN, doubt_until=NOW + seconds(9)),
         State.CALL,
         Verb.LOOK,
+        because="the cloud is asked whether there is a VM",
     ),
-    Case("unless it is on record", NOTHING, replace(KNOWN, doubt_until=OVER, recorded=True), State.DONE),
+    Case(
+        "unless it is on record",
+        NOTHING,
+        replace(KNOWN, doubt_until=OVER, recorded=True),
+        State.DONE,
+        because="no creation is in doubt",
+    ),
     Case(
         "while the driver cannot be called it stays unknown",
         NOTHING,
         replace(KNOWN, doubt_until=OVER, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "also after a look that failed",
         ended(Verb.LOOK, code=Code.Unavailable),
         replace(KNOWN, doubt_until=OVER, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "and after a first denial",
         replace(ABSENT, began=NOW - seconds(2), ended=NOW),
         replace(KNOWN, doubt_until=OVER, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "but where no creation is in doubt there is nothing to ask",
         NOTHING,
         replace(KNOWN, callable=False),
         State.DONE,
+        because="no creation is in doubt",
     ),
     Case(
         "a VM that was found is known",
         ended(Verb.LOOK, instance=VM),
         replace(KNOWN, doubt_until=OVER),
         State.DONE,
+        because="the cloud has told of the VM",
     ),
     Case(
         "a first denial is not believed before the doubt is over",
@@ -193,6 +258,7 @@ CASES = [
         replace(KNOWN, doubt_until=NOW + seconds(9)),
         State.DOUBTFUL,
         wake=seconds(9),
+        because="a creation may still be under way; the cloud is asked again in 9s",
     ),
     Case(
         "nor after it: the cloud is asked again",
@@ -200,12 +266,14 @@ CASES = [
         replace(KNOWN, doubt_until=OVER),
         State.CALL,
         Verb.LOOK,
+        because="it makes sure that no late creation left a VM",
     ),
     Case(
         "a denial that was asked for after the doubt counts",
         ABSENT,
         replace(KNOWN, doubt_until=OVER),
         State.DONE,
+        because="there is no VM, and none can come",
     ),
     Case(
         "a look that failed for a moment is repeated soon",
@@ -213,6 +281,7 @@ CASES = [
         replace(KNOWN, doubt_until=OVER),
         State.FAILED,
         wake=seconds(5),
+        because="it tries again in 5s",
     ),
     Case(
         "one that was refused is repeated, too: it is not known whose node to drain",
@@ -220,15 +289,24 @@ CASES = [
         replace(KNOWN, doubt_until=OVER),
         State.FAILED,
         wake=timedelta(minutes=3),
+        because="it tries again in 3m0s",
     ),
     # ---------------------------------------------------------------- gone
-    Case("a VM on record is deleted at once", NOTHING, replace(GONE, recorded=True), State.CALL, Verb.DELETE),
+    Case(
+        "a VM on record is deleted at once",
+        NOTHING,
+        replace(GONE, recorded=True),
+        State.CALL,
+        Verb.DELETE,
+        because="its VM may go",
+    ),
     Case(
         "what may be known is known before it is deleted",
         NOTHING,
         replace(GONE, doubt_until=OVER),
         State.CALL,
         Verb.LOOK,
+        because="the cloud is asked whether there is a VM",
     ),
     Case(
         "a VM that the cloud denies is deleted all the same: its disks may be left",
@@ -236,16 +314,30 @@ CASES = [
         replace(GONE, doubt_until=OVER),
         State.CALL,
         Verb.DELETE,
+        because="its VM may go",
     ),
-    Case("a deletion in flight is waited for", running(Verb.DELETE), GONE, State.RUNNING),
-    Case("a deletion waits for the creation in flight", running(Verb.ENSURE), GONE, State.RUNNING),
-    Case("a deletion without a doubt is final", DELETED, GONE, State.DONE),
+    Case(
+        "a deletion in flight is waited for",
+        running(Verb.DELETE),
+        GONE,
+        State.RUNNING,
+        because="the cloud is deleting the VM",
+    ),
+    Case(
+        "a deletion waits for the creation in flight",
+        running(Verb.ENSURE),
+        GONE,
+        State.RUNNING,
+        because="a cloud call is still in flight",
+    ),
+    Case("a deletion without a doubt is final", DELETED, GONE, State.DONE, because="there is no VM"),
     Case(
         "with a doubt it is not",
         DELETED,
         replace(GONE, doubt_until=NOW + seconds(4)),
         State.DOUBTFUL,
         wake=seconds(4),
+        because="a creation may still be under way; the cloud is asked again in 4s",
     ),
     Case(
         "after the doubt the cloud is asked once more",
@@ -253,12 +345,28 @@ CASES = [
         replace(GONE, doubt_until=OVER),
         State.CALL,
         Verb.LOOK,
+        because="it makes sure that no late creation left a VM",
     ),
     Case(
         "an answer from after the doubt is final",
         ended(Verb.LOOK, absent=True, deleted=True),
         replace(GONE, doubt_until=OVER),
         State.DONE,
+        because="there is no VM, and none can come",
+    ),
+    Case(
+        "also one that was asked for in the moment in which it ended",
+        DELETED,
+        replace(GONE, doubt_until=NOW),
+        State.DONE,
+        because="there is no VM, and none can come",
+    ),
+    Case(
+        "and for ten seconds",
+        ended(Verb.LOOK, 10, absent=True, deleted=True),
+        replace(GONE, doubt_until=NOW - seconds(60)),
+        State.DONE,
+        because="there is no VM, and none can come",
     ),
     Case(
         "unless it is old: a late creation may have shown meanwhile",
@@ -266,6 +374,7 @@ CASES = [
         replace(GONE, doubt_until=NOW - seconds(60)),
         State.CALL,
         Verb.LOOK,
+        because="it makes sure that no late creation left a VM",
     ),
     Case(
         "a VM that shows after its deletion is deleted again",
@@ -273,6 +382,7 @@ CASES = [
         replace(GONE, doubt_until=OVER),
         State.CALL,
         Verb.DELETE,
+        because="its VM may go",
     ),
     Case(
         "a deletion that failed for a moment is repeated soon",
@@ -280,6 +390,7 @@ CASES = [
         replace(GONE, recorded=True),
         State.FAILED,
         wake=seconds(5),
+        because="it tries again in 5s",
     ),
     Case(
         "one that was refused is repeated after ten minutes",
@@ -287,6 +398,7 @@ CASES = [
         replace(GONE, recorded=True),
         State.FAILED,
         wake=timedelta(minutes=10),
+        because="it tries again in 10m0s",
     ),
     Case(
         "a failed deletion of a VM in doubt is followed by a look",
@@ -295,32 +407,57 @@ CASES = [
         State.FAILED,
         Verb.LOOK,
         wake=seconds(-1),
+        because="it tries again",
+    ),
+    Case(
+        "that of a VM on record by another deletion",
+        ended(Verb.DELETE, 6, code=Code.Unavailable),
+        replace(GONE, recorded=True, doubt_until=OVER),
+        State.FAILED,
+        Verb.DELETE,
+        wake=seconds(-1),
+        because="it tries again",
+    ),
+    Case(
+        "as is that of a VM of which there is no doubt",
+        ended(Verb.DELETE, 6, code=Code.Unavailable),
+        GONE,
+        State.FAILED,
+        Verb.DELETE,
+        wake=seconds(-1),
+        because="it tries again",
     ),
     Case(
         "without what the driver must be told the VM is not deleted",
         NOTHING,
         replace(GONE, recorded=True, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "nor is it looked for",
         NOTHING,
         replace(GONE, doubt_until=OVER, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "nor is a failed deletion repeated",
         ended(Verb.DELETE, 6, code=Code.Unavailable),
         replace(GONE, recorded=True, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
     Case(
         "nor is a deletion confirmed, and so it is not final",
         ended(Verb.DELETE, 4, absent=True, deleted=True),
         replace(GONE, doubt_until=OVER, callable=False),
         State.BLOCKED,
+        because="the driver's request cannot be made",
     ),
-    Case("one without a doubt is", DELETED, replace(GONE, callable=False), State.DONE),
+    Case(
+        "one without a doubt is", DELETED, replace(GONE, callable=False), State.DONE, because="there is no VM"
+    ),
 ]
 
 
@@ -328,8 +465,7 @@ CASES = [
 def test_plan(case: Case) -> None:
     found = plan(case.vm, case.wanted, LIMITS, NOW)
     error = case.vm.error if case.state is State.FAILED else None
-    assert found == VmPlan(case.state, found.because, case.call, case.wake, error)
-    assert found.because
+    assert found == VmPlan(case.state, case.because, case.call, case.wake, error)
 
 
 STARTED = NOW - timedelta(hours=1)
