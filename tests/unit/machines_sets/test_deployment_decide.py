@@ -29,7 +29,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
-from kubewright.machines.deployment.template import identity, name_and_hash
+from kubewright.machines.deployment.template import identity, name_and_hash, propagated_template
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.decide import decide
 from kubewright.replicas.deployment.seen import Seen
@@ -353,6 +353,49 @@ def test_a_collision_gives_another_name() -> None:
     assert created(World(md)).metadata.name != created(World(collided)).metadata.name
 
 
+@pytest.mark.parametrize(
+    ("collisions", "name"),
+    [
+        pytest.param(None, ("md-6f599", "2915555812"), id="none"),
+        pytest.param(1, ("md-57b99", "1365512581"), id="one"),
+    ],
+)
+def test_a_name_is_the_same_in_each_version_of_ours(collisions: int | None, name: tuple[str, str]) -> None:
+    md = structs.replace(deployment(), status=MachineDeploymentStatus(collision_count=collisions))
+    assert name_and_hash(md) == name
+
+
+def test_the_order_of_labels_is_none_of_a_template() -> None:
+    one, other = (
+        structs.replace(template(), metadata=ObjectMeta(labels={key: key for key in keys}))
+        for keys in ("ab", "ba")
+    )
+    assert identity(one) == identity(other)
+
+
+def test_a_template_takes_all_that_takes_no_part_in_its_identity() -> None:
+    old = structs.replace(
+        template(),
+        spec=MachineSpec(
+            machine_class=ClassSpec(api_group="x", kind="Old", name="small"), provider_id="sim:///1"
+        ),
+    )
+    wanted = structs.replace(
+        template(),
+        spec=MachineSpec(
+            machine_class=ClassSpec(api_group="y", kind="New", name="large"), drain_timeout="1h"
+        ),
+    )
+    found = propagated_template(old, wanted)
+    assert found.metadata == old.metadata
+    assert found.spec == MachineSpec(
+        machine_class=ClassSpec(api_group="x", kind="New", name="small"),
+        provider_id="sim:///1",
+        drain_timeout="1h",
+    )
+    assert identity(found) == identity(old)
+
+
 def test_a_set_that_is_being_deleted_is_never_current() -> None:
     world = World(deployment(), (made("small", 3, deletion_timestamp=T0),), running("small", 3))
     assert created(world).spec.replicas == 1, "its machines still take room below the ceiling of 4"
@@ -382,6 +425,11 @@ def test_a_set_remembers_the_revisions_it_had() -> None:
                      True, id="the class's kind is none"),
         pytest.param(structs.replace(template(), metadata=ObjectMeta(
             labels={names.TEMPLATE_HASH_LABEL: "1", "app": "a"})), True, id="the hash is none"),
+        pytest.param(structs.replace(template(), metadata=ObjectMeta(labels={"app": "a"}, creation_timestamp=T0)),
+                     True, id="a date is none"),
+        pytest.param(template(provider_id="sim:///1"), False, id="the VM is one"),
+        pytest.param(structs.replace(template(), spec=MachineSpec(machine_class=ClassSpec(api_group="x", name="small"))),
+                     False, id="the class's group is one"),
         pytest.param(template("large"), False, id="the class's name is one"),
         pytest.param(structs.replace(template(), metadata=ObjectMeta(labels={"app": "b"})), False, id="a label is one"),
         pytest.param(structs.replace(template(), metadata=ObjectMeta(labels={"app": "a"}, annotations={"a": "b"})),

@@ -19,6 +19,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSetCondition,
     MachineSetStatus,
     MachineSpec,
+    MachineSummary,
     MachineTemplateSpec,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
@@ -26,6 +27,7 @@ from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.triggered import triggered
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.machineset.status import FROZEN
 from kubewright.replicas.deployment.progress import progress_reported
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set
@@ -253,6 +255,39 @@ def test_a_set_that_fails_makes_the_deployment_say_so_and_take_it_back() -> None
     failed = deployment_status(seen(failure="quota"), Outcome())
     assert said(failed, "ReplicaFailure") == ("True", "FailedCreate", "quota")
     assert said(after(status=failed), "ReplicaFailure") is None
+
+
+def test_preserved_failed_machines_are_counted_and_lower_the_floor() -> None:
+    kept = member("b", Phase.FAILED, preserved_until=T0.timestamp() + 60)
+    status = deployment_status(seen(member("a"), kept), Outcome())
+    word = said(status, "Available")
+    assert (status.preserved_failed_replicas, word and word[0]) == (1, "True")
+
+
+def test_machines_whose_last_operation_failed_are_listed_by_name() -> None:
+    troubles = [MachineSummary(name=name) for name in "ba"]
+    found = [member(each.name, failure_summary=each) for each in troubles]
+    assert deployment_status(seen(*found, member("c")), Outcome()).failed_machines == tuple(troubles[::-1])
+
+
+@pytest.mark.parametrize(
+    ("label", "reason", "expect"),
+    [
+        pytest.param("True", "", "FreezeLabel", id="by its label"),
+        pytest.param("True", "OverShooting", "OverShooting", id="with the reason of its own condition"),
+        pytest.param("False", "OverShooting", None, id="not without the label"),
+    ],
+)
+def test_a_set_is_frozen(label: str, reason: str, expect: str | None) -> None:
+    (found,) = seen().sets
+    condition = MachineSetCondition(type="Frozen", status="True", reason=reason)
+    found = structs.replace(
+        found,
+        metadata=structs.replace(found.metadata, labels={names.FREEZE_LABEL: label}),
+        status=MachineSetStatus(machine_set_condition=(condition,) if reason else ()),
+    )
+    word = said(deployment_status(seen(sets=(found,)), Outcome()), "Frozen")
+    assert word == (("True", expect, f'MachineSet "ms" is frozen. {FROZEN}') if expect else None)
 
 
 def test_a_set_that_cannot_be_made() -> None:

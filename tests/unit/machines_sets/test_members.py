@@ -6,7 +6,9 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, CurrentStatus, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta, OwnerReference
@@ -16,7 +18,9 @@ from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
-from kubewright.replicas.members import FEW_MEMBERS, SECONDS_PER_MEMBER, MemberIndex
+from kubewright.replicas.members import FEW_MEMBERS, SECONDS_PER_MEMBER, MemberIndex, owners_of
+from kubewright.replicas.naming import letters
+from kubewright.runtime.controller import Controller
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
 
@@ -144,10 +148,70 @@ def test_a_machine_that_was_seen_becoming_ready_is_ready_since_then(machines, in
     hands.passed, hands.ahead = 5.3, step
     machines.put(machine("a", "set", version=2, phase=Phase.RUNNING, since=BEGIN + timedelta(seconds=5)))
     (member,) = index.owned_by("set")
-    assert member.ready_since == pytest.approx(BEGIN.timestamp() + 5.3)
+    assert member.ready_since == pytest.approx(BEGIN.timestamp() + 5.3, rel=0, abs=1e-3)
     assert not member.available_at(index.time(), 10)
     hands.passed = 15.4
     assert member.available_at(index.time(), 10)
+    machines.put(machine("a", "set", version=3, phase=Phase.RUNNING, since=BEGIN + timedelta(seconds=5)))
+    assert index.owned_by("set")[0].ready_since == member.ready_since, "another version says the same"
+
+
+def test_a_machine_that_was_made_again_is_as_old_as_its_date_says(machines, index, hands) -> None:
+    machines.put(machine("a", "set", phase=Phase.PENDING, since=BEGIN))
+    hands.passed = 5.3
+    machines.put(
+        machine("a", "set", version=2, uid="b", phase=Phase.RUNNING, since=BEGIN + timedelta(seconds=5))
+    )
+    assert index.owned_by("set")[0].ready_since == BEGIN.timestamp() + 5
+
+
+def test_the_highest_number_is_known_until_the_set_is_gone(machines, index) -> None:
+    assert index.last_number("set-uid") == 0
+    for number in (7, 3):
+        name = f"set-{letters('set-uid', number)}"
+        made = machine(name, "set-uid")
+        notes = {names.NUMBER_ANNOTATION: str(number)}
+        machines.put(structs.replace(made, metadata=structs.replace(made.metadata, annotations=notes)))
+        machines.remove(name)
+    assert index.last_number("set-uid") == 7
+    for uid in ("set-uid", "unknown"):
+        index.forget_owner(uid)
+    assert index.last_number("set-uid") == 0
+
+
+class Queue:
+    """As much of a controller as an index of members asks of one."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Key, str, float]] = []
+
+    def enqueue(self, key: Key, why: str, *, after: float) -> None:
+        self.waiting.append((key, why, after))
+
+
+def test_a_changed_fact_enqueues_what_it_concerns_later_for_large_sets(machines, index) -> None:
+    for number in range(FEW_MEMBERS + 1):
+        machines.put(machine(f"m{number:03}", "large"))
+    machines.put(machine("a", "one"))
+    queue = Queue()
+
+    def concerned(before: MachineMember | None, after: MachineMember | None) -> list[Key]:
+        return [Key("ns", uid) for uid in owners_of(before, after)]
+
+    index.wake(cast("Controller", queue), concerned, 1e-6, "a machine changed")
+    long = SECONDS_PER_MEMBER * (FEW_MEMBERS + 1)
+    for made, expect in (
+        (machine("b", "one"), [("one", 1e-6)]),
+        (machine("c"), []),
+        (machine("a", "large", version=2), [("large", pytest.approx(long + SECONDS_PER_MEMBER)), ("one", pytest.approx(long + SECONDS_PER_MEMBER))]),
+        (machine("m000", "one", version=2), [("large", pytest.approx(long)), ("one", pytest.approx(long))]),
+    ):  # fmt: skip
+        queue.waiting.clear()
+        machines.put(made)
+        assert queue.waiting == [(Key("ns", uid), "a machine changed", after) for uid, after in expect]
+    machines.remove("b")
+    assert queue.waiting[2:] == [(Key("ns", "one"), "a machine changed", 1e-6)]
+    assert index.gather_seconds(0.5) == 0.5
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -26,6 +26,11 @@ def machine(name: str, *, stage: int = 6, **facts: Any) -> MachineMember:
             id="a preservation that has expired does not count",
         ),
         pytest.param(
+            machine("b", preserved_until=NOW, priority=2),
+            machine("a"),
+            id="not even in the moment of its expiry",
+        ),
+        pytest.param(
             machine("b", preserved_until=NOW + 9, auto_preserved=True),
             machine("a", preserved_until=NOW + 1),
             id="of preserved ones those that we preserved ourselves go first",

@@ -16,6 +16,7 @@ from kubewright.api.machine.v1alpha1 import (
     LastOperation,
     Machine,
     MachineSet,
+    MachineSetCondition,
     MachineSetSpec,
     MachineSetStatus,
     MachineSpec,
@@ -27,7 +28,7 @@ from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.machineset.member import MachineMember, digest, member_of
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.machineset.preservation import MachineSetSeen
-from kubewright.machines.machineset.status import set_status
+from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
 from kubewright.replicas.member import until_available
 from kubewright.replicas.objects import INVALID
@@ -127,6 +128,7 @@ def test_a_fresh_machine_needs_no_configuration() -> None:
         pytest.param(Phase.AVAILABLE, 0, 0, True, id="so is available, where there is no node"),
         pytest.param(Phase.PENDING, 0, 0, False, id="pending is not"),
         pytest.param(Phase.UNKNOWN, 0, 0, False, id="unknown is not"),
+        pytest.param(Phase.RUNNING, 1, 0.5, False, id="half a second is less than one"),
         pytest.param(Phase.RUNNING, 30, 29, False, id="not before it was ready for minReadySeconds"),
         pytest.param(Phase.RUNNING, 30, 30, True, id="and exactly then"),
         pytest.param(Phase.AVAILABLE, 30, 21, True, id="without a node the time of the phase counts"),
@@ -187,11 +189,43 @@ def test_an_invalid_set_says_so() -> None:
     assert (told.reason, told.message) == (INVALID, "spec.selector: missing")
 
 
+def frozen(status: MachineSetStatus | None = None, label: str = "True") -> MachineSetStatus:
+    found = machine_set(0, status, labels={names.FREEZE_LABEL: label})
+    return set_status(Seen(MACHINE_SETS, found, T0.timestamp(), T0), None)
+
+
+def test_a_frozen_set_says_so_for_as_long_as_it_is() -> None:
+    condition = MachineSetCondition(
+        type="Frozen", status="True", last_transition_time=T0, reason="FreezeLabel", message=FROZEN
+    )
+    assert frozen().machine_set_condition == (condition,)
+    theirs = structs.replace(condition, reason="OverShooting", last_transition_time=T0 - timedelta(hours=1))
+    theirs_too = frozen(MachineSetStatus(machine_set_condition=(theirs,)))
+    assert theirs_too.machine_set_condition == (theirs,), "what another tool wrote is kept"
+    over = structs.replace(theirs, status="False")
+    assert frozen(MachineSetStatus(machine_set_condition=(over,))).machine_set_condition == (condition,)
+    assert frozen(theirs_too, label="False").machine_set_condition == ()
+    assert (is_frozen(theirs_too), is_frozen(MachineSetStatus())) == (True, False)
+
+
+def test_machines_that_the_set_preserves_are_counted() -> None:
+    kept = machine("k")
+    notes = {names.PRESERVE_ANNOTATION: "auto-preserved"}
+    kept = structs.replace(kept, metadata=structs.replace(kept.metadata, annotations=notes))
+    assert set_status(seen(kept, machine("a")), None).auto_preserve_failed_machine_count == 1
+
+
+def test_a_failure_is_dated() -> None:
+    (told,) = set_status(seen(), Failure("FailedCreate", "quota")).machine_set_condition
+    assert told.last_transition_time == T0
+
+
 def test_when_the_next_machine_becomes_available() -> None:
     found = tuple(member_of(m) for m in (machine("a"), machine("b", Phase.PENDING)))
     assert until_available(found, 30, T0.timestamp() + 10) == 20.0
     assert until_available(found, 30, T0.timestamp() + 30) is None
     assert until_available(found, 0, T0.timestamp()) is None
+    assert until_available(found, 1, T0.timestamp() + 0.25) == 0.75
 
 
 def test_facts_do_not_change_with_a_version() -> None:

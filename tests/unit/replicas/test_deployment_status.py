@@ -63,6 +63,10 @@ def test_counts_come_from_the_members() -> None:
     assert (found.ready_replicas, found.available_replicas, found.unavailable_replicas) == (2, 2, 1)
 
 
+def test_nothing_is_unavailable_when_all_is_available() -> None:
+    assert at(0, deployment(), Status(), members=ALL).unavailable_replicas == 0
+
+
 def test_a_generation_counts_as_observed_when_the_pass_did_not_fail() -> None:
     written = deployment(meta={"generation": 7})
     assert (
@@ -119,12 +123,62 @@ CASES = [
     Case("invalid", deployment(replicas=-1), Status(), ("False", "Invalid", "spec.replicas: negative")),
     Case("about another set: a new rollout begins", deployment(), known("True", "Complete", 'ThingSet "d-x" has'),
          ("True", "Created", 'Created new set of things "d-new"')),
+    Case("its set is as old as the deployment", deployment(meta={"creation_timestamp": T0 + timedelta(seconds=2)}),
+         Status(), ("True", "Created", 'Created new set of things "d-new"')),
+    Case("its set is older: it was found", deployment(meta={"creation_timestamp": T0 + timedelta(seconds=3)}),
+         Status(), ("True", "Found", 'Found new set of things "d-new"')),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_the_condition_progressing(case: Case) -> None:
     assert said(at(0, case.written, case.before, members=YOUNG)) == case.expect
+
+
+def test_without_dates_a_set_was_created_for_its_deployment() -> None:
+    dateless = structs.replace(NEW, metadata=structs.replace(NEW.metadata, creation_timestamp=None))
+    assert said(at(0, deployment(), Status(), dateless, members=YOUNG))[1] == "Created"
+
+
+def test_a_rollout_after_another_that_has_no_set_yet_is_reported_about_the_deployment() -> None:
+    before = structs.replace(deployment(), status=known("True", "Complete", 'ThingSet "d-x" has'))
+    found: Status = POLICY.status(seen(before, reported=T0.timestamp()), Outcome())
+    assert said(found) == ("True", "Updated", 'Deployment "d" is progressing.')
+
+
+@pytest.mark.parametrize(
+    ("reason", "ago", "expect"),
+    [
+        pytest.param("Create_Error", 20, ("False", "Create_Error", "no"), id="in time"),
+        pytest.param("Create_Error", 60, ("False", "Create_Error", "no"), id="in the last moment"),
+        pytest.param("Create_Error", 61, ("False", "Timed_Out", 'ThingSet "d-new" has timed out progressing. no'), id="late"),
+        pytest.param("Timed_Out", 20, ("False", "Timed_Out", 'ThingSet "d-new" has timed out progressing. no'),
+                     id="late already"),
+        pytest.param("Updated", 61, ("False", "Create_Error", "no"), id="said for the first time"),
+    ],
+)  # fmt: skip
+def test_a_set_that_cannot_be_created_is(reason: str, ago: float, expect: tuple[str, str, str]) -> None:
+    written = deployment(progress_deadline_seconds=60)
+    found = at(
+        0, written, known("False", reason), reported=T0.timestamp() - ago, outcome=Outcome("no", failed=True)
+    )
+    assert said(found) == expect
+
+
+def test_the_current_set_says_first_why_replicas_fail() -> None:
+    def failing(each: Any, message: str) -> Any:
+        condition = Condition(type="ReplicaFailure", status="True", reason="Failed", message=message)
+        return structs.replace(each, status=Status(conditions=(condition,)))
+
+    old = thing_set("old", 1, 1)
+    both = at(0, deployment(), Status(), failing(old, "old"), failing(NEW, "new"), members=YOUNG)
+    assert said(both, "ReplicaFailure") == ("True", "Failed", "new")
+    assert said(at(0, deployment(), Status(), failing(old, "old"), NEW), "ReplicaFailure")[2] == "old"
+
+
+def test_a_deployment_of_nothing_is_available_and_one_less_than_wanted_is_not() -> None:
+    assert said(at(0, deployment(replicas=0), Status(), thing_set("new", 0, 2)), "Available")[0] == "True"
+    assert said(at(0, deployment(), Status(), members=members("new", 2)), "Available")[0] == "False"
 
 
 @pytest.mark.parametrize(
@@ -157,6 +211,7 @@ def test_conditions_stay_while_the_deployment_is_being_deleted() -> None:
             id="members are ready, not yet available",
         ),
         pytest.param({"members": YOUNG, "reported": T0.timestamp() - 20}, 41.0, id="the deadline comes"),
+        pytest.param({"members": ALL, "reported": T0.timestamp() - 20}, None, id="the rollout is complete"),
     ],
 )
 def test_when_time_alone_changes_something(more: dict[str, Any], expect: float | None) -> None:
