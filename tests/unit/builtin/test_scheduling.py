@@ -58,6 +58,10 @@ TOLERATION = {"key": "a/b", "operator": "Equal", "value": "c", "effect": "NoSche
             pod(), node(taints=(Taint(key="a", effect="PreferNoSchedule"),)), id="a taint that only prefers"
         ),
         pytest.param(pod(requests={"cpu": "500m"}), node(used={"cpu": 1.5}), id="exactly enough room"),
+        pytest.param(pod(requests={"cpu": "1500m"}), node(), id="more than half of an empty node"),
+        pytest.param(
+            pod(requests={"cpu": "0"}), node(used={"cpu": 3.0}), id="who asks for nothing fits everywhere"
+        ),
         pytest.param(pod(), node(allocatable={}), id="a node that names no limit for Pods"),
     ],
 )
@@ -125,6 +129,31 @@ def test_without_nodes_no_pod_is_bound():
             [node("a", {PODS: 2.0}), node("b", {PODS: 1.0})], "b", id="then the one with fewest Pods"
         ),
         pytest.param([node("b"), node("a")], "a", id="then the first by name"),
+        pytest.param([node("a"), node("b", {"cpu": 1.0})], "a", id="wherever it stands"),
+        pytest.param([node("a", {"cpu": 0.2}), node("b")], "b", id="also by little"),
+        pytest.param([node("a", {"cpu": 4e-7}), node("b")], "a", id="not by less than a millionth"),
+        pytest.param([node("a", {PODS: 1.0}), node("b")], "b", id="one that has no Pod yet"),
+        pytest.param(
+            [node("a", {"cpu": 1.0}), node("b", {"cpu": 2.0}, allocatable=ROOM | {"cpu": 10.0})],
+            "b",
+            id="by the share that is in use",
+        ),
+        pytest.param([node("a"), node("b", allocatable=ROOM | {"cpu": 4.0})], "b", id="with the Pod itself"),
+        pytest.param(
+            [node("a", allocatable=ROOM | {"memory": 2.0}), node("b")],
+            "a",
+            id="not by what the Pod does not ask for",
+        ),
+        pytest.param(
+            [node("a", {"memory": 1.0}, allocatable={"cpu": 2.0}), node("b")],
+            "a",
+            id="nor by what a node does not limit",
+        ),
+        pytest.param(
+            [node("a", {"cpu": 0.5}, allocatable=ROOM | {"cpu": 1.0}), node("b")],
+            "b",
+            id="on small nodes, too",
+        ),
         pytest.param([node("a", cordoned=True), node("b", {"cpu": 1.0})], "b", id="never a cordoned one"),
     ],
 )

@@ -1,5 +1,6 @@
 """A machine that should live, one look: what is planned (mcm.md §3.4, §4.2-4.8)."""
 
+from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
 
@@ -14,6 +15,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Record, SyncNode
 from kubewright.testing.scenes import (
     ENSURED,
@@ -113,6 +115,17 @@ CREATION = [
         Phase.CRASH_LOOP_BACK_OFF,
         "ResourceExhausted",
         minutes(9),
+    ),
+    Case(
+        "or as long as the operator says",
+        replace(
+            seen(machine(vm=False), vm=refused(Code.ResourceExhausted, minutes(1))),
+            settings=MachineSettings(resource_exhausted_retry=minutes(5)),
+        ),
+        [],
+        Phase.CRASH_LOOP_BACK_OFF,
+        "ResourceExhausted",
+        minutes(4),
     ),
     Case(
         "when its time has come it tries again",
@@ -378,6 +391,13 @@ JOINING = [
         "successfully joined the cluster in 1m0s",
     ),
     Case(
+        "and says in whole seconds how long that took",
+        seen(machine("", age=timedelta(seconds=60.5), operation=LastOperation()), node(), vm=ENSURED),
+        [],
+        Phase.RUNNING,
+        "successfully joined the cluster in 1m0s",
+    ),
+    Case(
         "a node without the machine's name gets it",
         seen(machine(""), structs.replace(node(), metadata=ObjectMeta(name="m1", uid="n1")), vm=ENSURED),
         [SyncNode({"metadata": {"labels": {"node.gardener.cloud/machine-name": "m1"}}})],
@@ -537,6 +557,10 @@ HEALTH = [
 ]
 
 CASES = [*CREATION, *JOINING, *HEALTH]
+
+
+def test_what_began_long_ago_is_worth_a_report() -> None:
+    assert seen(machine()).until_worth_reporting(since=None) < timedelta(0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))

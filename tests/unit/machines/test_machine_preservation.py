@@ -13,7 +13,7 @@ from kubewright.api.machine.names import OperationState, OperationType, Phase, P
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import OwnerReference
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.preservation import draining, requested
+from kubewright.machines.machine.preservation import Preservation, draining, requested
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Annotate,
@@ -57,44 +57,56 @@ def at(said: str = "", *conditions: NodeCondition, sick: bool = False, **notes: 
 
 
 REQUESTS = [
-    # phase, machine's annotation, node's last word, node, expiry -> until, drop
-    ("no annotation", "Failed", "", "", at(), None, None, False),
-    ("now, while all is well", "Running", "now", "", at(), None, "new", False),
-    ("when-failed, while all is well", "Running", "when-failed", "", at(), None, None, False),
-    ("when-failed, and it failed", "Failed", "when-failed", "", at(), None, "new", False),
-    ("when-failed, and it recovered", "Running", "when-failed", "", at(), LATER, None, False),
-    ("an expiry is never moved", "Failed", "now", "", at(), LATER, LATER, False),
-    ("now, and its time is over", "Running", "now", "", at(), PAST, None, True),
-    ("when-failed, and its time is over", "Failed", "when-failed", "", at(), PAST, None, True),
-    ("false ends it, and stays", "Failed", "false", "", at(), LATER, None, False),
-    ("false stays when the time is over", "Failed", "false", "", at(), PAST, None, False),
-    ("the annotation was taken off", "Failed", "", "", at(), LATER, None, False),
-    ("auto-preserved, and it failed", "Failed", "auto-preserved", "", at(), None, "new", False),
-    ("auto-preserved, and it recovered", "Running", "auto-preserved", "", at(), LATER, None, True),
-    ("the node asks", "Running", "", "", at("now"), None, "new", False),
-    ("the node overrides the machine", "Failed", "now", "", at("false"), LATER, None, False),
-    ("the node took back what it had said", "Failed", "now", "now", at(), LATER, None, False),
-    ("a node that never said anything leaves it to the machine", "Failed", "now", "", at(), None, "new", False),
-    ("without a node the machine's own counts", "Failed", "now", "false", None, None, "new", False),
-    ("what cannot be read begins nothing", "Failed", "forever", "", at(), None, None, False),
-    ("nor on the node", "Failed", "", "", at("yes"), None, None, False),
-    ("on the node it leaves it to the machine", "Failed", "now", "", at("yes"), None, "new", False),
-    ("nor does it end what goes on", "Failed", "", "now", at("yes"), LATER, LATER, False),
-    ("but time does", "Failed", "", "now", at("yes"), PAST, None, True),
+    # phase, machine's annotation, node's last word, node, expiry -> until, drop, value, by the node
+    ("no annotation", "Failed", "", "", at(), None, None, False, None, False),
+    ("now, while all is well", "Running", "now", "", at(), None, "new", False, Preserve.NOW, False),
+    ("when-failed, while all is well", "Running", "when-failed", "", at(), None, None, False, Preserve.WHEN_FAILED, False),
+    ("when-failed, and it failed", "Failed", "when-failed", "", at(), None, "new", False, Preserve.WHEN_FAILED, False),
+    ("when-failed, and it recovered", "Running", "when-failed", "", at(), LATER, None, False, Preserve.WHEN_FAILED, False),
+    ("an expiry is never moved", "Failed", "now", "", at(), LATER, LATER, False, Preserve.NOW, False),
+    ("also in the moment in which it is", "Running", "now", "", at(), NOW, None, True, Preserve.NOW, False),
+    ("now, and its time is over", "Running", "now", "", at(), PAST, None, True, Preserve.NOW, False),
+    ("when-failed, and its time is over", "Failed", "when-failed", "", at(), PAST, None, True, Preserve.WHEN_FAILED, False),
+    ("false ends it, and stays", "Failed", "false", "", at(), LATER, None, False, None, False),
+    ("false stays when the time is over", "Failed", "false", "", at(), PAST, None, False, Preserve.FALSE, False),
+    ("the annotation was taken off", "Failed", "", "", at(), LATER, None, False, None, False),
+    ("auto-preserved, and it failed", "Failed", "auto-preserved", "", at(), None, "new", False, Preserve.AUTO, False),
+    ("auto-preserved, and it recovered", "Running", "auto-preserved", "", at(), LATER, None, True, Preserve.AUTO, False),
+    ("the node asks", "Running", "", "", at("now"), None, "new", False, Preserve.NOW, True),
+    ("when it fails", "Failed", "", "", at("when-failed"), None, "new", False, Preserve.WHEN_FAILED, True),
+    ("the set, by the node", "Failed", "", "", at("auto-preserved"), None, "new", False, Preserve.AUTO, True),
+    ("until its time is over", "Failed", "", "", at("now"), PAST, None, True, Preserve.NOW, True),
+    ("the node overrides the machine", "Failed", "now", "", at("false"), LATER, None, False, None, True),
+    ("the node took back what it had said", "Failed", "now", "now", at(), LATER, None, False, None, True),
+    ("a node that never said anything leaves it to the machine", "Failed", "now", "", at(), None, "new", False, Preserve.NOW, False),
+    ("without a node the machine's own counts", "Failed", "now", "false", None, None, "new", False, Preserve.NOW, False),
+    ("what cannot be read begins nothing", "Failed", "forever", "", at(), None, None, False, None, False),
+    ("nor on the node", "Failed", "", "", at("yes"), None, None, False, None, False),
+    ("on the node it leaves it to the machine", "Failed", "now", "", at("yes"), None, "new", False, Preserve.NOW, False),
+    ("nor does it end what goes on", "Failed", "", "now", at("yes"), LATER, LATER, False, Preserve.NOW, False),
+    ("but time does", "Failed", "", "now", at("yes"), PAST, None, True, Preserve.NOW, False),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("phase", "own", "last", "where", "expiry", "until", "drop"),
+    ("phase", "own", "last", "where", "expiry", "until", "drop", "value", "by_its_node"),
     [case[1:] for case in REQUESTS],
     ids=[case[0] for case in REQUESTS],
 )
 def test_what_is_wanted(
-    phase: str, own: str, last: str, where: Node | None, expiry: Any, until: Any, drop: bool
+    phase: str,
+    own: str,
+    last: str,
+    where: Node | None,
+    expiry: Any,
+    until: Any,
+    drop: bool,
+    value: Preserve | None,
+    by_its_node: bool,
 ) -> None:
     found = requested(seen(of(phase, own, last=last, until=expiry), where), Phase(phase))
-    assert found.until == (NOW + timedelta(hours=96) if until == "new" else until)
-    assert found.drop is drop
+    end = NOW + timedelta(hours=96) if until == "new" else until
+    assert found == Preservation(end, drop, value, by_its_node)
 
 
 def test_the_machines_own_timeout_counts() -> None:
@@ -191,10 +203,11 @@ def test_what_is_over_is_undone_and_the_expiry_goes_last() -> None:
 def test_a_failed_machine_of_a_set_keeps_its_past_expiry_for_the_set_to_read() -> None:
     """Else a set that may keep what fails would keep it anew, and for ever."""
     owner = OwnerReference(kind="MachineSet", name="s", uid="s1", controller=True)
-    over = of("Failed", until=PAST)
-    over = structs.replace(over, metadata=structs.replace(over.metadata, owner_references=(owner,)))
     where = at("", says("", "False", "Preservation stopped."), sick=True)
-    assert steps(seen(over, where)) == []
+    for expiry in (NOW, PAST):
+        over = of("Failed", until=expiry)
+        over = structs.replace(over, metadata=structs.replace(over.metadata, owner_references=(owner,)))
+        assert steps(seen(over, where)) == []
     recovered = structs.replace(over.status.current_status, phase="Running")
     over = structs.replace(over, status=structs.replace(over.status, current_status=recovered))
     assert [type(step) for step in steps(seen(over, where))] == [EndPreservation]

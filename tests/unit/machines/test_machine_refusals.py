@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from kubewright.api.machine import names
-from kubewright.api.machine.names import EventReason, OperationState, Phase
+from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.errors import MEDIUM, Code
 from kubewright.kube.errors import TimedOut
@@ -17,7 +17,7 @@ from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.health import delete_when_triggered
 from kubewright.machines.machine.observe import Refused, Seen
-from kubewright.machines.machine.refusals import RULES, event_of, remember, status_refused
+from kubewright.machines.machine.refusals import RULES, allowed, event_of, paced, remember, status_refused
 from kubewright.machines.machine.steps import (
     AddFinalizer,
     Attachment,
@@ -29,8 +29,10 @@ from kubewright.machines.machine.steps import (
     Drain,
     MachineStep,
     NodeStep,
+    Plan,
     Record,
     RemoveFinalizer,
+    Report,
     SetTerminatingCondition,
     Step,
     SyncNode,
@@ -378,6 +380,85 @@ def test_what_people_read_says_which_write_and_why(step: Step | None) -> None:
     assert found.problem.endswith(": a webhook says no")
     assert found.code is Code.PermissionDenied
     assert event_of(found) in (EventReason.FAILED_UPDATE, EventReason.FAILED_NODE_SYNC)
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "expect", "event"),
+    [
+        pytest.param(SYNC, NO, Refused(SYNC, "The API server refused to bring the node in line with the machine: a webhook says no",
+                                       Code.PermissionDenied, NOW + minutes(3)), EventReason.FAILED_NODE_SYNC, id="a step"),
+        pytest.param(None, Invalid("odd"), Refused(None, "The API server refused to write the machine's status: odd",
+                                                   Code.InvalidArgument, NOW + minutes(3)), EventReason.FAILED_UPDATE,
+                     id="the status"),
+    ],
+)  # fmt: skip
+def test_what_is_remembered_of(
+    step: Step | None, error: ApiError, expect: Refused, event: EventReason
+) -> None:
+    found = remember(step, error, NOW)
+    assert found == expect
+    assert event_of(found) is event
+
+
+def taint(version: str, key: str, added: str) -> SyncNode:
+    taints = [{"key": key, "effect": "NoSchedule", "timeAdded": added}]
+    return SyncNode({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}})
+
+
+@pytest.mark.parametrize(
+    ("refused", "planned", "left"),
+    [
+        pytest.param(taint("1", "a", "then"), taint("2", "a", "now"), False, id="the same change, from another version"),
+        pytest.param(taint("1", "a", "then"), taint("1", "b", "then"), True, id="another change"),
+        pytest.param(taint("1", "a", "then"), Cordon(taint("1", "a", "then").patch), True, id="another step"),
+        pytest.param(DeleteBootstrapToken(), DeleteBootstrapToken(), False, id="a step without a patch"),
+    ],
+)  # fmt: skip
+def test_a_step_is_refused_again_if_it_is(refused: Step, planned: Step, left: bool) -> None:
+    look = seen(machine("Running"), node(), refused=(remember(refused, NO, NOW),))
+    plan = Plan((planned,), because="so")
+    assert allowed(plan, look) == (plan if left else None)
+
+
+RESTING = (remember(None, NO, NOW - minutes(1)), remember(SYNC, NO, NOW - minutes(2)))
+GOING, TOLD = (
+    machine("Running", deleted=minutes(9)),
+    Report(None, OperationType.CREATE, OperationState.FAILED, "no"),
+)
+
+
+@pytest.mark.parametrize(
+    ("look", "plan", "wake"),
+    [
+        pytest.param(seen(machine("")), Plan(report=TOLD, wake=timedelta(0)), timedelta(0), id="as planned without a refusal"),
+        pytest.param(seen(machine(""), refused=(remember(None, NO, NOW - minutes(3)),)),
+                     Plan(report=TOLD, wake=timedelta(0)), timedelta(0), id="or when it has had its pause"),
+        pytest.param(seen(machine(""), refused=RESTING), Plan(report=TOLD, wake=timedelta(0)), minutes(1),
+                     id="when the first write may be sent again"),
+        pytest.param(seen(GOING, refused=RESTING), Plan(report=TOLD, wake=timedelta(0)), timedelta(seconds=5),
+                     id="in a deletion in five seconds"),
+        pytest.param(seen(GOING, refused=RESTING), Plan(report=TOLD, wake=timedelta(seconds=9)), timedelta(seconds=9),
+                     id="or as planned, if that is later"),
+        pytest.param(seen(GOING, refused=RESTING), Plan(report=TOLD), minutes(1), id="or for the write alone"),
+        pytest.param(seen(machine(""), refused=RESTING), Plan(wake=timedelta(0)), timedelta(0),
+                     id="at once when there is nothing to report"),
+        pytest.param(seen(machine(""), refused=(remember(None, NO, NOW - minutes(3)), *RESTING[1:])), Plan(report=TOLD),
+                     minutes(1), id="not for a write that may be sent now"),
+        pytest.param(seen(machine(""), refused=RESTING[1:]), Plan(report=TOLD, wake=timedelta(0)), timedelta(0),
+                     id="at once when the status was not refused"),
+    ],
+)  # fmt: skip
+def test_the_next_pass_comes(look: Seen, plan: Plan, wake: timedelta) -> None:
+    assert paced(plan, look) == replace(plan, wake=wake)
+
+
+def test_a_machine_whose_vm_may_not_be_complete_does_not_go_on_without_its_finalizer() -> None:
+    add = RULES[AddFinalizer]
+    assert [add.living(seen(of)) for of in (machine("Running"), being_made(), machine(vm=False))] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_long_answer_is_cut() -> None:

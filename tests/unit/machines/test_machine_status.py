@@ -70,6 +70,67 @@ def test_words_that_change_only_with_the_matter_are_soon_written() -> None:
         assert (machine_status(seen(status), report, NOW) != status) is written
 
 
+def test_a_report_is_written_whole() -> None:
+    status = machine_status(seen(MachineStatus()), REFUSED, NOW)
+    assert status.last_operation == LastOperation(
+        description="no (request 1)",
+        error_code="Internal",
+        last_update_time=NOW,
+        state="Failed",
+        type="Create",
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [
+        pytest.param("3 pods are leaving. Soon. Draining", False, id="the same step"),
+        pytest.param("2 pods are leaving. Late. Deleting", True, id="another step"),
+    ],
+)
+def test_other_words_of_what_goes_on_wait_unless_they_name(told: str, written: bool) -> None:
+    report = Report(
+        None, OperationType.DELETE, OperationState.PROCESSING, "2 pods are leaving. Late. Draining"
+    )
+    before = machine_status(seen(MachineStatus()), report, NOW - timedelta(seconds=5))
+    after = machine_status(seen(before), replace(report, description=told), NOW)
+    assert (after.last_operation != before.last_operation) is written
+
+
+def test_a_description_of_five_minutes_is_old() -> None:
+    report = replace(REFUSED, description="no (request 2)")
+    assert (
+        machine_status(seen(failed(timedelta(minutes=5))), report, NOW).last_operation.last_update_time == NOW
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "report", "copied"),
+    [
+        pytest.param("Running", None, True, id="of a machine that runs"),
+        pytest.param("Pending", None, False, id="not while it joins"),
+        pytest.param("Pending", REFUSED, True, id="unless there is something to report"),
+    ],
+)
+def test_conditions_of_the_node_are_copied(phase: str, report: Report | None, copied: bool) -> None:
+    before = MachineStatus(current_status=CurrentStatus(phase=phase))
+    assert machine_status(seen(before, READY), report, NOW).conditions == ((READY,) if copied else ())
+
+
+def test_the_reason_of_an_update_in_place_is_copied() -> None:
+    old, new = (NodeCondition(type="InPlaceUpdate", status="True", reason=reason) for reason in "ab")
+    before = MachineStatus(conditions=(old,), current_status=CurrentStatus(phase="Running"))
+    assert machine_status(seen(before, new), None, NOW).conditions == (new,)
+
+
+def test_the_node_is_awaited_only_while_the_machine_is_pending() -> None:
+    sick = Report(
+        Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, "silent", joining=True
+    )
+    before = MachineStatus(current_status=CurrentStatus(phase="Unknown"))
+    assert not machine_status(seen(before), sick, NOW).current_status.timeout_active
+
+
 def test_a_new_phase_starts_its_clock() -> None:
     report = Report(Phase.UNKNOWN, OperationType.HEALTH_CHECK, OperationState.PROCESSING, "silent")
     status = machine_status(seen(MachineStatus(current_status=CurrentStatus(phase="Running"))), report, NOW)

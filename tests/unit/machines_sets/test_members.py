@@ -125,7 +125,8 @@ def test_doubts_end_when_the_machine_is_seen(machines, index) -> None:
     for name in ("a", "b"):
         index.creations.asking("set", name, 0.0)
     assert index.doubted("set") == ("a", "b")
-    machines.put(machine("a", "set"))
+    early = machine("a", "set")
+    machines.put(structs.replace(early, metadata=structs.replace(early.metadata, namespace="1")))
     assert index.doubted("set") == ("b",)
     index.forget_owner("set")
     assert index.doubted("set") == ()

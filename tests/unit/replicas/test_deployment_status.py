@@ -119,6 +119,8 @@ CASES = [
     Case("paused", deployment(paused=True), Status(), ("Unknown", "Paused", "Deployment is paused")),
     Case("paused after it has timed out: that stays", deployment(paused=True), known("False", "Timed_Out", "x"),
          ("False", "Timed_Out", "x")),
+    Case("paused already, and another tool said it in its own words", deployment(paused=True),
+         known("Unknown", "Paused", "frozen"), ("Unknown", "Paused", "frozen")),
     Case("resumed", deployment(), known("Unknown", "Paused"), ("Unknown", "Resumed", "Deployment is resumed")),
     Case("invalid", deployment(replicas=-1), Status(), ("False", "Invalid", "spec.replicas: negative")),
     Case("about another set: a new rollout begins", deployment(), known("True", "Complete", 'ThingSet "d-x" has'),
