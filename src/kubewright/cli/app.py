@@ -161,6 +161,51 @@ def crds(
     sys.stdout.write(as_yaml(catalog.crds(*(apis or ()))))
 
 
+cluster = typer.Typer(
+    help="Show clusters of Cluster API.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(cluster, name="cluster")
+
+
+@cluster.command()
+def describe(
+    name: switches.ClusterName,
+    *,
+    namespace: switches.ClusterNamespace = "default",
+    kubeconfig: switches.OfClusters = None,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="json; default: a table.", metavar="FORM")
+    ] = "",
+) -> None:
+    """Show what a cluster consists of, how its parts are, and what they wait for."""
+    from kubewright.cli.cluster.command import describe as command
+    from kubewright.wire.gvk import Key
+
+    _logging("error")
+    command(kubeconfig, Key(namespace, name), output)
+
+
+@cluster.command(name="kubeconfig")
+def kubeconfig_of(
+    name: switches.ClusterName,
+    *,
+    namespace: switches.ClusterNamespace = "default",
+    kubeconfig: switches.OfClusters = None,
+) -> None:
+    """Print the kubeconfig of a cluster.
+
+    For kubectl:  kubectl --kubeconfig <(kubewright cluster kubeconfig demo) get nodes
+    """
+    from kubewright.cli.cluster.command import kubeconfig_of as command
+    from kubewright.wire.gvk import Key
+
+    _logging("error")
+    command(kubeconfig, Key(namespace, name))
+
+
 @app.command()
 def completion(
     shell: Annotated[completions.Shell, typer.Argument(help="Whose completion.", show_default=False)],

@@ -67,6 +67,21 @@ UseContext = Annotated[
     bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
 ]
 
+ClusterName = Annotated[str, typer.Argument(help="Of the cluster.", metavar="NAME", show_default=False)]
+ClusterNamespace = Annotated[
+    str, typer.Option("-n", "--namespace", help="Where the cluster is.", metavar="NS")
+]
+OfClusters = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        help="The server that has the Cluster; default: $KUBECONFIG, else the pod we run in, else "
+        "~/.kube/config.",
+        metavar="PATH",
+        parser=path_of("--kubeconfig"),
+    ),
+]
+
 
 def duration(switch: str, text: str) -> timedelta:
     """The value of a switch as a duration, in Go's syntax.

@@ -142,6 +142,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "crds",
         "completion",
         "version",
+        "cluster",
     ]
     assert not any(line.endswith("...") for line in commands)
 

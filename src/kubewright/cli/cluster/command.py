@@ -1,0 +1,75 @@
+"""``kubewright cluster describe`` and ``kubeconfig``: read, and print.
+
+Called by    ``cli.app``.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
+from kubewright.cli.cluster import page, reading
+from kubewright.cli.cluster.tree import tree
+from kubewright.kube import config
+from kubewright.kube.client import Client
+from kubewright.wire.gvk import Key
+
+T = TypeVar("T")
+
+OUTPUTS = ("", "json")
+
+
+def describe(kubeconfig: Path | None, key: Key, output: str) -> None:
+    """Print the tree of a cluster.
+
+    Raises:
+        InvalidInput: there is no such cluster, or no such form of output.
+        ApiError, TransportError: the server does not say.
+    """
+    if output not in OUTPUTS:
+        raise InvalidInput(f"-o {output!r} is not known; there is: json")
+    found = tree(_asked(kubeconfig, lambda client: reading.read(client, key)))
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        return
+    lines = list(page.lines(found, SystemClock().now()))
+    texts = page.text(lines)
+    if not sys.stdout.isatty():
+        print("\n".join(texts))
+        return
+    from rich.console import Console  # only a terminal has to wait for it
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False)
+    for line, text in zip(lines, texts, strict=True):
+        console.print(Text(text, style=line.colour), soft_wrap=True)
+
+
+def kubeconfig_of(kubeconfig: Path | None, key: Key) -> None:
+    """Print the kubeconfig of a cluster.
+
+    Raises:
+        InvalidInput: there is no such cluster, or it has none.
+        ApiError, TransportError: the server does not say.
+    """
+    sys.stdout.write(_asked(kubeconfig, lambda client: reading.kubeconfig(client, key)).decode())
+
+
+def _asked(kubeconfig: Path | None, ask: Callable[[Client], Awaitable[T]]) -> T:
+    """The answer of the server of a kubeconfig."""
+
+    async def work() -> T:
+        clock = SystemClock()
+        transport = config.load(kubeconfig, clock=clock)
+        client = Client(transport, clock, name=transport.access.server)
+        try:
+            return await ask(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(work())

@@ -1,0 +1,111 @@
+"""The objects of one cluster, from the server that has them.
+
+Invariants.  Only reads. What must be there is missed with a sentence that says what is there; what may be
+             missing, such as an object of a provider, is shown as missing.
+Called by    ``command``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.api.cluster.names import SECRET_VALUE_KEY, kubeconfig_secret
+from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_HEALTH_CHECK,
+    MACHINE_SET,
+)
+from kubewright.api.conditions import condition_of
+from kubewright.api.core import SECRET
+from kubewright.api.kinds import Kind, dynamic
+from kubewright.base.errors import InvalidInput
+from kubewright.cli.cluster.tree import JsonObject, Read
+from kubewright.kube.client import Client
+from kubewright.kube.discovery import Served, discover
+from kubewright.wire.errors import ApiError, NotFound
+from kubewright.wire.gvk import Key, split_api_version
+
+PARTS: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE, MACHINE_HEALTH_CHECK)
+
+
+async def read(client: Client, key: Key) -> Read:
+    """All objects of a cluster.
+
+    Raises:
+        InvalidInput: there is no such cluster.
+        ApiError, TransportError: the server does not say.
+    """
+    cluster = await _cluster(client, key)
+    others: list[JsonObject] = []
+    for kind in PARTS:
+        for each in await client.list(dynamic(kind.resource), key.namespace):
+            if _spec(each).get("clusterName") == key.name:
+                others.append({**each, "kind": kind.resource.kind})
+    spec, served = _spec(cluster), (await discover(client)).served
+    return Read(
+        {**cluster, "kind": CLUSTER.resource.kind},
+        await _referred(client, key.namespace, spec.get("infrastructureRef"), served),
+        await _referred(client, key.namespace, spec.get("controlPlaneRef"), served),
+        others,
+    )
+
+
+async def kubeconfig(client: Client, key: Key) -> bytes:
+    """The kubeconfig of a cluster.
+
+    Raises:
+        InvalidInput: there is no such cluster, or it has no kubeconfig; the message says what it waits for.
+    """
+    await _cluster(client, key)
+    name = Key(key.namespace, kubeconfig_secret(key.name))
+    try:
+        found = (await client.get(SECRET, name)).data.get(SECRET_VALUE_KEY, b"")
+    except NotFound:
+        cluster = await client.get(CLUSTER, key)
+        said = condition_of(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED)
+        why = f": {said.message}" if said is not None and said.message else ""
+        raise InvalidInput(f"cluster {key.name} has no kubeconfig yet, in Secret {name}{why}") from None
+    if not found:
+        raise InvalidInput(f"Secret {name} has no {SECRET_VALUE_KEY}, where the kubeconfig should be")
+    return found
+
+
+async def _cluster(client: Client, key: Key) -> JsonObject:
+    try:
+        return await client.get(dynamic(CLUSTER.resource), key)
+    except NotFound:
+        pass
+    try:
+        there = sorted(each.name for each in await client.list(CLUSTER, key.namespace))
+    except NotFound:
+        raise InvalidInput(f"{client.name} does not serve {CLUSTER}: it has no Cluster API") from None
+    known = f"there are: {', '.join(there)}" if there else "there is none"
+    raise InvalidInput(f"there is no cluster {key.name} in namespace {key.namespace}; {known}")
+
+
+async def _referred(
+    client: Client, namespace: str, ref: object, served: Sequence[Served]
+) -> JsonObject | str:
+    """The object of a reference, or why it cannot be shown."""
+    if not isinstance(ref, Mapping):
+        return ""
+    group, kind = split_api_version(str(ref.get("apiVersion", "")))[0], str(ref.get("kind", ""))
+    resource = next(
+        (each.resource for each in served if (each.resource.group, each.resource.kind) == (group, kind)), None
+    )
+    if resource is None:
+        return f"the kind {kind}.{group} is not installed"
+    try:
+        found = await client.get(dynamic(resource), Key(namespace, str(ref.get("name", ""))))
+    except NotFound:
+        return f"there is no {kind} {ref.get('name', '')}"
+    except ApiError as error:
+        return f"cannot be read: {error.message}"
+    return {**found, "kind": kind}
+
+
+def _spec(found: JsonObject) -> JsonObject:
+    spec = found.get("spec")
+    return spec if isinstance(spec, Mapping) else {}
