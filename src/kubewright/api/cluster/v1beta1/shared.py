@@ -60,8 +60,11 @@ def reference(text: str, *, required: bool = False) -> Meta:
     return doc(text, required=required, **ATOMIC_MAP)
 
 
-class NodeSystemInfo(Value, frozen=True, kw_only=True):
-    """What a kubelet says about its machine, as it stands in the status of the Node."""
+class NodeSystemInfo(Value, frozen=True, kw_only=True, omit_defaults=False):
+    """What a kubelet says about its machine, as it stands in the status of the Node.
+
+    All fields are required, so those that the kubelet leaves empty are written too.
+    """
 
     machine_id: Annotated[str, doc("The id of the machine, from /etc/machine-id.", required=True)] = field(
         default="", name="machineID"
