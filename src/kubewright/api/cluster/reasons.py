@@ -129,6 +129,12 @@ class Reason(StrEnum):
     WAITING_FOR_CONTROL_PLANE_DELETION = "WaitingForControlPlaneDeletion"
     WAITING_FOR_INFRASTRUCTURE_DELETION = "WaitingForInfrastructureDeletion"
     DELETION_COMPLETED = "DeletionCompleted"
+    # Machine, while it is being deleted
+    WAITING_FOR_PRE_DRAIN_HOOK = "WaitingForPreDrainHook"
+    DRAINING_NODE = "DrainingNode"
+    WAITING_FOR_PRE_TERMINATE_HOOK = "WaitingForPreTerminateHook"
+    WAITING_FOR_BOOTSTRAP_DELETION = "WaitingForBootstrapDeletion"
+    DELETING_NODE = "DeletingNode"
     # Machine
     WAITING_FOR_DATA_SECRET = "WaitingForDataSecret"
     WAITING_FOR_NODE_REF = "WaitingForNodeRef"

@@ -1,0 +1,195 @@
+"""The conditions of a Machine, from what is seen after the steps of a pass. Pure.
+
+Theory.      Bootstrap and infrastructure say of themselves whether they are ready (``references.reported``);
+             the Node's condition follows from the Node. Ready sums up; it does not ask for the Node, because
+             v1beta1's never did. While the Machine is being deleted, each stage that is over leaves a True,
+             the one that is not a False with what is waited for, and Deleting says the same in one place.
+Invariants.  What a step could not do is told. What is not known for a moment changes nothing. Conditions that
+             others write (health checks, owners) stay as they are.
+Source       capi.md §4.4, §4.5, §5.2 (Ready), §5.4, §5.7.
+Called by    ``status``.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    TRUE,
+    WARNING,
+    not_so,
+    so,
+    summary,
+    unknown,
+    with_conditions,
+)
+from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.clusters.machine import deletion, wanted
+from kubewright.clusters.machine.node import health
+from kubewright.clusters.machine.seen import BOOTSTRAP, INFRASTRUCTURE, ITSELF, NODE, Seen
+from kubewright.clusters.references.reported import Part, deleted, living
+
+STEPS = (ConditionType.INFRASTRUCTURE_READY, ConditionType.BOOTSTRAP_READY)
+READY_OF = (
+    *STEPS,
+    ConditionType.HEALTH_CHECK_SUCCEEDED,
+    ConditionType.OWNER_REMEDIATED,
+    ConditionType.DRAINING_SUCCEEDED,
+)
+"""What Ready sums up, in the order of their weight among equals."""
+
+UNKNOWN_AFTER = timedelta(minutes=5)
+"""How long a cluster may be unreachable before its Nodes' health counts as unknown."""
+
+
+def conditions(seen: Seen) -> tuple[Condition, ...]:
+    """All conditions of the Machine; those of types that others write stay."""
+    before = seen.machine.status.conditions
+    found = _of_deletion(seen) if seen.machine.metadata.deleting else _of_life(seen)
+    said = tuple(replace(each, message=each.message[:MESSAGE_CHARS]) for each in found)
+    after = with_conditions(before, said, seen.wall)
+    counted = not seen.machine.metadata.deleting and seen.machine.spec.provider_id is None
+    ready = summary(after, READY_OF, steps=STEPS if counted else ())
+    return after if ready is None else with_conditions(before, (*said, ready), seen.wall)
+
+
+def _of_life(seen: Seen) -> Iterator[Condition]:
+    for each in (_bootstrap(seen), _infrastructure(seen), _node(seen)):
+        if each is not None:
+            yield each
+
+
+def _bootstrap(seen: Seen) -> Condition | None:
+    kind, bootstrap = ConditionType.BOOTSTRAP_READY, seen.machine.spec.bootstrap
+    part = _bootstrap_part(seen)
+    if bootstrap.data_secret_name is not None and not part.failed:
+        return so(kind)
+    if wrong := wanted.problem_of_bootstrap(seen):
+        return not_so(kind, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
+    if seen.bootstrap is not None:
+        return living(part, seen.bootstrap, seen.owner, seen.machine.spec.cluster_name)
+    waits = (
+        "waiting for spec.bootstrap.dataSecretName: there is no spec.bootstrap.configRef that would bring it"
+    )
+    return not_so(kind, Reason.WAITING_FOR_DATA_SECRET, INFO, part.failed or waits)
+
+
+def _infrastructure(seen: Seen) -> Condition | None:
+    kind = ConditionType.INFRASTRUCTURE_READY
+    if seen.cluster is None:
+        said = f"waiting: there is no Cluster {seen.cluster_key}"
+        return not_so(kind, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, said)
+    if wrong := wanted.problem_of_infrastructure(seen):
+        return not_so(kind, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
+    part = _infrastructure_part(seen)
+    return living(part, seen.infrastructure, seen.owner, seen.machine.spec.cluster_name)
+
+
+def _bootstrap_part(seen: Seen) -> Part:
+    failed = seen.failed.get(BOOTSTRAP) or seen.failed.get(ITSELF, "")
+    return Part(ConditionType.BOOTSTRAP_READY, Reason.WAITING_FOR_DATA_SECRET, failed=failed)
+
+
+def _infrastructure_part(seen: Seen) -> Part:
+    ready = bool(seen.machine.status.infrastructure_ready)
+    waiting, failed = Reason.WAITING_FOR_INFRASTRUCTURE, seen.failed.get(INFRASTRUCTURE, "")
+    return Part(ConditionType.INFRASTRUCTURE_READY, waiting, ready, failed)
+
+
+def _node(seen: Seen) -> Condition | None:
+    """The health of the Node, or what is waited for until there is one."""
+    kind, workload, provider_id = ConditionType.NODE_HEALTHY, seen.workload, seen.machine.spec.provider_id
+    if not provider_id:
+        said = "waiting for the infrastructure to tell its providerID"
+        return not_so(kind, Reason.WAITING_FOR_NODE_REF, INFO, said)
+    if workload.unreachable:
+        return _unseen_node(seen)
+    if len(workload.nodes) > 1:
+        told = ", ".join(sorted(each.name for each in workload.nodes)[:3])
+        said = f"{len(workload.nodes)} Nodes have the providerID {provider_id}: {told}"
+        return unknown(kind, Reason.NODE_INSPECTION_FAILED, said)
+    if workload.taken_by:
+        said = f"Machine {workload.taken_by} has the providerID {provider_id}, too, and was there first"
+        return unknown(kind, Reason.NODE_INSPECTION_FAILED, said)
+    if workload.node is None and seen.node_name:
+        return not_so(kind, Reason.NODE_NOT_FOUND, ERROR, f"Node {seen.node_name} is gone from its cluster")
+    if workload.node is None:
+        said = f"waiting for a Node with the providerID {provider_id}"
+        return not_so(kind, Reason.NODE_PROVISIONING, WARNING, said)
+    if wrong := seen.failed.get(NODE):
+        return unknown(kind, Reason.NODE_INSPECTION_FAILED, wrong)
+    return health(workload.node)
+
+
+def _unseen_node(seen: Seen) -> Condition | None:
+    """A short silence of a cluster changes nothing; a long one makes the health of its Nodes unknown."""
+    kind, workload = ConditionType.NODE_HEALTHY, seen.workload
+    if not seen.node_name:
+        said = f"waiting for a Node: {workload.unreachable}"
+        return not_so(kind, Reason.NODE_PROVISIONING, WARNING, said)
+    if workload.since < UNKNOWN_AFTER:
+        return None
+    return unknown(kind, Reason.NODE_INSPECTION_FAILED, workload.unreachable)
+
+
+def _of_deletion(seen: Seen) -> Iterator[Condition]:
+    stage = deletion.stage(seen)
+    wrong = "; ".join(each for each in (*seen.failed.values(), seen.leaving.node_stays) if each)
+    told = f"{stage.plan.because}; {wrong}" if wrong else stage.plan.because
+    yield Condition(type=ConditionType.DELETING, status=TRUE, reason=stage.reason, message=told)
+    yield from _stages(seen, stage, told)
+    reached = deletion.REASONS.index(stage.reason)
+    if reached < deletion.REASONS.index(Reason.WAITING_FOR_INFRASTRUCTURE_DELETION):
+        return
+    failed = seen.failed.get(NODE) or seen.leaving.node_stays
+    node = ConditionType.NODE_HEALTHY
+    yield (
+        not_so(node, Reason.DELETION_FAILED, WARNING, failed)
+        if failed
+        else not_so(node, Reason.DELETING, INFO)
+    )
+    for part, external in (
+        (_infrastructure_part(seen), seen.infrastructure),
+        (_bootstrap_part(seen), seen.bootstrap),
+    ):
+        found = deleted(part, external) if external is not None else None
+        if found is not None:
+            yield found
+
+
+def _stages(seen: Seen, stage: deletion.Stage, told: str) -> Iterator[Condition]:
+    """True for the stages that are over, False for the one that is not; none for those that are skipped."""
+    counted = not deletion.skip(seen)
+    rows = (
+        (counted, Reason.WAITING_FOR_PRE_DRAIN_HOOK, _hook(ConditionType.PRE_DRAIN_HOOK_SUCCEEDED)),
+        (counted, Reason.DRAINING_NODE, _draining(seen)),
+        (counted, Reason.WAITING_FOR_VOLUME_DETACH, _detaching()),
+        (True, Reason.WAITING_FOR_PRE_TERMINATE_HOOK, _hook(ConditionType.PRE_TERMINATE_HOOK_SUCCEEDED)),
+    )
+    reached = deletion.REASONS.index(stage.reason)
+    for matters, reason, waiting in rows:
+        place = deletion.REASONS.index(reason)
+        if matters and place < reached:
+            yield so(waiting.type)
+        elif place == reached:
+            yield replace(waiting, message=told)
+
+
+def _hook(kind: ConditionType) -> Condition:
+    return not_so(kind, Reason.WAITING_EXTERNAL_HOOK, INFO)
+
+
+def _draining(seen: Seen) -> Condition:
+    plan = seen.leaving.drain
+    stuck = plan is not None and plan.failed
+    reason, severity = (Reason.DRAINING_FAILED, WARNING) if stuck else (Reason.DRAINING, INFO)
+    return not_so(ConditionType.DRAINING_SUCCEEDED, reason, severity)
+
+
+def _detaching() -> Condition:
+    return not_so(ConditionType.VOLUME_DETACH_SUCCEEDED, Reason.WAITING_FOR_VOLUME_DETACH, INFO)

@@ -1,0 +1,83 @@
+"""What is to be done about one Machine. Pure.
+
+Theory.      Providers make bootstrap data and host; the Machine becomes the controller of their objects, and
+             copies what they tell. When the host has joined, its Node is brought in line. All parts are
+             attended to in each pass, whatever became of the others; the status says what each waits for.
+Invariants.  A paused Machine is never written, and not deleted either. What changes the Machine itself goes
+             first: our finalizer stands before anything is claimed.
+Source       capi.md §5.2 to §5.5; S0-31 to S0-36.
+Called by    ``reconciler``. Continues in ``deletion``.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from kubewright.base.plan import Plan, in_order
+from kubewright.clusters.machine import deletion, node, wanted
+from kubewright.clusters.machine.seen import (
+    BOOTSTRAP,
+    INFRASTRUCTURE,
+    Claim,
+    PatchNode,
+    Seen,
+    Step,
+    UpdateMachine,
+)
+from kubewright.clusters.references.external import claim
+
+UNREACHABLE_RETRY = timedelta(seconds=60)
+"""How soon to look again, without an event, at a machine whose cluster is not connected: for its status."""
+
+MADE_FROM = "MachineSet"
+"""The kind that owns clones until their Machine is there."""
+
+
+def decide(seen: Seen) -> Plan[Step]:
+    """The plan for one pass."""
+    if seen.paused:
+        return Plan(because="the machine or its cluster is paused")
+    if seen.machine.metadata.deleting:
+        return deletion.decide(seen)
+    return in_order((_in_order, _claimed, _node), seen, Plan())
+
+
+def _in_order(seen: Seen) -> Plan[Step] | None:
+    """Bring the Machine itself in order."""
+    patch = wanted.update(seen)
+    if not patch:
+        return None
+    data = wanted.store_data(seen)
+    steps = (UpdateMachine(patch),) if data is None else (data, UpdateMachine(patch))
+    return Plan(steps, because=f"the machine lacks {' and '.join(sorted(_touched(patch)))}")
+
+
+def _touched(patch: dict[str, dict[str, object]]) -> Iterator[str]:
+    for part in patch.values():
+        yield from part
+
+
+def _claimed(seen: Seen) -> Plan[Step] | None:
+    """Become the controller of what the references name."""
+    made_by = seen.machine.metadata.controller
+    drop = {MADE_FROM, *(() if made_by is None else (made_by.kind,))}
+    steps: list[Claim] = []
+    for about, external in ((BOOTSTRAP, seen.bootstrap), (INFRASTRUCTURE, seen.infrastructure)):
+        if external is not None:
+            found = claim(external, seen.owner, seen.machine.spec.cluster_name, drop=drop)
+            if found.patch is not None:
+                steps.append(Claim(about, external, found.patch))
+    if not steps:
+        return None
+    because = f"{' and '.join(str(each.external) for each in steps)} is the machine's"
+    return Plan(tuple(steps), because=because)
+
+
+def _node(seen: Seen) -> Plan[Step] | None:
+    """Bring the Node in line, once it is there."""
+    if seen.workload.unreachable and seen.machine.spec.provider_id:
+        return Plan(wake=UNREACHABLE_RETRY, because=seen.workload.unreachable)
+    found = seen.workload.node
+    if found is None or found.metadata.deleting or not seen.machine.spec.provider_id:
+        return None
+    patch = node.sync(seen, found)
+    return Plan((PatchNode(found, patch),), because=f"Node {found.name} differs") if patch else None

@@ -1,0 +1,297 @@
+"""How a Machine is deleted: one fixed order of stages, each derived from what still exists. Pure.
+
+Theory.      hook, drain, volumes, hook, infrastructure, bootstrap, Node, finalizer. A stage is over when what
+             it waits for is so; the first that is not over says what to do and what is waited for. Drain,
+             volumes and Node are skipped where the Node's end does not matter, or could not be seen through:
+             ``SKIPS`` has the rules. Where a cluster cannot be reached its stages wait, for as long as the
+             Machine's time-outs say; where the Cluster itself goes or is gone they do not.
+Invariants.  The infrastructure is deleted only after the stages before it are over or skipped, and nothing
+             that another object controls is deleted. The Node goes after the infrastructure. The finalizer
+             goes last. Times count from conditions that were written when a stage ended
+             (``PreDrainDeleteHookSucceeded``, ``DrainingSucceeded``), so they outlive this process.
+Source       capi.md §5.7 with the newer drain (appendix F); S0-25 to S0-28.
+Called by    ``decide``; ``conditions`` reads ``stage``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.reasons import Reason
+from kubewright.api.core import Pod
+from kubewright.base.durations import format_duration
+from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.clusters.machine.node import silent
+from kubewright.clusters.machine.seen import (
+    BOOTSTRAP,
+    INFRASTRUCTURE,
+    DeleteExternal,
+    DeleteNode,
+    Drain,
+    PatchNode,
+    RemoveFinalizer,
+    Seen,
+    Step,
+    limit,
+)
+from kubewright.clusters.references import fields
+from kubewright.clusters.references.external import External
+from kubewright.clusters.sessions.node import ClusterNode
+from kubewright.nodes import marks
+from kubewright.nodes.drain.policy import DrainPolicy, comes_back
+
+NODE_DELETION_TIMEOUT = timedelta(seconds=10)
+"""How long to try to delete the Node where the Machine does not say."""
+
+RETRY = timedelta(seconds=20)
+"""How soon to look again at volumes, and at a cluster that was not reached in a drain."""
+
+NODE_RETRY = timedelta(seconds=2)
+"""How soon to try again to delete a Node."""
+
+LOST_AFTER = timedelta(seconds=1)
+"""How long after the end of its grace period a pod of a silent Node is no longer waited for."""
+
+DRAIN_LABEL = "cluster.x-k8s.io/drain"
+"""On a pod: ``skip`` leaves it where it is."""
+
+FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a deletion is. ``reason`` is that of the condition Deleting; ``plan`` says what is to be done."""
+
+    reason: Reason
+    plan: Plan[Step]
+
+
+def decide(seen: Seen) -> Plan[Step]:
+    """The plan of a Machine that is being deleted."""
+    if names.MACHINE_FINALIZER not in seen.machine.metadata.finalizers:
+        return Plan(because="the machine is being deleted and has no finalizer of ours")
+    return stage(seen).plan
+
+
+def stage(seen: Seen) -> Stage:
+    """The first stage that is not over."""
+    return next(found for each in STAGES if (found := each(seen)) is not None)
+
+
+# ---------------------------------------------------------------- what is skipped
+
+
+def skip(seen: Seen) -> str:
+    """Why drain, volumes and Node are skipped, as a clause; empty: they are not."""
+    for matters, applies, because in SKIPS:
+        if applies(seen):
+            return "" if matters else because
+    return ""
+
+
+def _control_plane_ends(seen: Seen) -> bool:
+    external = seen.leaving.control_plane
+    return external is not None and (external.deleting or external.gone)
+
+
+def _managed_elsewhere(seen: Seen) -> bool:
+    external = seen.leaving.control_plane
+    return external is not None and external.flag(fields.EXTERNALLY_MANAGED)
+
+
+def _cluster_ends(seen: Seen) -> bool:
+    return seen.cluster is not None and seen.cluster.metadata.deleting
+
+
+Skip = tuple[bool, Callable[[Seen], bool], str]
+SKIPS: tuple[Skip, ...] = (
+    (False, lambda seen: seen.cluster is None, "its Cluster is gone"),
+    (False, _cluster_ends, "its Cluster is being deleted"),
+    (False, lambda seen: not seen.node_name, "it never became a Node"),
+    (False, lambda seen: bool(seen.workload.taken_by), "its Node is another Machine's"),
+    (True, _managed_elsewhere, "its control plane is managed elsewhere"),
+    (False, _control_plane_ends, "its control plane is being deleted"),
+    (False, lambda seen: seen.leaving.others == 0, "no other machine of the control plane is left"),
+)  # fmt: skip
+"""Rules in order, of which the first that applies counts: whether the Node's end matters, and why."""
+
+
+def drain_is_over(seen: Seen) -> str:
+    """Why no pod is waited for, as a clause; empty: pods are drained, or to be looked at first."""
+    machine, leaving = seen.machine, seen.leaving
+    if because := skip(seen):
+        return because
+    if names.EXCLUDE_NODE_DRAINING_ANNOTATION in machine.metadata.annotations:
+        return "an annotation excludes it from draining"
+    if seen.infrastructure.gone or seen.infrastructure.deleting:
+        return "its infrastructure is going already"
+    timeout, since = limit(machine.spec.node_drain_timeout), leaving.drain_since
+    if timeout is not None and since is not None and seen.now - since >= timeout:
+        return f"the drain took longer than {format_duration(timeout)}"
+    if seen.workload.unreachable or leaving.unread:
+        return ""
+    if not seen.workload.nodes:
+        return "its Node is gone"
+    return leaving.drain.because if leaving.drain is not None and leaving.drain.done else ""
+
+
+def detach_is_over(seen: Seen) -> str:
+    """Why no volume is waited for, as a clause; empty: some are attached, or it is not known."""
+    machine, leaving = seen.machine, seen.leaving
+    if because := skip(seen):
+        return because
+    if names.EXCLUDE_WAIT_FOR_NODE_VOLUME_DETACH_ANNOTATION in machine.metadata.annotations:
+        return "an annotation excludes it from waiting for volumes"
+    if seen.infrastructure.gone or seen.infrastructure.deleting:
+        return "its infrastructure is going already"
+    timeout, since = limit(machine.spec.node_volume_detach_timeout), leaving.detach_since
+    if timeout is not None and since is not None and seen.now - since >= timeout:
+        return f"the volumes took longer than {format_duration(timeout)}"
+    if seen.workload.unreachable or leaving.unread:
+        return ""
+    if not seen.workload.nodes:
+        return "its Node is gone"
+    return "" if leaving.volumes else "no volume is attached"
+
+
+def hooks(seen: Seen, prefix: str) -> tuple[str, ...]:
+    """The annotations that hold up the deletion, by the beginning of their names."""
+    return tuple(sorted(key for key in seen.machine.metadata.annotations if key.startswith(prefix)))
+
+
+def drain_policy(seen: Seen, node: ClusterNode) -> DrainPolicy:
+    """How the Node is drained: gently, and for as long as the Machine says."""
+    lost = silent(node)
+
+    def skips(pod: Pod) -> bool:
+        ends = pod.metadata.deletion_timestamp
+        return (
+            comes_back(pod)
+            or pod.status.phase in FINISHED
+            or pod.metadata.labels.get(DRAIN_LABEL, "").lower() == "skip"
+            or (lost and ends is not None and seen.now - ends > LOST_AFTER)
+        )
+
+    timeout = limit(seen.machine.spec.node_drain_timeout)
+    return DrainPolicy(timeout=timeout, skips=skips, one_by_one=False)
+
+
+# ---------------------------------------------------------------- the stages
+
+
+def _before_drain(seen: Seen) -> Stage | None:
+    found = () if skip(seen) else hooks(seen, names.PRE_DRAIN_HOOK_PREFIX)
+    return (
+        _waits(Reason.WAITING_FOR_PRE_DRAIN_HOOK, f"hooks before the drain: {_told(found)}")
+        if found
+        else None
+    )
+
+
+def _drain(seen: Seen) -> Stage | None:
+    if drain_is_over(seen):
+        return None
+    reason, plan = Reason.DRAINING_NODE, seen.leaving.drain
+    if cordons := tuple(_cordon(seen)):
+        return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods"))
+    if (why := seen.workload.unreachable or seen.leaving.unread) or plan is None:
+        return _waits(reason, why or "the pods of its Node have not been looked at", RETRY)
+    steps = (Drain(plan),) if plan.evict or plan.delete else ()
+    because = f"{plan.because}; {plan.obstacles}" if plan.obstacles else plan.because
+    return Stage(reason, Plan(steps, plan.wake, because))
+
+
+def _cordon(seen: Seen) -> Iterator[PatchNode]:
+    for node in seen.workload.nodes:
+        if not node.spec.unschedulable:
+            yield PatchNode(node, marks.cordon())
+
+
+def _detach(seen: Seen) -> Stage | None:
+    if detach_is_over(seen):
+        return None
+    why = seen.workload.unreachable or seen.leaving.unread
+    waits = why or f"volumes are attached to its Node: {_told(seen.leaving.volumes)}"
+    return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, RETRY)
+
+
+def _before_terminate(seen: Seen) -> Stage | None:
+    found = hooks(seen, names.PRE_TERMINATE_HOOK_PREFIX)
+    return (
+        _waits(Reason.WAITING_FOR_PRE_TERMINATE_HOOK, f"hooks before termination: {_told(found)}")
+        if found
+        else None
+    )
+
+
+def _infrastructure(seen: Seen) -> Stage | None:
+    return _object(seen, Reason.WAITING_FOR_INFRASTRUCTURE_DELETION, INFRASTRUCTURE, seen.infrastructure)
+
+
+def _bootstrap(seen: Seen) -> Stage | None:
+    return _object(seen, Reason.WAITING_FOR_BOOTSTRAP_DELETION, BOOTSTRAP, seen.bootstrap)
+
+
+def _object(seen: Seen, reason: Reason, about: str, external: External | None) -> Stage | None:
+    if external is None or external.gone or external.controlled_by_another_than(seen.owner):
+        return None
+    if external.found is None:
+        return _waits(reason, f"it is not known whether {external} exists: {external.problem}")
+    if external.deleting:
+        return _waits(reason, f"{external} is being deleted")
+    return Stage(reason, Plan((DeleteExternal(about, external),), AT_ONCE, f"{external} is deleted now"))
+
+
+def _node(seen: Seen) -> Stage | None:
+    reason = Reason.DELETING_NODE
+    if skip(seen) or node_deletion_over(seen):
+        return None
+    nodes, why = seen.workload.nodes, seen.workload.unreachable
+    if why:
+        return _waits(reason, why, NODE_RETRY)
+    steps = tuple(DeleteNode(node.name, node.metadata.uid) for node in nodes if not node.metadata.deleting)
+    if not steps:
+        return _waits(reason, "its Node is being deleted", NODE_RETRY) if nodes else None
+    return Stage(reason, Plan(steps, AT_ONCE, f"Node {seen.node_name} is deleted now"))
+
+
+def node_deletion_over(seen: Seen) -> bool:
+    """The deletion of the Node was tried without success for as long as the Machine says."""
+    timeout = limit(seen.machine.spec.node_deletion_timeout, NODE_DELETION_TIMEOUT)
+    begun = seen.leaving.deleted_at
+    late = timeout is not None and begun is not None and seen.now - begun >= timeout
+    return late and bool(seen.workload.unreachable or seen.leaving.node_stays)
+
+
+def _finalizer(_seen: Seen) -> Stage:
+    plan: Plan[Step] = Plan((RemoveFinalizer(),), AT_ONCE, "nothing of it exists any more")
+    return Stage(Reason.DELETION_COMPLETED, plan)
+
+
+STAGES: tuple[Callable[[Seen], Stage | None], ...] = (
+    _before_drain, _drain, _detach, _before_terminate, _infrastructure, _bootstrap, _node, _finalizer,
+)  # fmt: skip
+
+REASONS = (
+    Reason.WAITING_FOR_PRE_DRAIN_HOOK,
+    Reason.DRAINING_NODE,
+    Reason.WAITING_FOR_VOLUME_DETACH,
+    Reason.WAITING_FOR_PRE_TERMINATE_HOOK,
+    Reason.WAITING_FOR_INFRASTRUCTURE_DELETION,
+    Reason.WAITING_FOR_BOOTSTRAP_DELETION,
+    Reason.DELETING_NODE,
+    Reason.DELETION_COMPLETED,
+)
+"""The reasons of ``STAGES``, in their order."""
+
+
+def _waits(reason: Reason, because: str, wake: timedelta | None = None) -> Stage:
+    return Stage(reason, Plan((), wake, because))
+
+
+def _told(items: Iterable[str]) -> str:
+    """The first three, and how many more there are."""
+    found = list(items)
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"{', '.join(found[:3])}{more}"

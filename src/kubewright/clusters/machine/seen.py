@@ -1,0 +1,200 @@
+"""What a pass over one Machine sees, and the steps that it may take. Pure values.
+
+Invariants.  Nothing here reads, writes or waits. A step names the uid of what was seen, and its version where
+             a list is replaced as a whole.
+Called by    ``look`` makes ``Seen``; ``decide``, ``deletion``, ``conditions`` and ``status`` read it; ``act``
+             performs steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, Cluster, Machine, ObjectReference
+from kubewright.api.meta import OwnerReference, owner_of
+from kubewright.base.durations import parse_duration
+from kubewright.clusters.references.external import External
+from kubewright.clusters.sessions.node import ClusterNode
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.wire.gvk import Key
+
+BOOTSTRAP, INFRASTRUCTURE, NODE, ITSELF = "bootstrap", "infrastructure", "node", "machine"
+"""What a step is about, and what ``Seen.failed`` is by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the machine's cluster shows of it.
+
+    ``unreachable``  why the cluster cannot be asked, as a clause; empty if it can
+    ``since``        for how long it cannot
+    ``nodes``        the Nodes with the machine's providerID; or, without one, the Node that is on record
+    ``taken_by``     another Machine of the cluster that has the same providerID and was there first
+    """
+
+    unreachable: str = ""
+    since: timedelta = timedelta()
+    nodes: tuple[ClusterNode, ...] = ()
+    taken_by: str = ""
+
+    @property
+    def node(self) -> ClusterNode | None:
+        """The machine's Node; None while there is none, or it is not certain which."""
+        return self.nodes[0] if len(self.nodes) == 1 and not self.taken_by else None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What matters only while the Machine is being deleted.
+
+    ``control_plane``   the object that runs the cluster's control plane; None without a reference
+    ``others``          machines of the control plane that are not being deleted
+    ``drain``           what the pods of the Node ask for; None: they were not looked at
+    ``volumes``         names of volumes that are still attached to the Node
+    ``unread``          why pods or volumes could not be looked at; empty if they could, or need not
+    ``node_stays``      why the last attempt to delete the Node failed; empty if there was none
+    ``deleted_at``, ``drain_since``, ``detach_since``  when each part began; None: it has not
+    """
+
+    control_plane: External | None = None
+    others: int = 0
+    drain: DrainPlan | None = None
+    volumes: tuple[str, ...] = ()
+    unread: str = ""
+    node_stays: str = ""
+    deleted_at: datetime | None = None
+    drain_since: datetime | None = None
+    detach_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One Machine and all that decides about it.
+
+    ``now``        on a clock that does not step: ages count by it
+    ``wall``       the time of our wall clock, for what is written
+    ``cluster``    None: there is no such Cluster
+    ``bootstrap``  what the reference names; None without a reference
+    ``outdated``   a rollout is going to replace the machine
+    ``failed``     what steps of this pass could not do, by what they are about
+    """
+
+    machine: Machine
+    now: datetime
+    wall: datetime
+    infrastructure: External
+    cluster: Cluster | None = None
+    bootstrap: External | None = None
+    workload: Workload = field(default_factory=Workload)
+    leaving: Leaving = field(default_factory=Leaving)
+    outdated: bool = False
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cluster_key(self) -> Key:
+        """The cluster that the machine belongs to."""
+        return Key(self.machine.metadata.namespace, self.machine.spec.cluster_name)
+
+    @property
+    def paused(self) -> bool:
+        """Nothing is written, not even a deletion."""
+        mine = names.paused(self.machine.metadata.annotations)
+        return mine or (self.cluster is not None and self.cluster.spec.paused)
+
+    @property
+    def passing(self) -> bool:
+        """Our caches still fill: in a moment more is known, and the Machine is looked at again."""
+        there = (self.infrastructure, self.bootstrap, self.leaving.control_plane)
+        return any(each is not None and each.passing for each in there)
+
+    @property
+    def owner(self) -> OwnerReference:
+        """The reference by which the Machine controls what belongs to it."""
+        return owner_of(self.machine, API_VERSION, MACHINE.resource.kind)
+
+    @property
+    def node_name(self) -> str:
+        """The Node on record; empty while there is none."""
+        ref: ObjectReference | None = self.machine.status.node_ref
+        return ref.name if ref is not None else ""
+
+    @property
+    def is_control_plane(self) -> bool:
+        """The machine is one of the control plane's."""
+        return names.CONTROL_PLANE_LABEL in self.machine.metadata.labels
+
+
+def limit(duration: str | None, default: timedelta | None = None) -> timedelta | None:
+    """A time-out of the spec: ``default`` where it is unset or none, None (for ever) where it is zero."""
+    if duration is None:
+        return default
+    try:
+        found = parse_duration(duration)
+    except ValueError:
+        return default
+    return found if found > timedelta() else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreData:
+    """Put bootstrap data that stands in the Machine into a Secret of the Machine's own."""
+
+    secret: str
+    data: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMachine:
+    """Change metadata and spec of the Machine."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Make the Machine the controller of an object of a provider."""
+
+    about: str
+    external: External
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Change the Node: merge patch."""
+
+    node: ClusterNode
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """One pass of a drain."""
+
+    plan: DrainPlan
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExternal:
+    """Delete an object of a provider."""
+
+    about: str
+    external: External
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    """Delete the Node, if it is still the one that was seen."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Remove our finalizer, since nothing of the Machine is left."""
+
+
+Step = StoreData | UpdateMachine | Claim | PatchNode | Drain | DeleteExternal | DeleteNode | RemoveFinalizer

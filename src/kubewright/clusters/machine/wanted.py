@@ -1,0 +1,120 @@
+"""What a Machine itself should say: its label, finalizer and owner, and what its providers told. Pure.
+
+Theory.      All that is to be changed in metadata and spec goes into one patch. What providers tell is copied
+             from the object that is ready, and only from it: the name of the Secret with the bootstrap data,
+             the providerID, the failure domain. A Machine that nothing made belongs to its Cluster.
+             Bootstrap data that stands in the Machine itself is moved into a Secret before anything else, so
+             that no plaintext stays (S0-15); empty data says that there is nothing to boot with (S0-19).
+Invariants.  A providerID is not changed once the machine is a Node: the Node is found by it. A Secret of the
+             user's own is never replaced. Nothing is removed but the plaintext.
+Source       capi.md §5.2 (rows 5 to 8), §5.4; S0-15, S0-19, S0-22, S0-35, S0-40, S0-41.
+Called by    ``decide``, ``conditions``.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, GROUP, Bootstrap, MachineSpec
+from kubewright.api.diff import merge_patch
+from kubewright.api.meta import ObjectMeta, OwnerReference, with_finalizer
+from kubewright.clusters.machine.seen import Seen, StoreData
+from kubewright.clusters.references import fields
+from kubewright.clusters.references.external import External
+from kubewright.wire.gvk import split_api_version
+
+DATA_SUFFIX = "-bootstrap-data"
+
+MADE_BY = (names.SET_NAME_LABEL, names.POOL_NAME_LABEL, names.CONTROL_PLANE_NAME_LABEL)
+"""Labels of machines that something else than a user made, and that belong to it."""
+
+
+def update(seen: Seen) -> dict[str, Any]:
+    """The patch that brings metadata and spec in order; empty when they are."""
+    machine = seen.machine
+    return merge_patch(machine, replace(machine, metadata=_metadata(seen), spec=_spec(seen)))
+
+
+def store_data(seen: Seen) -> StoreData | None:
+    """The data to move into a Secret; None when the Machine has none."""
+    bootstrap = seen.machine.spec.bootstrap
+    if bootstrap.data is None or bootstrap.data_secret_name is not None:
+        return None
+    return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", bootstrap.data)
+
+
+def problem_of_bootstrap(seen: Seen) -> str:
+    """What is wrong with a bootstrap object that says it is ready; empty if nothing is."""
+    external = seen.bootstrap
+    if external is None or not _tells(external) or external.text(fields.DATA_SECRET_NAME):
+        return ""
+    return f"{external} is ready, but has no {fields.DATA_SECRET_NAME.path(external.contract)}"
+
+
+def problem_of_infrastructure(seen: Seen) -> str:
+    """What is wrong with an infrastructure object that says it is ready; empty if nothing is."""
+    external, known = seen.infrastructure, seen.machine.spec.provider_id
+    if not _tells(external):
+        return ""
+    told = external.text(fields.PROVIDER_ID)
+    if not told:
+        return f"{external} is ready, but has no {fields.PROVIDER_ID.path(external.contract)}"
+    if known and told != known and seen.node_name:
+        return f"{external} has the providerID {told}, but the machine became a Node with {known}"
+    return ""
+
+
+def _tells(external: External) -> bool:
+    return external.found is not None and external.ready and not external.deleting and not external.paused
+
+
+def _metadata(seen: Seen) -> ObjectMeta:
+    meta = seen.machine.metadata
+    label = {names.CLUSTER_NAME_LABEL: seen.machine.spec.cluster_name}
+    return replace(
+        meta,
+        labels={**meta.labels, **label},
+        finalizers=tuple(with_finalizer(meta.finalizers, names.MACHINE_FINALIZER)),
+        owner_references=(*meta.owner_references, *_adopter(seen)),
+    )
+
+
+def _adopter(seen: Seen) -> Iterator[OwnerReference]:
+    """The Cluster, for a Machine that nothing else made."""
+    meta, cluster = seen.machine.metadata, seen.cluster
+    made = meta.controller is not None or any(label in meta.labels for label in MADE_BY)
+    known = any(
+        (split_api_version(each.api_version)[0], each.kind) == (GROUP, CLUSTER.resource.kind)
+        for each in meta.owner_references
+    )
+    if cluster is not None and not made and not known:
+        yield OwnerReference(
+            api_version=API_VERSION,
+            kind=CLUSTER.resource.kind,
+            name=cluster.name,
+            uid=cluster.metadata.uid,
+        )
+
+
+def _spec(seen: Seen) -> MachineSpec:
+    spec, infrastructure = seen.machine.spec, seen.infrastructure
+    spec = replace(spec, bootstrap=_bootstrap(seen))
+    if not _tells(infrastructure) or problem_of_infrastructure(seen):
+        return spec
+    domain = infrastructure.text(fields.FAILURE_DOMAIN)
+    return replace(
+        spec,
+        provider_id=infrastructure.text(fields.PROVIDER_ID),
+        failure_domain=domain or spec.failure_domain,
+    )
+
+
+def _bootstrap(seen: Seen) -> Bootstrap:
+    bootstrap, external = seen.machine.spec.bootstrap, seen.bootstrap
+    if (moved := store_data(seen)) is not None:
+        return replace(bootstrap, data=None, data_secret_name=moved.secret)
+    told = external.text(fields.DATA_SECRET_NAME) if external is not None and _tells(external) else ""
+    name = bootstrap.data_secret_name
+    return replace(bootstrap, data=None, data_secret_name=name if name is not None else told or None)
