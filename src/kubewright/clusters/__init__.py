@@ -4,6 +4,7 @@ Reading order
     references  the provider objects that clusters and machines refer to: contracts, versions, ownership
     sessions    the sessions with their workload clusters
     cluster     one Cluster: its infrastructure, control plane and kubeconfig, and the end of all it has
+    machine     one Machine: bootstrap data, infrastructure, Node, drain, and the end of all it has
     world       all controllers, as ``compose`` runs them
 
 This context calls no cloud and reads no provider's code: it meets providers in their objects only.

@@ -7,7 +7,7 @@ Called by    the ``wire`` functions of the controllers.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
 from kubewright.api.cluster.v1beta1 import Machine
@@ -36,12 +36,15 @@ class OfCluster(Object, Protocol):
     def spec(self) -> ClusterSpec: ...
 
 
+M = TypeVar("M", bound=OfCluster)
+
+
 def cluster_of(found: OfCluster) -> Key:
     """The cluster of a Machine, or of what makes or checks machines."""
     return Key(found.metadata.namespace, found.spec.cluster_name)
 
 
-def index_by_cluster(informer: Informer[OfCluster]) -> None:
+def index_by_cluster(informer: Informer[M]) -> None:
     """Declare ``BY_CLUSTER``."""
     informer.index(BY_CLUSTER, lambda found: (str(cluster_of(found)),))
 

@@ -2,9 +2,9 @@
 
 Theory.      All controllers of the core work under one Lease, the one of Cluster API's own core: so ours and
              that one never work on the same objects at once.
-             A controller of a kind of which another API has one too has a name that begins with ``cluster-``.
+             A controller of a kind of which another API has one too has a name that begins with ``cluster``.
 Invariants.  The controllers of one term share one lookup of providers' objects, so a provider's kind is
-             watched once, and from the first reference to it.
+             watched once, and from the first reference to it; and one lookup of workload clusters.
 Source       capi.md §4.3 for the Lease, appendix A for the controllers.
 Called by    ``compose.worlds``.
 """
@@ -21,8 +21,11 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.clusters.cluster import reconciler as cluster
+from kubewright.clusters.machine import reconciler as machine
 from kubewright.clusters.machineset import wiring as machineset
 from kubewright.clusters.references.contract import Contracts
+from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_sockets
+from kubewright.runtime.group import Task
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -32,6 +35,12 @@ CONTROLLERS = (
         "Cluster",
         names.CORE_LEASE,
         "gives providers their cluster, copies what they report, and deletes all of it in order",
+    ),
+    ControllerInfo(
+        "clustermachine",
+        "Machine",
+        names.CORE_LEASE,
+        "gives providers their machine, follows its node, drains it and deletes all of it in order",
     ),
     ControllerInfo(
         "clustermachinedeployment",
@@ -51,16 +60,21 @@ SETS = {"clustermachinedeployment", "clustermachineset"}
 """The controllers that share one index of machines."""
 
 
-def world() -> World:
-    """This world."""
+def world(connect: Connect = by_sockets) -> World:
+    """This world. ``connect`` makes the transports to workload clusters."""
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         control = environment.control
         references = References(control.client, control.caches, Contracts())
+        background: list[Task] = [references.run]
         made = [cluster.wire(environment, references)]
+        if "clustermachine" in chosen:
+            workloads = WorkloadClusters(control, environment.entitled, connect=connect)
+            made.append(machine.wire(environment, references, workloads))
+            background.append(workloads.run)
         if not SETS.isdisjoint(chosen):
             made += machineset.wire(environment, references)
-        return Runnables([each for each in made if each.name in chosen], [references.run])
+        return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
         "clusters",

@@ -1,0 +1,193 @@
+"""Perform a Machine's plan: every write of a pass, but for the status, is sent from here.
+
+Theory.      Steps run in order. One that changes the Machine itself ends the pass when it fails, since the
+             others rest on it; what any other could not do is kept, shown by the status, and raised at the
+             end. That an object changed or went meanwhile is not shown: the cache will bring it.
+Invariants.  A write onto what was read names its version or uid, a deletion its uid. A workload cluster holds
+             a worker for ``remote.CALL_SECONDS`` at most. Bootstrap data is in no message.
+Called by    ``reconciler``.
+"""
+
+import base64
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import MACHINE
+from kubewright.api.core import NODE, SECRET
+from kubewright.api.kinds import dynamic
+from kubewright.api.meta import without_finalizer
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
+from kubewright.clusters.machine.look import Looker
+from kubewright.clusters.machine.remote import Remote, Slow
+from kubewright.clusters.machine.seen import (
+    ITSELF,
+    Claim,
+    DeleteExternal,
+    DeleteNode,
+    Drain,
+    PatchNode,
+    RemoveFinalizer,
+    Seen,
+    Step,
+    StoreData,
+    UpdateMachine,
+)
+from kubewright.clusters.machine.seen import NODE as ABOUT_NODE
+from kubewright.clusters.sessions.node import CLUSTER_NODE
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto, with_uid
+from kubewright.replicas.effects import error_of
+from kubewright.runtime.sessions.session import Lookup, NotConnected
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.gvk import Key
+
+PASSING = (NotFound, Conflict, NotConnected, Slow)
+"""What soon shows by itself: an object is no longer as it was seen, or its cluster is not reached."""
+
+FORMAT = b"cloud-config"
+"""The format of data that stood in a Machine: v1alpha2 had no other."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a pass did. ``gone``: the Machine is; ``failed``: what to show, by what it is about."""
+
+    gone: bool = False
+    failed: dict[str, str] = field(default_factory=dict)
+    errors: list[KubewrightError] = field(default_factory=list)
+
+
+class Actor:
+    """Performs plans of Machines."""
+
+    def __init__(self, client: Client, workloads: Lookup, remote: Remote, looker: Looker) -> None:
+        self._client = client
+        self._workloads = workloads
+        self._remote = remote
+        self._looker = looker
+
+    async def perform(self, seen: Seen, plan: Plan[Step]) -> Outcome:
+        """All steps in order."""
+        outcome = Outcome()
+        for step in plan.steps:
+            error = await error_of(self._step(seen, step))
+            if isinstance(step, DeleteNode):
+                self._looker.notes(seen.machine.metadata.uid).node_stays = "" if error is None else str(error)
+            if error is None:
+                continue
+            outcome.errors.append(error)
+            about, doing = _words(step)
+            if not isinstance(error, PASSING):
+                outcome.failed[about] = f"could not {doing}: {_said(step, error)}"
+            if about == ITSELF:
+                break
+        outcome.gone = not outcome.errors and any(isinstance(step, RemoveFinalizer) for step in plan.steps)
+        return outcome
+
+    async def _step(self, seen: Seen, step: Step) -> None:
+        match step:
+            case StoreData() | UpdateMachine() | RemoveFinalizer():
+                await self._on_machine(seen, step)
+            case Claim() | DeleteExternal():
+                await self._on_external(seen, step)
+            case PatchNode() | Drain() | DeleteNode():
+                client = self._workloads.get(seen.cluster_key).client
+                async with self._remote.calling(seen.cluster_key):
+                    await self._on_node(seen, step, client)
+            case _:
+                assert_never(step)
+
+    async def _on_machine(self, seen: Seen, step: StoreData | UpdateMachine | RemoveFinalizer) -> None:
+        meta = seen.machine.metadata
+        key = Key(meta.namespace, meta.name)
+        match step:
+            case StoreData():
+                await self._store(seen, step)
+            case UpdateMachine(patch):
+                await self._client.patch(MACHINE, key, onto(patch, meta))
+            case RemoveFinalizer():
+                left = without_finalizer(meta.finalizers, names.MACHINE_FINALIZER)
+                await self._client.patch(MACHINE, key, onto({"metadata": {"finalizers": left or None}}, meta))
+
+    async def _on_external(self, seen: Seen, step: Claim | DeleteExternal) -> None:
+        external = step.external
+        assert external.kind is not None, "what was found has a kind"
+        key = Key(seen.machine.metadata.namespace, external.ref.name)
+        match step:
+            case Claim():
+                await self._client.patch(external.kind, key, step.patch)
+            case DeleteExternal():
+                await _gone(self._client.delete(external.kind, key, uid=external.uid))
+
+    async def _on_node(self, seen: Seen, step: PatchNode | Drain | DeleteNode, client: Client) -> None:
+        match step:
+            case PatchNode(node, patch):
+                await client.patch(CLUSTER_NODE, Key("", node.name), with_uid(patch, node.metadata.uid))
+            case Drain(plan):
+                await self._looker.notes(seen.machine.metadata.uid).drain.run(plan, client, now=seen.now)
+            case DeleteNode(name, uid):
+                await _gone(client.delete(NODE, Key("", name), uid=uid))
+
+    async def _store(self, seen: Seen, step: StoreData) -> None:
+        """Create the Secret; one that is there was made by an earlier pass."""
+        meta = seen.machine.metadata
+        owner = seen.owner
+        body = {
+            "metadata": {
+                "name": step.secret,
+                "labels": {names.CLUSTER_NAME_LABEL: seen.machine.spec.cluster_name},
+                "ownerReferences": [
+                    {
+                        "apiVersion": owner.api_version,
+                        "kind": owner.kind,
+                        "name": owner.name,
+                        "uid": owner.uid,
+                        "controller": True,
+                    }
+                ],
+            },
+            "type": names.SECRET_TYPE,
+            "data": {
+                names.SECRET_VALUE_KEY: base64.b64encode(step.data.encode()).decode(),
+                names.SECRET_FORMAT_KEY: base64.b64encode(FORMAT).decode(),
+            },
+        }
+        try:
+            await self._client.create(dynamic(SECRET.resource), body, namespace=meta.namespace)
+        except AlreadyExists:
+            return
+
+
+async def _gone(call: Awaitable[None]) -> None:
+    try:
+        await call
+    except NotFound:
+        return
+
+
+def _said(step: Step, error: KubewrightError) -> str:
+    """What an error says; of a Secret no more than its kind, since a refusal may quote what is in it."""
+    return type(error).__name__ if isinstance(step, StoreData) else str(error)
+
+
+def _words(step: Step) -> tuple[str, str]:
+    """What a step is about, and what it does, for messages."""
+    match step:
+        case StoreData(secret):
+            return ITSELF, f"write Secret {secret}"
+        case UpdateMachine() | RemoveFinalizer():
+            return ITSELF, "write the Machine"
+        case Claim(about, external):
+            return about, f"make the Machine the owner of {external}"
+        case DeleteExternal(about, external):
+            return about, f"delete {external}"
+        case PatchNode(node):
+            return ABOUT_NODE, f"write Node {node.name}"
+        case Drain():
+            return ABOUT_NODE, "drain its Node"
+        case DeleteNode(name):
+            return ABOUT_NODE, f"delete Node {name}"
+    assert_never(step)

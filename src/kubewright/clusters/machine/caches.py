@@ -1,0 +1,102 @@
+"""The caches of the management cluster that Machines are decided by, with their indexes.
+
+Theory.      Each question about the siblings of a machine is answered by an index: which machines belong to a
+             cluster, have a providerID, or make up a control plane.
+Called by    ``look``, ``reconciler``.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, Machine
+from kubewright.api.meta import Object
+from kubewright.clusters.indexes import BY_CLUSTER, cluster_of, index_by_cluster
+from kubewright.kube.informers import Informers
+from kubewright.wire.gvk import Key
+
+BY_PROVIDER_ID = "machines-with-provider-id"
+BY_CONTROL_PLANE = "active-machines-of-control-plane"
+BY_SET, BY_DEPLOYMENT = "machines-of-set", "machines-of-deployment"
+
+LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class Caches:
+    """The informers, and what they know of a machine's siblings."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.machines = informers.get(MACHINE)
+        self.clusters = informers.get(CLUSTER)
+        self.sets = informers.get(MACHINE_SET)
+        self.deployments = informers.get(MACHINE_DEPLOYMENT)
+        index_by_cluster(self.machines)
+        self.machines.index(BY_PROVIDER_ID, _provider_ids)
+        self.machines.index(BY_CONTROL_PLANE, _control_planes)
+        self.machines.index(BY_SET, _sets)
+        self.machines.index(BY_DEPLOYMENT, _deployments)
+
+    def of_cluster(self, cluster: Key) -> Iterable[Key]:
+        """The machines of a cluster."""
+        return self.machines.keys_by(BY_CLUSTER, str(cluster))
+
+    def with_provider_id(self, cluster: Key, provider_id: str) -> Iterable[Key]:
+        """The machines of a cluster with this providerID."""
+        return self.machines.keys_by(BY_PROVIDER_ID, f"{cluster} {provider_id}")
+
+    def active_control_planes(self, cluster: Key) -> int:
+        """How many machines of a cluster's control plane are not being deleted."""
+        return self.machines.count_by(BY_CONTROL_PLANE, str(cluster))
+
+    def first_with(self, machine: Machine) -> str:
+        """The other machine to which this one's providerID belongs: one that became a Node already, else the
+        one that was made first. Empty: it is this machine's own."""
+        if not machine.spec.provider_id:
+            return ""
+        same = self.machines.by(BY_PROVIDER_ID, f"{cluster_of(machine)} {machine.spec.provider_id}")
+        first = min(same, key=_place, default=machine)
+        return "" if first.name == machine.name else first.name
+
+    def outdated(self, machine: Machine) -> bool:
+        """A rollout of the machine's deployment is going to replace it: its set has an older revision."""
+        meta, owner = machine.metadata, machine.metadata.controller
+        name = meta.labels.get(names.DEPLOYMENT_NAME_LABEL)
+        if not name or owner is None:
+            return False
+        members = self.sets.get(Key(meta.namespace, owner.name))
+        deployment = self.deployments.get(Key(meta.namespace, name))
+        if members is None or deployment is None:
+            return False
+        mine, wanted = revision(members), revision(deployment)
+        return mine is not None and wanted is not None and mine < wanted
+
+
+def revision(found: Object) -> int | None:
+    """The revision of a set or a deployment; None where none can be read."""
+    told = found.metadata.annotations.get(names.REVISION_ANNOTATION, "")
+    return int(told) if told.isascii() and told.isdigit() else None
+
+
+def _place(machine: Machine) -> tuple[bool, datetime, str]:
+    created = machine.metadata.creation_timestamp
+    return machine.status.node_ref is None, created or LATEST, machine.name
+
+
+def _provider_ids(machine: Machine) -> Iterator[str]:
+    if machine.spec.provider_id:
+        yield f"{cluster_of(machine)} {machine.spec.provider_id}"
+
+
+def _control_planes(machine: Machine) -> Iterator[str]:
+    if names.CONTROL_PLANE_LABEL in machine.metadata.labels and not machine.metadata.deleting:
+        yield str(cluster_of(machine))
+
+
+def _sets(machine: Machine) -> Iterator[str]:
+    if (owner := machine.metadata.controller) is not None:
+        yield str(Key(machine.metadata.namespace, owner.name))
+
+
+def _deployments(machine: Machine) -> Iterator[str]:
+    if name := machine.metadata.labels.get(names.DEPLOYMENT_NAME_LABEL):
+        yield str(Key(machine.metadata.namespace, name))

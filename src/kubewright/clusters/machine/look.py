@@ -1,0 +1,195 @@
+"""Read everything that a decision about one Machine looks at, into one value.
+
+Theory.      All of it is in caches, of the management cluster and of the machine's own, but for two things:
+             the pods of a Node that is being drained, and its volume attachments. Caches of those would cost
+             more memory than everything else, in each of thousands of clusters; they are listed for one
+             Node, and only in the stage that needs them.
+Invariants.  A Node is cordoned before its pods are listed. What a process remembers of a Machine (its drain,
+             when things began) costs requests or time when it is lost, never safety.
+Called by    ``reconciler``.
+"""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.v1beta1 import Machine
+from kubewright.api.conditions import true_condition
+from kubewright.api.core import POD, VOLUME_ATTACHMENT
+from kubewright.base.errors import KubewrightError
+from kubewright.base.witness import Witness
+from kubewright.clusters.machine import deletion
+from kubewright.clusters.machine.caches import Caches
+from kubewright.clusters.machine.remote import Remote, Slow
+from kubewright.clusters.machine.seen import Leaving, Seen, Workload
+from kubewright.clusters.references.external import External, look_up
+from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
+from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.kube.client import Client
+from kubewright.nodes.drain.session import DrainSession
+from kubewright.runtime.references.registry import User
+from kubewright.runtime.sessions.session import NotConnected
+from kubewright.wire.gvk import Key
+
+BEGINNINGS = ("deleted", "drain", "detach")
+"""What of a deletion is timed."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a process remembers of a Machine that is being deleted."""
+
+    drain: DrainSession = field(default_factory=DrainSession)
+    node_stays: str = ""
+
+
+class Looker:
+    """Looks at Machines."""
+
+    def __init__(
+        self, client: Client, caches: Caches, references: User, workloads: WorkloadClusters, remote: Remote
+    ) -> None:
+        self._clock = client.clock
+        self._steady = client.steady()
+        self._caches = caches
+        self._references = references
+        self._workloads = workloads
+        self._remote = remote
+        self._witness = Witness(self._steady.now)
+        self._notes: dict[str, Notes] = {}
+        self._uids: dict[Key, str] = {}
+
+    async def look(self, machine: Machine) -> Seen:
+        """What there is. What the machine's own cluster does not show is said in what is seen.
+
+        Raises:
+            Slow: another pass waits for an answer of that cluster.
+        """
+        seen = self.glance(machine)
+        return await self._with_node_end(seen) if machine.metadata.deleting else seen
+
+    def glance(self, machine: Machine, before: Seen | None = None) -> Seen:
+        """The same from caches alone; what was read live is taken from ``before``."""
+        key, spec = Key(machine.metadata.namespace, machine.metadata.name), machine.spec
+        self._remember(key, machine.metadata.uid)
+        config = spec.bootstrap.config_ref
+        seen = Seen(
+            machine,
+            self._steady.now(),
+            self._clock.now(),
+            look_up(self._references, key, spec.infrastructure_ref),
+            cluster=self._caches.clusters.get(Key(key.namespace, spec.cluster_name)),
+            bootstrap=None if config is None else look_up(self._references, key, config),
+            workload=self._workload(machine),
+            outdated=self._caches.outdated(machine),
+        )
+        leaving = before.leaving if before is not None else Leaving()
+        return replace(seen, leaving=self._leaving(seen, leaving))
+
+    def notes(self, uid: str) -> Notes:
+        """What is remembered of a Machine that is being deleted."""
+        return self._notes.setdefault(uid, Notes())
+
+    def forget(self, key: Key) -> None:
+        """There is no such Machine any more."""
+        self._references.forget(key)
+        if uid := self._uids.pop(key, ""):
+            self._notes.pop(uid, None)
+            for each in BEGINNINGS:
+                self._witness.forget(f"{uid} {each}")
+
+    def _remember(self, key: Key, uid: str) -> None:
+        if self._uids.get(key, uid) != uid:
+            self.forget(key)
+        self._uids[key] = uid
+
+    def _workload(self, machine: Machine) -> Workload:
+        """What the caches of the machine's cluster show."""
+        wanted, ref = machine.spec.provider_id, machine.status.node_ref
+        cluster = Key(machine.metadata.namespace, machine.spec.cluster_name)
+        if not wanted and ref is None:
+            return Workload()
+        try:
+            nodes = self._workloads.get(cluster).informer(CLUSTER_NODE)
+        except NotConnected as error:
+            return Workload(unreachable=str(error), since=self._silence(cluster))
+        found = nodes.by(BY_PROVIDER_ID, wanted) if wanted else []
+        named = nodes.get(Key("", ref.name)) if ref is not None else None
+        if machine.metadata.deleting and named is not None and (named in found or not found):
+            found = [named] if not named.spec.provider_id or named.spec.provider_id == wanted else []
+        return Workload(nodes=tuple(found), taken_by=self._caches.first_with(machine))
+
+    def _silence(self, cluster: Key) -> timedelta:
+        health = self._workloads.sessions.health(cluster)
+        if health is None:
+            return timedelta.max
+        return timedelta(seconds=self._clock.monotonic() - health.since)
+
+    def _leaving(self, seen: Seen, before: Leaving) -> Leaving:
+        meta, status = seen.machine.metadata, seen.machine.status
+        began = {}
+        for each, kind in zip(
+            BEGINNINGS[1:],
+            (ConditionType.PRE_DRAIN_HOOK_SUCCEEDED, ConditionType.DRAINING_SUCCEEDED),
+            strict=True,
+        ):
+            condition = true_condition(status.conditions, kind) if meta.deleting else None
+            dated = condition.last_transition_time if condition is not None else None
+            began[each] = self._witness.since(f"{meta.uid} {each}", dated)
+        deleted = self._witness.since(f"{meta.uid} deleted", meta.deletion_timestamp)
+        if not meta.deleting:
+            return Leaving()
+        ref = seen.cluster.spec.control_plane_ref if seen.cluster is not None else None
+        key = Key(meta.namespace, meta.name)
+        control_plane: External | None = look_up(self._references, key, ref) if ref is not None else None
+        return replace(
+            before,
+            control_plane=control_plane,
+            others=self._caches.active_control_planes(seen.cluster_key),
+            node_stays=self.notes(meta.uid).node_stays,
+            deleted_at=deleted,
+            drain_since=began["drain"],
+            detach_since=began["detach"],
+        )
+
+    async def _with_node_end(self, seen: Seen) -> Seen:
+        """With the pods and volumes of the Node, in the stages that wait for them."""
+        if names.MACHINE_FINALIZER not in seen.machine.metadata.finalizers or seen.workload.unreachable:
+            return seen
+        try:
+            client = self._workloads.get(seen.cluster_key).client
+            async with self._remote.calling(seen.cluster_key):
+                for node in seen.workload.nodes:
+                    seen = await self._with_pods(seen, node, client)
+                    seen = await self._with_volumes(seen, node, client)
+        except Slow:
+            raise
+        except KubewrightError as error:
+            said = f"cluster {seen.cluster_key} did not show pods or volumes: {error}"
+            return replace(seen, leaving=replace(seen.leaving, unread=said))
+        return seen
+
+    async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
+        if deletion.stage(seen).reason is not Reason.DRAINING_NODE or not node.spec.unschedulable:
+            return seen
+        pods = await client.list(POD, fields=f"spec.nodeName={node.name}")
+        plan = self.notes(seen.machine.metadata.uid).drain.plan(
+            pods,
+            deletion.drain_policy(seen, node),
+            now=seen.now,
+            started=seen.leaving.drain_since or seen.now,
+            conditions=node.status.conditions,
+        )
+        return replace(seen, leaving=replace(seen.leaving, drain=plan))
+
+    async def _with_volumes(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
+        """The volumes that the Node names; where it names none, those of attachments."""
+        attached = tuple(each.name for each in node.status.volumes_attached)
+        probe = replace(seen, leaving=replace(seen.leaving, volumes=attached or ("unknown",)))
+        if deletion.stage(probe).reason is not Reason.WAITING_FOR_VOLUME_DETACH:
+            return seen
+        if not attached:
+            listed = await client.list(VOLUME_ATTACHMENT)
+            attached = tuple(sorted(each.name for each in listed if each.spec.node_name == node.name))
+        return replace(seen, leaving=replace(seen.leaving, volumes=attached))

@@ -1,0 +1,165 @@
+"""One Machine, one pass: look, decide, act, report. And what wakes a Machine.
+
+Theory.      A Machine is looked at when it changes, when an object of a provider that it refers to does
+             (``runtime.references``), when its Node does, when its cluster is connected or lost, when its
+             Cluster is paused, initialized or deleted, and when a rollout gives its deployment another
+             revision.
+             Nothing else of sets and deployments wakes it: upstream's machines are woken by every status of
+             theirs, and that is most of what a rollout costs there (capi.md appendix H).
+             The status is of a second look, after the steps: the caches show our own writes.
+Invariants.  No pass waits for a pod, a provider or a cluster that does not answer. A state that only lasts
+             until the next pass is not written.
+Source       capi.md §5.1, §5.2, appendix A.
+Called by    ``runtime.controller``; put together by ``clusters.world``.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from kubewright.api.cluster.names import MACHINE_FINALIZER
+from kubewright.api.cluster.reasons import MACHINE_COMPONENT, ConditionType, EventReason
+from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
+from kubewright.api.conditions import true_condition
+from kubewright.clusters.machine.act import Actor, Outcome
+from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
+from kubewright.clusters.machine.decide import decide
+from kubewright.clusters.machine.look import Looker
+from kubewright.clusters.machine.remote import Remote
+from kubewright.clusters.machine.seen import Seen
+from kubewright.clusters.machine.status import events_of, status_of
+from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
+from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.kube.informer import Change
+from kubewright.nodes.health import conditions_differ
+from kubewright.replicas.reports import Reports
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import alike
+from kubewright.runtime.references.registry import References
+from kubewright.runtime.result import Result
+from kubewright.runtime.world import Environment
+from kubewright.wire.gvk import Key
+
+WORKERS = 10
+
+log = structlog.get_logger(__name__)
+
+
+class Machines:
+    """The reconciler of Machines."""
+
+    def __init__(self, environment: Environment, caches: Caches, looker: Looker, actor: Actor) -> None:
+        self._machines = caches.machines
+        self._looker = looker
+        self._actor = actor
+        self._teller = environment.recorder.of(MACHINE_COMPONENT)
+        self.reports = Reports(environment.control.client, MACHINE, self._teller)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: a server said no, or could not be asked.
+        """
+        machine = self._machines.get(key)
+        if machine is None:
+            self._looker.forget(key)
+            self.reports.forget(key)
+            return Result.done()
+        seen = await self._looker.look(machine)
+        ours = MACHINE_FINALIZER in machine.metadata.finalizers
+        if seen.paused or (seen.passing and (ours or machine.metadata.deleting)):
+            return Result.done()
+        plan = decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        outcome = await self._actor.perform(seen, plan)
+        if outcome.gone:
+            self._teller.event(machine, EventReason.DELETED, f"Machine {machine.name} has been deleted")
+            return Result.done()
+        if plan.ends_the_pass and not outcome.errors:
+            return Result.later(plan.wake)
+        result = Result.later(plan.wake).sooner(await self._report(key, seen, outcome))
+        if outcome.errors:
+            raise ExceptionGroup(f"Machine {key}", outcome.errors)
+        return result
+
+    async def _report(self, key: Key, before: Seen, outcome: Outcome) -> Result:
+        """Write the status, and send the events that go with it; returns when to look again."""
+        machine = self._machines.get(key)
+        if machine is None or machine.metadata.uid != before.machine.metadata.uid:
+            return Result.done()
+        seen = replace(self._looker.glance(machine, before), failed=outcome.failed)
+        if seen.passing:
+            return Result.done()
+        status = status_of(seen)
+        written, again = await self.reports.write(machine, machine.status, status)
+        for event in events_of(machine, status) if written else ():
+            self._teller.event(machine, event.reason, event.message, warning=event.warning)
+        return again
+
+
+def wire(environment: Environment, references: References, workloads: WorkloadClusters) -> Controller:
+    """The controller of Machines, listening to everything that a decision looks at."""
+    client, informers = environment.control.client, environment.control.caches
+    caches, remote = Caches(informers), Remote(environment.clock)
+    user = references.user(GROUP, MACHINE.resource.kind)
+    looker = Looker(client, caches, user, workloads, remote)
+    machines = Machines(environment, caches, looker, Actor(client, workloads, remote, looker))
+    controller = Controller(
+        "clustermachine", machines, environment.clock, workers=WORKERS, metrics=environment.metrics
+    )
+
+    def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
+        return caches.of_cluster(change.key) if _state(change.before()) != _state(change.after()) else ()
+
+    def of_revision(index: str) -> Callable[[Change[Any]], Iterable[Key]]:
+        def keys(change: Change[Any]) -> Iterable[Key]:
+            before, after = change.before(), change.after()
+            old = revision(before) if before is not None else None
+            same = after is None or old == revision(after)
+            return () if same else caches.machines.keys_by(index, str(change.key))
+
+        return keys
+
+    controller.watches(caches.machines, machines.reports.matters)
+    controller.watches(caches.clusters, of_cluster)
+    controller.watches(caches.sets, of_revision(BY_SET))
+    controller.watches(caches.deployments, of_revision(BY_DEPLOYMENT))
+    controller.watches_in(
+        workloads.sessions,
+        CLUSTER_NODE,
+        lambda cluster, change: machines_of_node(caches, cluster, change),
+        caches.of_cluster,
+    )
+    user.wakes(controller.enqueue)
+    return controller
+
+
+def _state(cluster: Cluster | None) -> tuple[bool, ...]:
+    """What of a Cluster its machines look at."""
+    if cluster is None:
+        return ()
+    initialized = true_condition(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED)
+    return cluster.spec.paused, initialized is not None, cluster.metadata.deleting
+
+
+def machines_of_node(caches: Caches, cluster: Key, change: Change[ClusterNode]) -> Iterable[Key]:
+    """The machines with the providerID of a Node that changed in more than its heartbeats."""
+    if alike(change, _same):
+        return ()
+    before, after = change.before(), change.after()
+    ids = {each.spec.provider_id: None for each in (before, after) if each is not None}
+    return [key for each in ids if each for key in caches.with_provider_id(cluster, each)]
+
+
+def _same(before: ClusterNode, after: ClusterNode) -> bool:
+    """Whether no decision can tell the two apart."""
+    return (
+        before.spec == after.spec
+        and before.metadata.annotations == after.metadata.annotations
+        and before.status.node_info == after.status.node_info
+        and before.status.volumes_attached == after.status.volumes_attached
+        and not conditions_differ(before.status.conditions, after.status.conditions)
+    )
