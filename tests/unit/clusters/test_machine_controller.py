@@ -70,7 +70,7 @@ class World:
     def __init__(self):
         self.clock = LoopClock()
         self.server, self.workload = ApiServer(self.clock), ApiServer(self.clock)
-        self.fault = None
+        self.fault, self.hung = None, ""
         self.line = Faulty(InProcess(self.server.handle), self.clock, lambda _request: None)
         self.client = Client(self.line, self.clock)
         self.user = Client(InProcess(self.server.handle), self.clock)
@@ -98,14 +98,20 @@ class World:
         await self.server.close()
         await self.workload.close()
 
-    def _connect(self, _access, clock):
-        return Faulty(InProcess(self.workload.handle), clock, lambda _request: self.fault)
+    def _connect(self, access, clock):
+        """A line to the workload cluster; requests for Pods hang for the cluster that is ``hung``."""
 
-    async def cluster(self, **spec):
-        await self.user.create(CLUSTER, {"metadata": {"name": "demo"}, "spec": spec}, namespace=NS)
+        def fault(request):
+            hangs = self.hung and self.hung in access.server and "/pods" in request.path
+            return Delay(1e9) if hangs else self.fault
+
+        return Faulty(InProcess(self.workload.handle), clock, fault)
+
+    async def cluster(self, name="demo", **spec):
+        await self.user.create(CLUSTER, {"metadata": {"name": name}, "spec": spec}, namespace=NS)
         secret = {
-            "metadata": {"name": "demo-kubeconfig", "labels": {LABEL: "demo"}},
-            "data": {"value": b64encode(KUBECONFIG).decode()},
+            "metadata": {"name": f"{name}-kubeconfig", "labels": {LABEL: name}},
+            "data": {"value": b64encode(KUBECONFIG.replace(b"demo:", name.encode() + b":")).decode()},
         }
         await self.user.create(dynamic(SECRET.resource), secret, namespace=NS)
         await asyncio.sleep(2)
@@ -508,3 +514,30 @@ async def test_a_cluster_that_does_not_answer_changes_a_nodes_health_only_after_
         world.fault = None
         await asyncio.sleep(90)
         assert (await world.said("NodeHealthy"))[0] == "True"
+
+
+async def test_a_cluster_that_does_not_show_its_pods_stalls_only_itself(world):
+    plane = {"cluster.x-k8s.io/control-plane": ""}
+    async with world.running():
+        for cluster in ("demo", "away"):
+            await world.cluster(cluster)
+            name = f"cp-{cluster}"
+            await world.run_machine(name, f"foo:///{name}", name, labels=plane, clusterName=cluster)
+        for number in range(30):
+            name = f"away-{number}"
+            await world.run_machine(name, f"foo:///{name}", name, clusterName="away")
+        await world.run_machine()
+        world.hung = "away"
+        for number in range(30):
+            await world.user.delete(MACHINE, Key(NS, f"away-{number}"))
+        await asyncio.sleep(1)
+        began = world.clock.monotonic()
+        await world.user.delete(MACHINE, M)
+        while "deletionTimestamp" not in (await world.user.get(FOO, M))["metadata"]:
+            await asyncio.sleep(0.5)
+            assert world.clock.monotonic() - began < 15
+        assert (await world.said("Deleting", "away-0"))[1] == "DrainingNode"
+        world.hung = ""
+        await asyncio.sleep(120)
+        for number in range(30):
+            assert (await world.user.get(FOO, Key(NS, f"away-{number}")))["metadata"]["deletionTimestamp"]

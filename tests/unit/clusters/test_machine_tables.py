@@ -40,7 +40,7 @@ from kubewright.clusters.machine.seen import (
 from kubewright.clusters.machine.status import phase_of, status_of
 from kubewright.clusters.references.external import External
 from kubewright.clusters.sessions.node import ClusterNode, ClusterNodeStatus
-from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.plan import DrainPlan, plan_pass
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AGO = NOW - timedelta(minutes=5)
@@ -514,6 +514,15 @@ SKIPPED = [
 @pytest.mark.parametrize(("pod", "skipped"), [r[1:] for r in SKIPPED], ids=[r[0] for r in SKIPPED])
 def test_a_drain_leaves_alone(pod, skipped):
     assert deletion.drain_policy(leaving(), NODE).skips(pod) is skipped
+
+
+def test_a_pod_with_a_label_that_says_so_is_awaited_and_not_evicted():
+    policy = deletion.drain_policy(leaving(), NODE)
+    batch = Pod(metadata=replace(POD, labels={"cluster.x-k8s.io/drain": "wait-completed"}))
+    plan = plan_pass([batch], policy, now=NOW, started=NOW)
+    assert (plan.evict, plan.waiting, plan.done) == ((), (batch,), False)
+    ended = replace(batch, status=PodStatus(phase="Succeeded"))
+    assert plan_pass([ended], policy, now=NOW, started=NOW).done
 
 
 def test_pods_that_leave_a_silent_node_are_not_waited_for():

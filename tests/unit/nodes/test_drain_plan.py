@@ -112,6 +112,17 @@ class TestAsking:
         plan = drain(pod("a"), tries=refused("a", at=2 * HOUR - RETRY / 2), at=2 * HOUR - RETRY / 2)
         assert plan.wake == RETRY / 2
 
+    def test_a_pod_that_ends_by_itself_is_awaited_and_never_evicted(self):
+        policy = replace(GENTLE, awaits=lambda each: each.metadata.name == "batch")
+        plan = drain(pod("a"), pod("batch"), policy=policy)
+        assert told(plan) == (["a"], [], ["batch"])
+        plan = drain(pod("batch"), policy=policy)
+        assert (plan.done, plan.wake, plan.because) == (False, RETRY, "pods: 1 to complete by themselves")
+
+    def test_it_stays_when_the_time_is_up(self):
+        policy = DrainPolicy(HOUR, awaits=lambda _pod: True)
+        assert drain(pod("batch"), policy=policy, at=HOUR).done
+
     def test_it_says_where_it_stands(self):
         pods = [pod("a"), pod("b"), pod("c", leaving=T0), pod("d", leaving=T0 - HOUR)]
         assert drain(*pods, tries=refused("b")).because == (

@@ -53,8 +53,8 @@ NODE_RETRY = timedelta(seconds=2)
 LOST_AFTER = timedelta(seconds=1)
 """How long after the end of its grace period a pod of a silent Node is no longer waited for."""
 
-DRAIN_LABEL = "cluster.x-k8s.io/drain"
-"""On a pod: ``skip`` leaves it where it is."""
+DRAIN_LABEL, SKIP, AWAIT = "cluster.x-k8s.io/drain", "skip", "wait-completed"
+"""On a pod: it is left where it is, or awaited until it has ended by itself."""
 
 FINISHED = ("Succeeded", "Failed")
 
@@ -169,12 +169,17 @@ def drain_policy(seen: Seen, node: ClusterNode) -> DrainPolicy:
         return (
             comes_back(pod)
             or pod.status.phase in FINISHED
-            or pod.metadata.labels.get(DRAIN_LABEL, "").lower() == "skip"
+            or _asks(pod) == SKIP
             or (lost and ends is not None and seen.now - ends > LOST_AFTER)
         )
 
     timeout = limit(seen.machine.spec.node_drain_timeout)
-    return DrainPolicy(timeout=timeout, skips=skips, one_by_one=False)
+    return DrainPolicy(timeout=timeout, skips=skips, awaits=lambda pod: _asks(pod) == AWAIT, one_by_one=False)
+
+
+def _asks(pod: Pod) -> str:
+    """What a pod asks for by its label."""
+    return pod.metadata.labels.get(DRAIN_LABEL, "").lower()
 
 
 # ---------------------------------------------------------------- the stages

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import ConditionType, EventReason, FailureReason, MachinePhase
+from kubewright.api.cluster.reasons import ConditionType, EventReason, FailureReason, MachinePhase, Reason
 from kubewright.api.cluster.v1beta1 import Machine, MachineStatus, ObjectReference
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import NodeAddress
@@ -98,6 +98,11 @@ def events_of(before: Machine, after: MachineStatus) -> Iterator[Event]:
             yield Event(done, f"Node {node}: {'drained' if failed else 'its volumes are detached'}")
         elif failed and now.severity == "Warning":
             yield Event(failed, f"Node {node}: {now.message}", warning=True)
+    was = condition_of(before.status.conditions, ConditionType.NODE_HEALTHY)
+    now = condition_of(after.conditions, ConditionType.NODE_HEALTHY)
+    stays = now is not None and now.reason == Reason.DELETION_FAILED
+    if now is not None and stays and (was is None or was.message != now.message):
+        yield Event(EventReason.FAILED_DELETE_NODE, f"Node {node}: {now.message}", warning=True)
 
 
 def _readable(external: External) -> bool:

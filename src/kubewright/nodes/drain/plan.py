@@ -20,7 +20,7 @@ Source       mcm.md §5.1, §5.3, §5.6, §5.7. Volumes that follow their pods a
 Called by    ``session.DrainSession``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -67,7 +67,7 @@ class DrainPlan:
 
     ``evict``    pods to evict
     ``delete``   pods to delete with no grace
-    ``waiting``  pods that are being deleted, or wait for their next attempt or their turn
+    ``waiting``  pods that are being deleted, wait for their next attempt or their turn, or end by themselves
     ``done``     no pod is left that the drain waits for
     ``forced``   all pods are deleted, none is evicted
     ``because``  the state in a clause for messages
@@ -123,11 +123,13 @@ class _Draft:
     tries: Tries
     refusals: int | None
     """After how many refused evictions a pod is deleted; None: eviction is tried again without end."""
+    awaits: Callable[[Pod], bool] = lambda _pod: False
     evict: list[Pod] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     leaving: list[Pod] = field(default_factory=list)
     resting: list[tuple[Pod, datetime]] = field(default_factory=list)
     queued: list[Pod] = field(default_factory=list)
+    ending: list[Pod] = field(default_factory=list)
 
 
 def plan_pass(
@@ -158,7 +160,7 @@ def plan_pass(
     if over and here:
         because = f"{len(here)} pods stay, because {_took_longer(policy)}"
         return DrainPlan(done=True, because=because, known=_uids(here))
-    draft = _Draft(now, tries, _most_refusals(policy))
+    draft = _Draft(now, tries, _most_refusals(policy), policy.awaits)
     for pod in here:
         if not (policy.one_by_one and stateful(pod)):
             _place(pod, draft)
@@ -183,6 +185,8 @@ def _place(pod: Pod, draft: _Draft) -> None:
     tried = draft.tries.get(pod.metadata.uid)
     if pod.metadata.deleting:
         draft.leaving.append(pod)
+    elif draft.awaits(pod):
+        draft.ending.append(pod)
     elif tried is not None and draft.now < tried.last + RETRY:
         draft.resting.append((pod, tried.last + RETRY))
     elif tried is not None and draft.refusals is not None and tried.refused >= draft.refusals:
@@ -207,10 +211,11 @@ def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
     delete = draft.delete[:BATCH]
     evict = draft.evict[: BATCH - len(delete)]
     left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
-    waiting = (*draft.leaving, *(pod for pod, _ in draft.resting), *draft.queued)
+    waiting = (*draft.leaving, *(pod for pod, _ in draft.resting), *draft.queued, *draft.ending)
     untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
     wakes = [until - draft.now for until in untils]
     wakes += [timedelta()] * (left > 0) + [POLL] * bool(evict or delete or draft.leaving)
+    wakes += [RETRY] * bool(draft.ending)
     return DrainPlan(
         evict=tuple(evict),
         delete=tuple(delete),
@@ -309,6 +314,7 @@ def _because(draft: _Draft) -> str:
         (late, "leaving later than their grace allows"),
         (len(draft.resting), "refused, to be tried again"),
         (len(draft.queued), "queued behind others with volumes"),
+        (len(draft.ending), "to complete by themselves"),
     )
     told = ", ".join(f"{count} {what}" for count, what in counts if count)
     return f"pods: {told}" if told else "no pods are left"

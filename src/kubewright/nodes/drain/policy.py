@@ -48,6 +48,7 @@ class DrainPolicy:
     ``timeout``         how long pods have to leave; None: as long as they need
     ``force``           when they are deleted with no grace
     ``skips``           which pods are left alone: they are neither evicted nor awaited
+    ``awaits``          which of the others end by themselves: they are awaited, and not evicted
     ``one_by_one``      pods with a PersistentVolumeClaim leave one after another, not at the same time
     ``detach_timeout``  how long the volumes of pods that left have to be detached; None: as long as they need
     """
@@ -55,6 +56,7 @@ class DrainPolicy:
     timeout: timedelta | None = None
     force: Force = field(default_factory=Force)
     skips: Callable[[Pod], bool] = comes_back
+    awaits: Callable[[Pod], bool] = lambda _pod: False
     one_by_one: bool = True
     detach_timeout: timedelta | None = None
 
