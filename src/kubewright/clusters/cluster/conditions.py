@@ -9,7 +9,6 @@ Called by    ``status``.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,7 +16,6 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     TRUE,
-    mirror,
     not_so,
     so,
     summary,
@@ -31,22 +29,13 @@ from kubewright.clusters.cluster import deletion
 from kubewright.clusters.cluster.decide import kubeconfig_problem
 from kubewright.clusters.cluster.seen import CONTROL_PLANE, INFRASTRUCTURE, Seen
 from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External, claim
+from kubewright.clusters.references.external import External
+from kubewright.clusters.references.reported import Part, deleted, living
 
 READY_OF = (ConditionType.CONTROL_PLANE_READY, ConditionType.INFRASTRUCTURE_READY)
 """What Ready sums up, in the order of their weight among equals."""
 
 NO_TOPOLOGY = "spec.topology is not supported: set spec.infrastructureRef and spec.controlPlaneRef instead"
-
-
-class _Provided(NamedTuple):
-    """An object of a provider, and the words of its condition."""
-
-    about: str
-    external: External | None
-    kind: ConditionType
-    waiting: Reason
-    was_ready: bool
 
 
 def conditions(seen: Seen) -> tuple[Condition, ...]:
@@ -58,27 +47,13 @@ def conditions(seen: Seen) -> tuple[Condition, ...]:
 
 
 def _found(seen: Seen) -> Iterator[Condition]:
-    status, deleting = seen.cluster.status, seen.cluster.metadata.deleting
-    for each in (
-        _Provided(
-            INFRASTRUCTURE,
-            seen.infrastructure,
-            ConditionType.INFRASTRUCTURE_READY,
-            Reason.WAITING_FOR_INFRASTRUCTURE,
-            bool(status.infrastructure_ready),
-        ),
-        _Provided(
-            CONTROL_PLANE,
-            seen.control_plane,
-            ConditionType.CONTROL_PLANE_READY,
-            Reason.WAITING_FOR_CONTROL_PLANE,
-            bool(status.control_plane_ready),
-        ),
-    ):
-        if each.external is not None:
-            yield from (
-                _deleted(seen, each, each.external) if deleting else _provided(seen, each, each.external)
+    deleting = seen.cluster.metadata.deleting
+    for part, external in _parts(seen):
+        if external is not None:
+            found = (
+                deleted(part, external) if deleting else living(part, external, seen.owner, seen.cluster.name)
             )
+            yield from () if found is None else (found,)
     if deleting:
         yield _deleting(seen)
         return
@@ -87,32 +62,23 @@ def _found(seen: Seen) -> Iterator[Condition]:
         yield not_so(ConditionType.TOPOLOGY_RECONCILED, Reason.TOPOLOGY_RECONCILE_FAILED, ERROR, NO_TOPOLOGY)
 
 
-def _provided(seen: Seen, each: _Provided, external: External) -> Iterator[Condition]:
-    """What a living object says."""
-    wrong = seen.failed.get(each.about) or claim(external, seen.owner, seen.cluster.name).problem
-    if wrong:
-        yield not_so(each.kind, Reason.INCORRECT_EXTERNAL_REF, ERROR, wrong)
-    elif external.found is None and external.gone and each.was_ready:
-        said = f"{external} was ready and has been deleted since"
-        yield not_so(each.kind, Reason.DELETED, ERROR, said)
-    elif external.found is None:
-        yield not_so(each.kind, each.waiting, INFO, f"waiting: {external.problem}")
-    elif external.deleting:
-        yield not_so(each.kind, Reason.DELETING, INFO, f"{external} is being deleted")
-    elif not external.paused:
-        waiting = not_so(each.kind, each.waiting, INFO, f"waiting for {external} to report that it is ready")
-        found = mirror(each.kind, external.ready_condition, so(each.kind) if external.ready else waiting)
-        yield found or waiting
-
-
-def _deleted(seen: Seen, each: _Provided, external: External) -> Iterator[Condition]:
-    """What an object says that is deleted with the Cluster; nothing before its turn comes."""
-    if external.gone:
-        yield not_so(each.kind, Reason.DELETED, INFO)
-    elif external.deleting:
-        said = not_so(each.kind, Reason.DELETING, INFO, f"waiting for {external} to be deleted")
-        found = mirror(each.kind, external.ready_condition, said)
-        yield said if found is None or found.status == TRUE else found
+def _parts(seen: Seen) -> Iterator[tuple[Part, External | None]]:
+    """What providers are responsible for, and their objects."""
+    status, failed = seen.cluster.status, seen.failed
+    infrastructure = Part(
+        ConditionType.INFRASTRUCTURE_READY,
+        Reason.WAITING_FOR_INFRASTRUCTURE,
+        bool(status.infrastructure_ready),
+        failed.get(INFRASTRUCTURE, ""),
+    )
+    control_plane = Part(
+        ConditionType.CONTROL_PLANE_READY,
+        Reason.WAITING_FOR_CONTROL_PLANE,
+        bool(status.control_plane_ready),
+        failed.get(CONTROL_PLANE, ""),
+    )
+    yield infrastructure, seen.infrastructure
+    yield control_plane, seen.control_plane
 
 
 def _deleting(seen: Seen) -> Condition:

@@ -32,6 +32,7 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.node import health
 from kubewright.clusters.machine.seen import BOOTSTRAP, INFRASTRUCTURE, ITSELF, NODE, Seen
+from kubewright.clusters.references.external import External
 from kubewright.clusters.references.reported import Part, deleted, living
 
 STEPS = (ConditionType.INFRASTRUCTURE_READY, ConditionType.BOOTSTRAP_READY)
@@ -72,7 +73,7 @@ def _bootstrap(seen: Seen) -> Condition | None:
     if wrong := wanted.problem_of_bootstrap(seen):
         return not_so(kind, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
     if seen.bootstrap is not None:
-        return living(part, seen.bootstrap, seen.owner, seen.machine.spec.cluster_name)
+        return _living(seen, part, seen.bootstrap)
     waits = (
         "waiting for spec.bootstrap.dataSecretName: there is no spec.bootstrap.configRef that would bring it"
     )
@@ -86,8 +87,12 @@ def _infrastructure(seen: Seen) -> Condition | None:
         return not_so(kind, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, said)
     if wrong := wanted.problem_of_infrastructure(seen):
         return not_so(kind, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
-    part = _infrastructure_part(seen)
-    return living(part, seen.infrastructure, seen.owner, seen.machine.spec.cluster_name)
+    return _living(seen, _infrastructure_part(seen), seen.infrastructure)
+
+
+def _living(seen: Seen, part: Part, external: External) -> Condition | None:
+    drop = wanted.former_owners(seen)
+    return living(part, external, seen.owner, seen.machine.spec.cluster_name, drop=drop)
 
 
 def _bootstrap_part(seen: Seen) -> Part:

@@ -28,9 +28,6 @@ from kubewright.clusters.references.external import claim
 UNREACHABLE_RETRY = timedelta(seconds=60)
 """How soon to look again, without an event, at a machine whose cluster is not connected: for its status."""
 
-MADE_FROM = "MachineSet"
-"""The kind that owns clones until their Machine is there."""
-
 
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for one pass."""
@@ -58,8 +55,7 @@ def _touched(patch: dict[str, dict[str, object]]) -> Iterator[str]:
 
 def _claimed(seen: Seen) -> Plan[Step] | None:
     """Become the controller of what the references name."""
-    made_by = seen.machine.metadata.controller
-    drop = {MADE_FROM, *(() if made_by is None else (made_by.kind,))}
+    drop = wanted.former_owners(seen)
     steps: list[Claim] = []
     for about, external in ((BOOTSTRAP, seen.bootstrap), (INFRASTRUCTURE, seen.infrastructure)):
         if external is not None:

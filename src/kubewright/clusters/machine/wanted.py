@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, GROUP, Bootstrap, MachineSpec
+from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, GROUP, MACHINE_SET, Bootstrap, MachineSpec
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference, with_finalizer
 from kubewright.clusters.machine.seen import Seen, StoreData
@@ -43,6 +43,12 @@ def store_data(seen: Seen) -> StoreData | None:
     if bootstrap.data is None or bootstrap.data_secret_name is not None:
         return None
     return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", bootstrap.data)
+
+
+def former_owners(seen: Seen) -> frozenset[str]:
+    """The kinds that own clones until their Machine is there: what made the Machine made them, too."""
+    made_by = seen.machine.metadata.controller
+    return frozenset({MACHINE_SET.resource.kind, *(() if made_by is None else (made_by.kind,))})
 
 
 def problem_of_bootstrap(seen: Seen) -> str:

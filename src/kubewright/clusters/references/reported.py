@@ -8,6 +8,7 @@ Source       capi.md §4.5 (mirror), §5.3, §5.4; S0-48.
 Called by    the conditions of ``machine`` and ``cluster``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubewright.api.cluster.conditions import ERROR, INFO, mirror, not_so, so
@@ -33,9 +34,11 @@ class Part:
     failed: str = ""
 
 
-def living(part: Part, external: External, owner: OwnerReference, cluster: str) -> Condition | None:
-    """While its owner lives. None: the condition stays as it is."""
-    if wrong := part.failed or claim(external, owner, cluster).problem:
+def living(
+    part: Part, external: External, owner: OwnerReference, cluster: str, *, drop: Iterable[str] = ()
+) -> Condition | None:
+    """While its owner lives. None: the condition stays as it is. ``drop`` is as in ``claim``."""
+    if wrong := part.failed or claim(external, owner, cluster, drop=drop).problem:
         return not_so(part.type, Reason.INCORRECT_EXTERNAL_REF, ERROR, wrong)
     if external.passing or external.paused:
         return None

@@ -58,7 +58,10 @@ def reason_to_wait(cluster: Cluster) -> str:
 
 
 class WorkloadClusters:
-    """The sessions with all clusters of one management cluster; ``sessions`` are those to subscribe to."""
+    """The sessions with all clusters of one management cluster; ``sessions`` are those to subscribe to.
+
+    ``nodes``: keep a cache of the Nodes in each.
+    """
 
     def __init__(
         self,
@@ -68,16 +71,18 @@ class WorkloadClusters:
         connect: Connect = by_sockets,
         settings: Settings | None = None,
         namespace: str = "",
+        nodes: bool = True,
     ) -> None:
         self._clock = control.client.clock
         self._entitled = entitled
         self._connect = connect
         self._clusters = control.caches.get(CLUSTER)
         self._kubeconfigs = Kubeconfigs(self._consider)
-        scope = Scope(namespace, labels=CLUSTER_NAME_LABEL)
+        scope = Scope(namespace or self._clusters.scope.namespace, labels=CLUSTER_NAME_LABEL)
         self._feed = Feed(control.client, SECRET.resource, scope, self._kubeconfigs)
         self.sessions: Sessions[Kubeconfig] = Sessions(self._clock, self._reach, settings=settings)
-        self.sessions.cache(CLUSTER_NODE, {BY_PROVIDER_ID: provider_ids, BY_MACHINE: machines})
+        if nodes:
+            self.sessions.cache(CLUSTER_NODE, {BY_PROVIDER_ID: provider_ids, BY_MACHINE: machines})
         self._clusters.subscribe(self._changed)
 
     def get(self, cluster: Key, /) -> Session:
