@@ -6,4 +6,5 @@
 ``names``      stable hashes and the random-looking suffixes of object names
 ``locks``      a file that one process holds while it lives
 ``limits``     every bound of the system in one table
+``delays``     every pause of a controller in one table
 """

@@ -1,8 +1,7 @@
 """The root of all our errors, and the ways an error may be retried.
 
 Theory.      An error says how it is to be retried; the runtime reads that in one place
-             (``runtime.controller``). No code compares strings or codes to decide a delay; the
-             codes of drivers are interpreted in one table (``driver.errors``).
+             (``runtime.controller``); how long each pause is stands in one table (``base.delays``).
 Tree.        KubewrightError
              ├── InvalidInput      a user gave us something wrong: one sentence, no traceback
              ├── wire.errors.ApiError ...      what an API server answered

@@ -21,9 +21,9 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base import delays
 from kubewright.bootstrap import certificates, lock
 from kubewright.bootstrap.certificates import CERTIFICATE_KEY, PRIVATE_KEY, Purpose
-from kubewright.bootstrap.decide import AGAIN
 from kubewright.bootstrap.keeper import Keeper
 from kubewright.bootstrap.look import cluster_of
 from kubewright.bootstrap.seen import Seen
@@ -195,7 +195,7 @@ class Actor:
         told = f"the API server refuses to {_DOING[type(step)]}: {error.code} {error.reason}"
         log.warning("refused", config=str(config_key(seen)), problem=told)
         await self._report(seen, meta, Report((failed(told),)))
-        return Result.later(AGAIN)
+        return Result.later(delays.UNHEARD)
 
 
 _DOING: dict[type[Step], str] = {

@@ -5,7 +5,7 @@ Theory.      The gates say why there is nothing to make: no machine, no cluster,
              Whatever can fail comes before the first write, and the init lock is taken last.
 Invariants.  Pure: an equal ``Seen`` gives an equal plan. Each plan says why. What is waited for makes an
              event, so it is not asked for again and again; only for what has no event (a Secret without the
-             cluster's label) there is ``AGAIN``.
+             cluster's label) there is ``delays.UNHEARD``.
 Source       capi.md §9.1, §9.2, §9.4; S1-19 to S1-27.
 Called by    ``reconciler``; ``look`` asks ``makes_data``.
 """
@@ -19,6 +19,7 @@ from kubewright.api.cluster.names import paused
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.faults import summary
+from kubewright.base import delays
 from kubewright.base.errors import InvalidInput
 from kubewright.base.plan import AT_ONCE, SOONEST, in_order
 from kubewright.bootstrap import certificates, generation
@@ -38,9 +39,6 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.tokens import Token, parse_token
 from kubewright.bootstrap.userdata import Role
-
-AGAIN = timedelta(seconds=30)
-"""When to look again for something whose coming makes no event that we hear."""
 
 Decider = Callable[[Seen], Plan | None]
 
@@ -297,11 +295,11 @@ def _waits(message: str) -> Plan:
 
 def _failure(seen: Seen, message: str, *, again: bool = False) -> Plan:
     """No data can be made, so another machine may be the first."""
-    return Plan(_let_go(seen), AGAIN if again else None, message, report=Report((failed(message),)))
+    return Plan(_let_go(seen), delays.UNHEARD if again else None, message, report=Report((failed(message),)))
 
 
 def _without_certificates(seen: Seen, reason: Reason, message: str) -> Plan:
-    return Plan(_let_go(seen), AGAIN, message, report=Report((no_certificates(reason, message),)))
+    return Plan(_let_go(seen), delays.UNHEARD, message, report=Report((no_certificates(reason, message),)))
 
 
 def _let_go(seen: Seen) -> tuple[ReleaseLock, ...]:

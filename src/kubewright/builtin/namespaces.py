@@ -14,7 +14,7 @@ Source       conditions and sentences are kube-controller-manager's.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from kubewright.api.conditions import with_json_conditions
 from kubewright.api.core import NAMESPACE, Namespace
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import without_finalizer
+from kubewright.base import delays
 from kubewright.base.clock import parse_rfc3339, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
@@ -35,7 +36,6 @@ from kubewright.wire.gvk import Key, Resource
 
 FINALIZER = "kubernetes"
 NAMESPACES = dynamic(NAMESPACE.resource)
-SOONEST_SECONDS, LATEST_SECONDS = 1.0, 15.0
 
 Json = dict[str, Any]
 
@@ -142,10 +142,9 @@ def finalizes(namespace: Json) -> bool:
     return FINALIZER in namespace.get("spec", {}).get("finalizers", ())
 
 
-def next_pass(namespace: Json, now: datetime) -> float:
-    """Seconds until another pass: a quarter of the time that its deletion has taken so far, within bounds."""
-    age = (now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"])).total_seconds()
-    return min(LATEST_SECONDS, max(SOONEST_SECONDS, age / 4))
+def next_pass(namespace: Json, now: datetime) -> timedelta:
+    """Until another pass: the longer, the longer its deletion has taken so far."""
+    return delays.NAMESPACE.at(now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"]))
 
 
 CONDITIONS = (

@@ -14,10 +14,8 @@ from datetime import timedelta
 from enum import Enum, IntEnum
 from typing import ClassVar
 
+from kubewright.base.delays import LONG, MEDIUM, SHORT
 from kubewright.base.errors import After, KubewrightError, Retry
-
-SHORT, MEDIUM, LONG = After(5), After(180), After(600)
-"""The retry classes of mcm.md §3.3."""
 
 
 class Code(IntEnum):

@@ -3,18 +3,16 @@
 Theory.      A wait that is over in a moment is not worth a write. Which waits these are an operator knows
              better than we do: a cloud that takes a minute for a VM is reported differently than one that
              takes a second.
+Invariants.  No machine and no cluster can set them. Pauses that no operator needs to set stand in
+             ``base.delays``.
+Source       mcm.md §3.3 (the pause after a creation that found no capacity).
 Called by    ``compose``; ``machine.creation`` and ``machine.deletion`` take their times from here.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 
-from kubewright.driver.errors import MEDIUM
 from kubewright.driver.life.plan import Limits
-
-REFUSED = MEDIUM.pause
-"""How long a write that the API server refused for good is not sent again: a user who mends a role or a
-webhook waits at most so long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from typing import Any
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
-from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.base import delays
+from kubewright.base.errors import KubewrightError, Retry
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.client import Client
 from kubewright.kube.errors import unanswered
@@ -34,7 +35,7 @@ from kubewright.wire.gvk import Key
 class Stale(KubewrightError):
     """What was read is no longer what is there, or may not be: end the pass and look again."""
 
-    retry: Retry = After(0.05)
+    retry: Retry = delays.BEHIND
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ Theory.  The server raises these and ``to_status`` renders them; the client pars
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kubewright.base import delays
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
 
 
@@ -83,7 +84,7 @@ class NotAcceptable(ApiError):
 
 
 class Conflict(ApiError):
-    code, reason, retry = 409, "Conflict", After(0.2)
+    code, reason, retry = 409, "Conflict", delays.OVERTAKEN
 
 
 class AlreadyExists(Conflict):

@@ -25,9 +25,10 @@ from kubewright.api.bootstrap.v1beta1 import (
 from kubewright.api.cluster.v1beta1 import ClusterNetwork, ClusterStatus, NetworkRanges, ObjectReference
 from kubewright.api.core import Secret, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import AT_ONCE
 from kubewright.bootstrap.certificates import Purpose
-from kubewright.bootstrap.decide import AGAIN, decide, makes_data
+from kubewright.bootstrap.decide import decide, makes_data
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import Seen, TokenSeen
 from kubewright.bootstrap.steps import (
@@ -189,7 +190,7 @@ def test_who_runs_the_control_plane_makes_its_certificates() -> None:
     plan = decide(first(cluster=cluster(control_plane_ref=ObjectReference(kind="X", name="x")), pairs={}))
     assert said(plan) == ["CertificatesAvailable False CertificatesGenerationFailed Warning"]
     assert message(plan) == "waits for Secret c-ca, c-etcd, c-proxy, c-sa"
-    assert (plan.steps, plan.wake) == ((), AGAIN)
+    assert (plan.steps, plan.wake) == ((), UNHEARD)
 
 
 def test_bad_certificates_are_told_and_never_replaced() -> None:
@@ -343,7 +344,7 @@ def test_without_an_endpoint_a_machine_cannot_join_yet() -> None:
 def test_a_cluster_without_certificates_cannot_be_joined() -> None:
     plan = decide(joining(pairs={}))
     assert said(plan) == ["CertificatesAvailable False CertificatesCorrupted Error"]
-    assert (message(plan), plan.wake) == ("waits for Secret c-ca", AGAIN)
+    assert (message(plan), plan.wake) == ("waits for Secret c-ca", UNHEARD)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +398,7 @@ def test_ignition_is_written_in_its_own_form() -> None:
         pytest.param(TokenSeen(until=NOW + TTL, next=NOW), (KeepToken(TOKEN),), None, id="at its time it is looked at"),
         pytest.param(TokenSeen(until=NOW + TTL, next=NOW + FIVE_MINUTES), (), FIVE_MINUTES, id="before, it is left alone"),
         pytest.param(TokenSeen(running=True), (), None, id="while it is looked at, it is waited for"),
-        pytest.param(TokenSeen(problem="x", next=NOW + AGAIN), (), AGAIN, id="a failure is tried again later"),
+        pytest.param(TokenSeen(problem="x", next=NOW + UNHEARD), (), UNHEARD, id="a failure is tried again later"),
     ],
 )  # fmt: skip
 def test_a_token_is_kept_while_its_machine_may_boot(

@@ -64,7 +64,7 @@ def test_only_our_finalizer_counts():
 @pytest.mark.parametrize(("age", "wait"), [(0, 1), (4, 1), (20, 5), (600, 15)])
 def test_the_time_to_the_next_pass_grows_with_age_within_bounds(age, wait):
     namespace = {"metadata": {"deletionTimestamp": NOW}}
-    assert next_pass(namespace, parse_rfc3339(NOW) + timedelta(seconds=age)) == wait
+    assert next_pass(namespace, parse_rfc3339(NOW) + timedelta(seconds=age)) == timedelta(seconds=wait)
 
 
 def test_what_is_left_is_reported_in_the_messages_of_kube_controller_manager():

@@ -11,7 +11,8 @@ from msgspec import structs
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.driver.errors import MEDIUM, Code
+from kubewright.base.delays import MEDIUM
+from kubewright.driver.errors import Code
 from kubewright.kube.errors import TimedOut
 from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide

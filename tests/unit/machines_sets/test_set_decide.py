@@ -21,6 +21,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.base.clock import rfc3339
+from kubewright.base.delays import CREATION
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machineset.member import MachineMember, digest
@@ -28,7 +29,7 @@ from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.naming import letters, number_of, verified_number
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
-from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
+from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.observe import Memory, outdated
 from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.replicas.set.steps import (
@@ -215,7 +216,7 @@ CASES = [
     Case("an invalid set is not worked on", seen(1, problem="bad"), [], why="not valid: bad"),
     # doubts
     Case("a creation in doubt is asked for again, and nothing else is made",
-         seen(3, found=members("a"), doubts=("x",)), ["create 1"], DOUBT_PAUSE),
+         seen(3, found=members("a"), doubts=("x",)), ["create 1"], CREATION),
     Case("doubts do not matter when nothing is missing", seen(1, found=members("a"), doubts=("x",)), []),
     # whose machines
     Case("orphans that match are adopted, then everything is counted anew",

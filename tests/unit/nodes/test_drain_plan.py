@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.core import POD, NodeCondition
+from kubewright.base.delays import EVICTION, POLL, SOON
 from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import AFTER_FORCE, BATCH, POLL, RETRY, DrainPlan, Try, plan_pass
+from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -79,17 +80,17 @@ class TestAsking:
 
     def test_a_refused_pod_rests_and_is_asked_again(self):
         assert told(drain(pod("a"), tries=refused("a"))) == ([], [], ["a"])
-        assert drain(pod("a"), tries=refused("a"), at=timedelta(seconds=5)).wake == RETRY - timedelta(
+        assert drain(pod("a"), tries=refused("a"), at=timedelta(seconds=5)).wake == EVICTION - timedelta(
             seconds=5
         )
-        assert told(drain(pod("a"), tries=refused("a"), at=RETRY)) == (["a"], [], [])
+        assert told(drain(pod("a"), tries=refused("a"), at=EVICTION)) == (["a"], [], [])
 
     def test_after_too_many_refusals_it_is_deleted(self):
-        assert told(drain(pod("a"), tries=refused("a", 3), refusals=3, at=RETRY)) == ([], ["a"], [])
+        assert told(drain(pod("a"), tries=refused("a", 3), refusals=3, at=EVICTION)) == ([], ["a"], [])
 
     def test_a_short_timeout_allows_fewer_refusals(self):
-        short = replace(LIMITED, timeout=3 * RETRY)
-        assert names(drain(pod("a"), policy=short, at=RETRY, tries=refused("a", 3)).delete) == ["a"]
+        short = replace(LIMITED, timeout=3 * EVICTION)
+        assert names(drain(pod("a"), policy=short, at=EVICTION, tries=refused("a", 3)).delete) == ["a"]
 
     def test_one_pass_has_a_bound(self):
         plan = drain(*(pod(f"p{number:03}") for number in range(BATCH + 5)))
@@ -101,7 +102,7 @@ class TestAsking:
 
     def test_deletions_and_evictions_share_the_bound(self):
         pods = [pod(f"p{number:03}") for number in range(BATCH + 5)]
-        plan = drain(*pods, at=RETRY, refusals=3, tries=refused("p000", 3) | refused("p001", 3))
+        plan = drain(*pods, at=EVICTION, refusals=3, tries=refused("p000", 3) | refused("p001", 3))
         assert (len(plan.delete), len(plan.evict)) == (2, BATCH - 2)
 
     def test_all_pods_are_known_though_they_stay_when_the_time_is_up(self):
@@ -109,15 +110,15 @@ class TestAsking:
         assert (plan.done, plan.known) == (True, {"uid-a", "uid-b"})
 
     def test_it_looks_again_when_the_time_is_up(self):
-        plan = drain(pod("a"), tries=refused("a", at=2 * HOUR - RETRY / 2), at=2 * HOUR - RETRY / 2)
-        assert plan.wake == RETRY / 2
+        plan = drain(pod("a"), tries=refused("a", at=2 * HOUR - EVICTION / 2), at=2 * HOUR - EVICTION / 2)
+        assert plan.wake == EVICTION / 2
 
     def test_a_pod_that_ends_by_itself_is_awaited_and_never_evicted(self):
         policy = replace(GENTLE, awaits=lambda each: each.metadata.name == "batch")
         plan = drain(pod("a"), pod("batch"), policy=policy)
         assert told(plan) == (["a"], [], ["batch"])
         plan = drain(pod("batch"), policy=policy)
-        assert (plan.done, plan.wake, plan.because) == (False, RETRY, "pods: 1 to complete by themselves")
+        assert (plan.done, plan.wake, plan.because) == (False, EVICTION, "pods: 1 to complete by themselves")
 
     def test_it_stays_when_the_time_is_up(self):
         policy = DrainPolicy(HOUR, awaits=lambda _pod: True)
@@ -146,7 +147,7 @@ class TestHeld:
         plan = drain(pod("a"), pod("b"), pod("c"), tries=tries)
         assert plan.obstacles == 'error while evicting pod "default/a", "default/b": budget x is exhausted'
         assert not plan.failed
-        assert drain(pod("a"), tries=tries, at=RETRY).obstacles  # asked again in this pass: not free yet
+        assert drain(pod("a"), tries=tries, at=EVICTION).obstacles  # asked again in this pass: not free yet
         assert not drain(pod("a", leaving=T0), pod("c"), tries=tries).obstacles
 
     def test_what_never_yields_is_a_failure_and_told_first(self):
@@ -209,12 +210,12 @@ class TestClaims:
 
     def test_the_next_waits_for_the_one_that_is_deleted(self):
         pods = [pod("a", claim=True, priority=9), pod("b", claim=True)]
-        plan = drain(*pods, at=RETRY, tries=refused("a", 3), refusals=3)
+        plan = drain(*pods, at=EVICTION, tries=refused("a", 3), refusals=3)
         assert told(plan) == ([], ["a"], ["b"])
 
     def test_a_pod_without_claims_that_is_deleted_holds_up_none_with_claims(self):
         pods = [pod("free"), pod("a", claim=True, priority=9), pod("b", claim=True)]
-        tries = refused("free", 3, at=-RETRY) | refused("a")
+        tries = refused("free", 3, at=-EVICTION) | refused("a")
         assert told(drain(*pods, tries=tries, refusals=3)) == (["b"], ["free"], ["a"])
 
 
@@ -250,7 +251,7 @@ class TestForce:
     def test_not_forced_by(self, conditions):
         assert not drain(pod("a"), conditions=conditions).forced
 
-    @pytest.mark.parametrize(("count", "wake"), [(BATCH, AFTER_FORCE), (BATCH + 1, timedelta())])
+    @pytest.mark.parametrize(("count", "wake"), [(BATCH, SOON), (BATCH + 1, timedelta())])
     def test_it_looks_again_at_once_only_for_pods_that_no_pass_has_touched(self, count, wake):
         plan = drain(*(pod(f"p{number:03}") for number in range(count)), force=True)
         assert (len(plan.delete), plan.wake) == (BATCH, wake)
@@ -285,7 +286,7 @@ POLICIES = [
      DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict", held=(Held(SOFT, ("default/a",)),))),
     ("without a limit a pod that rests is what the next pass waits for",
      GENTLE, {"pods": [A], "at": timedelta(seconds=5), "tries": HELD_UP},
-     DrainPlan(waiting=(A,), wake=RETRY - timedelta(seconds=5), because="pods: 1 refused, to be tried again",
+     DrainPlan(waiting=(A,), wake=EVICTION - timedelta(seconds=5), because="pods: 1 refused, to be tried again",
                held=(Held(SOFT, ("default/a",)),))),
     ("without a limit and without pods it is over at once",
      GENTLE, {"pods": []}, DrainPlan(done=True, because="no pods are left")),
@@ -296,9 +297,9 @@ POLICIES = [
      DrainPolicy(force=Force(refusals=9)), {"pods": [A], "at": WEEK, "tries": HELD_UP},
      DrainPlan(delete=(A,), wake=POLL, because="pods: 1 to delete after too many refusals")),
     ("force at the first refusals is told beforehand",
-     DrainPolicy(force=Force(refusals=10)), {"pods": [A], "at": RETRY, "tries": HELD_UP},
+     DrainPolicy(force=Force(refusals=10)), {"pods": [A], "at": EVICTION, "tries": HELD_UP},
      DrainPlan(evict=(A,), wake=POLL, because="pods: 1 to evict", held=(Held(SOFT, ("default/a",)),),
-               force_at=T0 + 10 * RETRY)),
+               force_at=T0 + 10 * EVICTION)),
     ("a limit without force: until it is over, pods are asked",
      DrainPolicy(HOUR), {"pods": [A], "at": HOUR - timedelta(seconds=1), "tries": HELD_UP},
      DrainPlan(evict=(A,), wake=timedelta(seconds=1), because="pods: 1 to evict",
@@ -310,12 +311,12 @@ POLICIES = [
      DrainPolicy(HOUR), {"pods": [], "at": HOUR}, DrainPlan(done=True, because="no pods are left")),
     ("a user's request forces whatever the limit is",
      DrainPolicy(force=Force(requested=True)), {"pods": [A, B]},
-     DrainPlan(delete=(A, B), forced=True, wake=AFTER_FORCE,
+     DrainPlan(delete=(A, B), forced=True, wake=SOON,
                because="2 pods are removed, because a user asked to force it")),
     ("force of a sick node alone",
      DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"Ready": "True"})),
      {"pods": [A], "conditions": SILENT},
-     DrainPlan(delete=(A,), forced=True, wake=AFTER_FORCE,
+     DrainPlan(delete=(A,), forced=True, wake=SOON,
                because="1 pods are removed, because Ready of the node has been Unknown for more than 30m0s")),
     ("force of a sick node looks at the conditions that the policy names",
      DrainPolicy(force=Force(sick_after=HOUR / 2, healthy={"DiskPressure": "False"})),

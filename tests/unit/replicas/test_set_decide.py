@@ -14,11 +14,12 @@ from msgspec import field
 
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
+from kubewright.base.delays import CREATION
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
-from kubewright.replicas.set.decide import DOUBT_PAUSE, decide
+from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.policy import Deletions, Propagation, SetPolicy, Words
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import (
@@ -174,7 +175,7 @@ CASES = [
          "things too many: 1, but wait"),
     Case("a paused set of the right size waits for nothing", seen(1, A, pause=Wait("wait", 3.0)), ()),
     Case("an unanswered creation is asked for again, by its name and before any other",
-         seen(3, A, doubts=("x",)), (Create(("x",)),), DOUBT_PAUSE, "creations without an answer: 1"),
+         seen(3, A, doubts=("x",)), (Create(("x",)),), CREATION, "creations without an answer: 1"),
     Case("the highest number is written before its member is deleted",
          seen(0, member("a", number=4)), (RecordNumber(4), Delete((member("a", number=4),))), None, "1 too many"),
     Case("the first number too",

@@ -11,14 +11,11 @@ Never.   A node with an owner that cannot be resolved (kind not served, referenc
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from enum import Enum, auto
 
+from kubewright.base import delays
 from kubewright.base.plan import Plan
 from kubewright.builtin.garbage.graph import FOREGROUND, ORPHAN, GraphNode
-
-PENDING = timedelta(seconds=1)
-"""How often to look whether a watch is complete, before anything that needs all of them."""
 
 
 class OwnerState(Enum):
@@ -80,7 +77,7 @@ def decide(seen: Seen) -> Plan[Step]:
     if node.deleting and not (node.orphans or node.foreground):
         return Plan(because="it is being deleted")
     if node.deleting and not seen.complete:
-        return Plan(wake=PENDING, because="not all kinds are listed")
+        return Plan(wake=delays.SOON, because="not all kinds are listed")
     if node.deleting:
         return _orphan_dependents(seen) if node.orphans else _wait_for_dependents(seen)
     return _judge(seen)
@@ -106,7 +103,7 @@ def _judge(seen: Seen) -> Plan[Step]:
     if not states:
         return Plan(because="it has no owner")
     if OwnerState.PENDING in states:
-        return Plan(wake=PENDING, because="an owner's kind is not listed")
+        return Plan(wake=delays.SOON, because="an owner's kind is not listed")
     lost = frozenset(
         uid for uid, state in seen.states.items() if state in {OwnerState.ABSENT, OwnerState.WAITS}
     )

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from kubewright.api.kinds import dynamic
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.builtin.garbage.graph import Graph, GraphNode, node_of
 from kubewright.kube import header as headers
@@ -35,8 +36,6 @@ NEEDED = frozenset({"list", "watch", "delete", "patch"})
 
 LOOKS_AFTER_CHANGE = (0.5, 5.0)
 """Pauses before each of two discovery requests after a CRD has changed: a real server lags behind."""
-
-RETRY_SECONDS = 5.0
 
 LIST_PAUSES = (0.05, 0.2, 0.5)
 """Seconds after a list that failed; the controller's backoff comes after the last."""
@@ -174,7 +173,7 @@ class Feeds:
             served = (await discover(self._client)).served
         except KubewrightError as error:
             log.warning("kinds not known", cluster=self._client.name, error=str(error))
-            await self._client.clock.sleep(RETRY_SECONDS)
+            await self._client.clock.sleep(delays.SHORT.seconds)
             self._changed.set()
             return
         wanted = {

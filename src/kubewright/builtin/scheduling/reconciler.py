@@ -18,6 +18,7 @@ import msgspec
 
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import POD, Node, Pod
+from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.builtin.scheduling.decide import NodeInfo, Placement, place
 from kubewright.builtin.scheduling.facts import (
@@ -38,12 +39,6 @@ from kubewright.runtime.result import Result
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
-
-GATHER_SECONDS = 0.1
-"""How long a change that may help waiting Pods waits for more: a drain deletes a hundred Pods at once."""
-
-AGAIN_SECONDS = 1.0
-"""When a Pod whose binding met a conflict is looked at again."""
 
 
 class Scheduler:
@@ -91,7 +86,7 @@ class Scheduler:
                 await self._report_unschedulable(key, pod.metadata.uid, found)
         except (NotFound, Conflict):
             # It is gone, or has a node by now, which the watch will show; or the server was busy.
-            return Result.later(AGAIN_SECONDS)
+            return Result.later(delays.SOON)
         return Result.done()
 
     async def _bind(self, key: Key, uid: str, node: str, amounts: Amounts) -> None:
@@ -176,4 +171,4 @@ class Scheduler:
     def _look_again(self, why: str) -> None:
         if self._wake is not None:
             for key in self._waiting:
-                self._wake.enqueue(key, why, after=GATHER_SECONDS)
+                self._wake.enqueue(key, why, after=delays.GATHER)

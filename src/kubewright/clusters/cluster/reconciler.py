@@ -19,6 +19,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
 from kubewright.api.meta import KubeObject
+from kubewright.base import delays
 from kubewright.clusters.cluster.act import Actor, Outcome
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
 from kubewright.clusters.cluster.look import Looker
@@ -33,12 +34,6 @@ from kubewright.wire.gvk import Key
 
 NO_KUBECONFIG = "NoKubeconfig"
 """The reason of the event about a kubeconfig that cannot be made."""
-
-AUTHORITY_SECONDS = 30.0
-"""How often the certificate authority is asked for, which may be in a Secret that no watch of ours shows."""
-
-GATHER_SECONDS = 0.1
-"""How long the end of a child waits for that of others."""
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +89,7 @@ class Clusters:
         written, again = await self.reports.write(cluster, cluster.status, status)
         for event in events_of(cluster.status, status, cluster.name) if written else ():
             self._teller.event(cluster, event.reason, event.message, warning=event.warning)
-        return again.sooner(Result.later(AUTHORITY_SECONDS)) if problem else again
+        return again.sooner(Result.later(delays.UNHEARD)) if problem else again
 
 
 def wire(environment: Environment, references: References) -> Controller:
@@ -130,7 +125,7 @@ def wire(environment: Environment, references: References) -> Controller:
 
 def _gather(change: Change[Any]) -> float:
     """Children go in bursts; a first Node is not waited for."""
-    return GATHER_SECONDS if change.new is None else 0.0
+    return delays.GATHER if change.new is None else 0.0
 
 
 def _first_node(change: Change[Machine]) -> Iterable[Key]:

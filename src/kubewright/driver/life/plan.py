@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from kubewright.base import delays
 from kubewright.base.durations import format_duration
-from kubewright.driver.errors import LONG, DriverError, During
+from kubewright.driver.errors import DriverError, During
 from kubewright.driver.life.seen import Verb, VmSeen
 
 
@@ -62,7 +63,7 @@ class Limits:
     counts. ``exhausted``: the pause after a creation for which the cloud has no capacity."""
 
     confirm_absent: timedelta = timedelta(seconds=10)
-    exhausted: timedelta = LONG.pause
+    exhausted: timedelta = delays.LONG.pause
 
 
 class State(Enum):

@@ -17,6 +17,7 @@ from kubewright.api.infra.names import CLUSTER_COMPONENT, CLUSTER_FINALIZER, Eve
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KubewrightCluster, KubewrightMachine
 from kubewright.api.infra.validate import validate_cluster
 from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
+from kubewright.base import delays
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest
 from kubewright.infra.caches import Caches, Shared, paused, refers
@@ -24,7 +25,6 @@ from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.observe import Seen
 from kubewright.infra.provision import class_request
-from kubewright.infra.settings import REFUSED
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
@@ -71,7 +71,7 @@ class InfraClusters:
             told = f"The API server refused a write: {error.message}"
             log.warning("refused", cluster=str(key), problem=told)
             self._recorder.event(cluster, EventReason.FAILED_UPDATE, told, warning=True)
-            return Result.later(REFUSED)
+            return Result.later(delays.REFUSED)
 
     def _look(self, cluster: KubewrightCluster) -> tuple[Seen, ClassRequest]:
         """Everything that decides, and what a driver would be told."""

@@ -12,7 +12,8 @@ from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.faults import summary
 from kubewright.api.infra.v1beta1 import KubewrightMachine
 from kubewright.api.infra.validate import validate_machine
-from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.base import delays
+from kubewright.base.errors import KubewrightError, Retry
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
@@ -34,7 +35,7 @@ CLOUD_CONFIG = "cloud-config"
 class CannotTell(KubewrightError):
     """What the driver must be told is not there any more; the next pass says what is missing."""
 
-    retry: Retry = After(1)
+    retry: Retry = delays.OVERTAKEN
 
 
 class Looker:

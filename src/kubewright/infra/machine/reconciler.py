@@ -17,6 +17,7 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.infra.names import EventReason
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine
+from kubewright.base import delays
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.life.calls import VmCalls
 from kubewright.infra.caches import Caches, Shared, refers
@@ -24,7 +25,6 @@ from kubewright.infra.machine.act import Actor
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.steps import Plan
-from kubewright.infra.settings import REFUSED
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life, status_alone
@@ -73,7 +73,7 @@ class InfraMachines:
             told = f"The API server refused a write: {error.message}"
             log.warning("refused", machine=str(key), problem=told)
             self._recorder.event(machine, EventReason.FAILED_UPDATE, told, warning=True)
-            return Result.later(REFUSED)
+            return Result.later(delays.REFUSED)
 
     def on_change(self, change: Change[KubewrightMachine]) -> None:
         """Note when an object came: one that came under our eyes has no creation behind it."""

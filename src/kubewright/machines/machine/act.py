@@ -24,8 +24,9 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.api.meta import ObjectMeta, without_finalizer
+from kubewright.base import delays
 from kubewright.base.clock import rfc3339
-from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.base.errors import KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
@@ -84,7 +85,7 @@ def _refusable(step: Step | None) -> Iterator[None]:
 class NodeGone(KubewrightError):
     """The node that was seen is no longer there: end the pass and look again."""
 
-    retry: Retry = After(0.2)
+    retry: Retry = delays.OVERTAKEN
 
 
 class Actor:

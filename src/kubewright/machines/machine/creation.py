@@ -23,6 +23,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import with_finalizer
+from kubewright.base import delays
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import Code, DriverError
@@ -165,4 +166,4 @@ def is_late(seen: Seen) -> bool:
 def until_late(seen: Seen) -> timedelta | None:
     """The wait until just past the creation deadline; None when it has passed."""
     left = seen.creation_deadline - seen.now
-    return left + timedelta(milliseconds=1) if left >= timedelta(0) else None
+    return left + delays.JUST_PAST if left >= timedelta(0) else None

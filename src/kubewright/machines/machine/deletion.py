@@ -22,10 +22,11 @@ from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
+from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
-from kubewright.driver.errors import MEDIUM, DriverError, Trouble
+from kubewright.driver.errors import DriverError, Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
@@ -47,9 +48,6 @@ from kubewright.machines.machine.steps import (
 )
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
-
-MIN_POLL, MAX_POLL = timedelta(seconds=1), timedelta(seconds=10)
-"""Least and most time between two looks at the pods of a draining node; it grows with the drain's age."""
 
 GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
 DRAINING = "Initiate node drain"
@@ -93,7 +91,7 @@ def wait_until_readable(seen: Seen) -> Plan | None:
     if not seen.unread or seen.drain_timed_out or seen.vm.running:
         return None
     text = f"{seen.unread}. Will retry in next sync. {DRAINING}"
-    wake = min(MEDIUM.pause, seen.drain_timeout - (seen.now - seen.deleted_at))
+    wake = min(delays.REFUSED, seen.drain_timeout - (seen.now - seen.deleted_at))
     return Plan(
         report=deletion_failed(text), wake=wake, because=seen.unread, warning=(EventReason.FAILED_READ, text)
     )
@@ -135,7 +133,7 @@ def drain(seen: Seen) -> Plan | None:
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(plan))
-    wake = min(plan.wake, _poll_interval(seen))
+    wake = min(plan.wake, delays.DRAIN.at(seen.now - seen.deleted_at))
     if report is None or not plan.obstacles:
         return Plan(tuple(steps), wake, plan.because, report, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD
@@ -277,10 +275,6 @@ def _again(vm: VmPlan, report: Report) -> Plan:
 
 def _with_step(step: Step, because: str) -> Plan:
     return Plan((step,), AT_ONCE, because)
-
-
-def _poll_interval(seen: Seen) -> timedelta:
-    return min(max((seen.now - seen.deleted_at) / 8, MIN_POLL), MAX_POLL)
 
 
 def _waiting(seen: Seen, doing: str, because: str, wake: timedelta | None = None) -> Plan:

@@ -20,6 +20,7 @@ from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
+from kubewright.base import delays
 from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import unsettled
 from kubewright.machines.machine.observe import Seen
@@ -34,18 +35,12 @@ from kubewright.machines.machine.steps import (
     SyncNode,
 )
 
-REPLACEMENT_RETRY = timedelta(seconds=5)
-"""How soon an Unknown machine is looked at again that must wait for the replacement of others."""
-
-UNREACHABLE_RETRY = timedelta(seconds=30)
-"""How soon a machine is looked at again while a cluster cannot be watched."""
-
 
 def wait_while_unreachable(seen: Seen) -> Plan | None:
     """While a cluster cannot be watched its cache is old: create no VM, fail no machine."""
     if not seen.unreachable:
         return None
-    return Plan(wake=UNREACHABLE_RETRY, because=f"the {seen.unreachable} cluster cannot be watched")
+    return Plan(wake=delays.UNHEARD, because=f"the {seen.unreachable} cluster cannot be watched")
 
 
 def delete_when_triggered(seen: Seen) -> Plan | None:
@@ -141,7 +136,7 @@ def _joining(seen: Seen) -> PhaseDecision:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if seen.now > seen.creation_deadline:
         return states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time"
-    left = seen.creation_deadline - seen.now + timedelta(milliseconds=1)
+    left = seen.creation_deadline - seen.now + delays.JUST_PAST
     because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
     if seen.phase is Phase.PENDING and not unsettled(seen.machine):
         return None, left, because
@@ -157,12 +152,12 @@ def _unwell(seen: Seen) -> PhaseDecision:
         return None, None, "it is Unknown, and its health timeout is disabled"
     left = seen.due(seen.phase_since, seen.health_timeout) - seen.now
     if left >= timedelta(0):
-        return None, left + timedelta(milliseconds=1), "it is Unknown; its health timeout runs"
+        return None, left + delays.JUST_PAST, "it is Unknown; its health timeout runs"
     name = seen.machine.metadata.name
     if seen.replacing >= seen.settings.max_replacements:
         return (
             None,
-            REPLACEMENT_RETRY,
+            delays.POLL,
             f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced',
         )
     report = states.report(seen, Finding.HEALTH_TIMEOUT)

@@ -25,6 +25,7 @@ from kubewright.api.core import Node, NodeCondition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase, Preserve, PreservedReason, parse_preserve
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import node_marks
@@ -43,8 +44,6 @@ from kubewright.nodes import marks
 DRAINED = "Preserved node drained successfully."
 NOT_DRAINED = "Preserved node could not be drained."
 """The first sentence of the condition's message: the drain has ended, or cannot end (mcm.md §2.5)."""
-
-SOON = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +131,12 @@ def next_look(seen: Seen) -> timedelta | None:
     """
     expiry = seen.machine.status.current_status.preserve_expiry_time
     if expiry is None:
-        return SOON if new_expiry(seen, seen.phase) else None
+        return delays.SOON if new_expiry(seen, seen.phase) else None
     if expiry <= seen.wall:
         return None
-    waits = [expiry - seen.wall + timedelta(milliseconds=1)]
+    waits = [expiry - seen.wall + delays.JUST_PAST]
     if seen.drain is not None and not seen.drain.done:
-        waits.append(max(seen.drain.wake, SOON))
+        waits.append(max(seen.drain.wake, delays.SOON))
     return min(waits)
 
 

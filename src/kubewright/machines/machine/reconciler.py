@@ -10,6 +10,7 @@ import structlog
 from kubewright.api.core import Node, VolumeAttachment
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor, WriteRefused
@@ -18,7 +19,7 @@ from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.observe import Seen
-from kubewright.machines.machine.refusals import PAUSE, event_of
+from kubewright.machines.machine.refusals import event_of
 from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
@@ -68,7 +69,7 @@ class Machines:
             if not is_refusal(error):
                 raise
             problem = f"The API server refused to show the node: {error.message}"
-            return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(PAUSE))
+            return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(delays.REFUSED))
         finally:
             self._looker.uncount(uid)
 

@@ -4,8 +4,8 @@ Theory.      A write may fail for a moment (a conflict, a busy server): the runt
              server refuses it: the object would be invalid, RBAC does not allow it, a webhook denies it.
              The same write would be refused again, and a plan that stops at it would never get further.
              So a refusal is part of what is seen, like a node or a VM: the process remembers it for
-             ``PAUSE``, and decisions take it into account. ``RULES`` says of each step whether the machine
-             goes on without it. Where it does not, its status says which write was refused, and its
+             ``delays.REFUSED``, and decisions take it into account. ``RULES`` says of each step whether the
+             machine goes on without it. Where it does not, its status says which write was refused, and its
              time-outs run on.
 Invariants.  Every step has its row. Steps that keep a VM or a user's pods from being lost are not skipped:
              the finalizer before the driver is called, the record of a living machine's VM, the cordon
@@ -22,21 +22,15 @@ from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
+from kubewright.base import delays
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.driver.errors import MEDIUM, SHORT, Code
+from kubewright.driver.errors import Code
 from kubewright.machines.machine import steps
 from kubewright.machines.machine.creation import creation_failed, is_late, unsettled, until_late
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_failed
 from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.steps import Plan, Step
 from kubewright.wire.errors import ApiError, Forbidden
-
-PAUSE = MEDIUM.pause
-"""How long a refused write is not sent again, unless the plan asks for another write. A user who mends a role
-or a webhook waits at most so long; one who mends the machine, so that the write changes, does not wait."""
-
-NEXT_PASS = SHORT.pause
-"""How soon the next pass of a deletion comes while the server refuses the machine's status."""
 
 GoesOn = Callable[[Seen], bool]
 
@@ -102,7 +96,7 @@ RULES: Mapping[type[Step], Rule] = {
     steps.DeleteBootstrapToken: Rule("delete the machine's bootstrap token", _always, _always),
     steps.RemoveFinalizer: Rule("take the finalizer off the machine", _never, _never, RELEASING),
 }
-"""A refused step is sent again after ``PAUSE``, while it is still planned."""
+"""A refused step is sent again after ``REFUSED``, while it is still planned."""
 
 
 def remember(step: Step | None, error: ApiError, now: datetime) -> Refused:
@@ -110,7 +104,7 @@ def remember(step: Step | None, error: ApiError, now: datetime) -> Refused:
     code = Code.PermissionDenied if isinstance(error, Forbidden) else Code.InvalidArgument
     doing = RULES[type(step)].doing if step is not None else STATUS
     problem = f"The API server refused to {doing}: {error.message}"[:MESSAGE_CHARS]
-    return Refused(step, problem, code, now + PAUSE)
+    return Refused(step, problem, code, now + delays.REFUSED)
 
 
 def event_of(refused: Refused) -> EventReason:
@@ -146,13 +140,13 @@ def paced(plan: Plan, seen: Seen) -> Plan:
     """The plan, with a wake-up for when the first refused write may be sent again.
 
     A report that the server refuses is new in every pass. So that passes do not follow each other without a
-    pause, they come ``NEXT_PASS`` apart in a deletion, and else when the first refusal has had its ``PAUSE``.
+    pause, they come ``POLL`` apart in a deletion, and else when the first refused write may be sent again.
     """
     rests = [each.until - seen.now for each in seen.refused if seen.now < each.until]
     if not rests:
         return plan
     if status_refused(seen) and plan.report is not None and plan.wake is not None:
-        pause = NEXT_PASS if seen.machine.metadata.deleting else min(rests)
+        pause = delays.POLL if seen.machine.metadata.deleting else min(rests)
         plan = replace(plan, wake=max(plan.wake, pause))
     return plan.sooner(min(rests))
 

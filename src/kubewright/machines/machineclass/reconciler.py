@@ -15,10 +15,10 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.meta import KubeObject, with_finalizer, without_finalizer
+from kubewright.base import delays
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import onto
 from kubewright.machines.machine.caches import Shared, class_key, secret_keys
-from kubewright.machines.machine.refusals import PAUSE
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.result import Result
@@ -64,7 +64,7 @@ class FinalizerReconciler(Generic[T]):
             told = f"The API server refused to {doing}: {error.code} {error.reason}"
             log.warning("refused", kind=self._cache.kind.resource.kind, object=str(key), problem=told)
             self._shared.recorder.event(found, EventReason.FAILED_UPDATE, told, warning=True)
-            return Result.later(PAUSE)
+            return Result.later(delays.REFUSED)
         return Result.done()
 
 

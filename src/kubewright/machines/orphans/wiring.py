@@ -12,6 +12,7 @@ from datetime import datetime
 from kubewright.api.core import Node, Secret
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine, MachineClass
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
 from kubewright.driver.life.doubts import LONGEST_CREATION
@@ -27,7 +28,7 @@ from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
 
 SEVERAL = Code.OutOfRange.name.encode()
-LIST_BACKOFF = Curve(base=5.0, cap=600.0)
+LIST_BACKOFF = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
 """For lists that fail: they cost a cloud more than other calls, and nothing waits for them."""
 LONGEST_LOOK = 900.0
 """Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.guard``)."""

@@ -26,16 +26,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.core import NodeCondition, Pod
+from kubewright.base import delays
 from kubewright.base.durations import format_duration
 from kubewright.nodes.drain.obstacles import Held, Obstacle, group, told
 from kubewright.nodes.drain.policy import DrainPolicy
 
-RETRY = timedelta(seconds=20)
-"""How long after a refusal the eviction is tried again."""
-POLL = timedelta(seconds=5)
-"""How soon to look again at pods that are being deleted."""
-AFTER_FORCE = timedelta(seconds=1)
-"""How soon to look again at pods that were deleted by force: most are gone, and none is deleted in a loop."""
 OVERDUE = timedelta(seconds=30)
 """How long after the end of its grace period a pod may still be there before the drain reports it."""
 BATCH = 100
@@ -177,7 +172,7 @@ def stateful(pod: Pod) -> bool:
 
 def _most_refusals(policy: DrainPolicy) -> int | None:
     most = policy.force.refusals
-    return most if most is None or policy.timeout is None else min(most, policy.timeout // RETRY)
+    return most if most is None or policy.timeout is None else min(most, policy.timeout // delays.EVICTION)
 
 
 def _place(pod: Pod, draft: _Draft) -> None:
@@ -187,8 +182,8 @@ def _place(pod: Pod, draft: _Draft) -> None:
         draft.leaving.append(pod)
     elif draft.awaits(pod):
         draft.ending.append(pod)
-    elif tried is not None and draft.now < tried.last + RETRY:
-        draft.resting.append((pod, tried.last + RETRY))
+    elif tried is not None and draft.now < tried.last + delays.EVICTION:
+        draft.resting.append((pod, tried.last + delays.EVICTION))
     elif tried is not None and draft.refusals is not None and tried.refused >= draft.refusals:
         draft.delete.append(pod)
     else:
@@ -214,8 +209,8 @@ def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
     waiting = (*draft.leaving, *(pod for pod, _ in draft.resting), *draft.queued, *draft.ending)
     untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
     wakes = [until - draft.now for until in untils]
-    wakes += [timedelta()] * (left > 0) + [POLL] * bool(evict or delete or draft.leaving)
-    wakes += [RETRY] * bool(draft.ending)
+    wakes += [timedelta()] * (left > 0) + [delays.POLL] * bool(evict or delete or draft.leaving)
+    wakes += [delays.EVICTION] * bool(draft.ending)
     return DrainPlan(
         evict=tuple(evict),
         delete=tuple(delete),
@@ -235,7 +230,7 @@ def _obstacles(draft: _Draft, forced_from: datetime | None) -> dict[str, Any]:
     ]
     ends = [forced_from] if forced_from is not None else []
     if (most := draft.refusals) is not None:
-        ends += [first + most * RETRY for _, _, first in refused if first is not None]
+        ends += [first + most * delays.EVICTION for _, _, first in refused if first is not None]
     overdue = tuple(pod for pod in draft.leaving if _ends(pod) + OVERDUE < draft.now)
     return {
         "held": group((pod, why) for pod, why, _ in refused),
@@ -253,7 +248,7 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
         delete=delete[:BATCH],
         done=not delete,
         forced=True,
-        wake=AFTER_FORCE if 0 < len(delete) <= BATCH else timedelta(),
+        wake=delays.SOON if 0 < len(delete) <= BATCH else timedelta(),
         because=because,
         known=_uids(pods),
     )

@@ -10,6 +10,7 @@ from typing import Any, Generic
 
 import structlog
 
+from kubewright.base import delays
 from kubewright.base.errors import After, KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
@@ -43,18 +44,7 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
-DOUBT_POLL_SECONDS = 5.0
-"""How soon to look again while the creation of a member is in doubt: no event says when the doubt expires."""
-
-RETRY_SECONDS = 1.0
-"""Pause after a set could not be created; the condition says why meanwhile."""
-
 log = structlog.get_logger(__name__)
-
-
-GATHER_SECONDS = 0.05
-"""How long a member's change waits for others before its deployment looks: each look may resize sets, and
-each resize is a write."""
 
 
 class Deployments(Generic[D, S, M]):
@@ -114,9 +104,9 @@ class Deployments(Generic[D, S, M]):
             return Result.done()
         result = await self._report(key, outcome)
         if any(seen.doubted.values()):
-            result = result.sooner(Result.later(DOUBT_POLL_SECONDS))
+            result = result.sooner(Result.later(delays.POLL))
         if outcome.failed:
-            return result.sooner(Result.later(RETRY_SECONDS))
+            return result.sooner(Result.later(delays.SOON))
         return Result.later(plan.wake) if plan.wake is not None else result
 
     def _look(self, key: Key) -> Seen[D, S, M] | None:
@@ -167,7 +157,7 @@ class Deployments(Generic[D, S, M]):
             self.sets, self._of_set, gather=lambda change: self.index.gather_seconds(0.0, _uid(change))
         )
         why = f"a {self.policy.words.member} has changed"
-        self.index.wake(controller, self._of_member, GATHER_SECONDS, why)
+        self.index.wake(controller, self._of_member, delays.GATHER_FOR_DEPLOYMENT, why)
         return controller
 
     def _of_member(self, before: M | None, after: M | None) -> set[Key]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.base.plan import AT_ONCE, Plan, in_order, in_seconds
 from kubewright.replicas.member import M, Member
@@ -33,9 +34,6 @@ from kubewright.replicas.set.steps import (
     RecordNumber,
     Step,
 )
-
-DOUBT_PAUSE = timedelta(seconds=0.25)
-"""Between two attempts of a creation that the server has not answered."""
 
 
 def decide(seen: Seen[S, M]) -> Plan[Step]:
@@ -97,7 +95,7 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
         return _waiting(wait, f"{many} missing: {seen.missing}")
     if seen.doubts:
         ask = seen.doubts[: seen.missing]
-        return Plan((Create(ask),), DOUBT_PAUSE, f"creations without an answer: {len(seen.doubts)}")
+        return Plan((Create(ask),), delays.CREATION, f"creations without an answer: {len(seen.doubts)}")
     number = min(seen.missing, seen.burst)
     taken = seen.taken | {member.name for member in (*seen.members, *seen.unselected)}
     step = Create(new_names(seen.set.metadata, seen.last, taken, number))

@@ -10,6 +10,7 @@ from typing import Generic
 
 import structlog
 
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.informer import Informer
@@ -28,10 +29,6 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
-
-GATHER_SECONDS = 0.03
-"""How long a member's change waits for others before its set looks: bursts become one pass. Large
-sets wait for longer (``members.SECONDS_PER_MEMBER``)."""
 
 SHOWN_ERRORS = 5
 
@@ -131,7 +128,7 @@ class Sets(Generic[S, M, Obj]):
         controller = Controller(self.policy.name, self, self._clock, metrics=metrics)
         controller.watches(self.sets, self._reports.matters)
         why = f"a {self.policy.words.one} has changed"
-        self.index.wake(controller, self._sets_of, GATHER_SECONDS, why)
+        self.index.wake(controller, self._sets_of, delays.GATHER_FOR_SET, why)
         return controller
 
     def _sets_of(self, before: M | None, after: M | None) -> set[Key]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from kubewright.api.machine import names
+from kubewright.base.delays import EVICTION
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.settings import SICK
-from kubewright.nodes.drain.plan import RETRY
 from kubewright.testing.simulation.invariants.facts import (
     asks_for_deletion,
     deleting,
@@ -141,7 +141,7 @@ def drain_seconds(machine: Object, past: Past) -> float:
     spec, settings = machine["spec"], past.settings
     own, refusals = spec.get("drainTimeout"), spec.get("maxEvictRetries", settings.max_evict_retries)
     timeout: timedelta = parse_duration(own) if own else settings.drain_timeout
-    most: timedelta = min(refusals, timeout // RETRY) * RETRY
+    most: timedelta = min(refusals, timeout // EVICTION) * EVICTION
     return most.total_seconds()
 
 

@@ -1,0 +1,74 @@
+"""How long a controller waits before it tries again or looks again: every such pause in one table.
+
+Theory.      An object comes back to its controller by a change, by an error or by a time. An error says
+             itself how it is retried, a plan says when to look again, and both take the time from here: no
+             code compares codes or classes of errors to find a pause. What a cloud answers is mapped to the
+             first group in one table (``driver.errors``); ``runtime.controller`` carries all of it out.
+             Elsewhere stand what an operator may set (the settings of each context), the time-outs after
+             which something is decided (beside the decision), the paces of statuses and events, and how
+             single requests, watches and connections are repeated (``kube``, ``runtime.sessions``).
+Called by    errors and decisions of every package.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kubewright.base.errors import After
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """A pause that is the ``part``-th part of how long something has lasted, within bounds."""
+
+    part: int
+    least: timedelta
+    most: timedelta
+
+    def at(self, age: timedelta) -> timedelta:
+        """The pause for something of this age."""
+        return min(max(age / self.part, self.least), self.most)
+
+
+# -------------------------------------------------------------------- errors
+BEHIND = After(0.05)
+"""Our caches do not show yet what is known otherwise; a watch is seldom later than this."""
+
+OVERTAKEN = After(0.2)
+"""Another client was faster, or has deleted what was seen: the next pass decides anew."""
+
+SHORT, MEDIUM, LONG = After(5), After(180), After(600)
+"""What may succeed in a moment; what a user has to mend; what costs a cloud much (mcm.md §3.3)."""
+
+# -------------------------------------------------------------------- looks without an event
+JUST_PAST = timedelta(milliseconds=1)
+"""Added to the wait for a deadline, so that the deadline has passed at the next look."""
+
+CREATION = timedelta(seconds=0.25)
+"""Between two attempts of a creation that the server has not answered."""
+
+SOON = timedelta(seconds=1)
+"""For what is over in a moment: a list that fills, pods that were deleted by force, a binding in conflict."""
+
+POLL = timedelta(seconds=5)
+"""For what goes on elsewhere: pods that leave, other machines that are replaced, a doubt that expires."""
+
+DRAIN = Growing(8, SOON, timedelta(seconds=10))
+"""Between two looks at a machine that is being deleted and whose pods leave, by the age of its deletion."""
+
+NAMESPACE = Growing(4, SOON, timedelta(seconds=15))
+"""Between two looks at a namespace that is being emptied, by the age of its deletion."""
+
+EVICTION = timedelta(seconds=20)
+"""After a refusal, until the eviction of a pod is tried again (mcm.md §5.6)."""
+
+UNHEARD = timedelta(seconds=30)
+"""For what comes back without an event: a cluster that cannot be watched, a Secret outside our caches."""
+
+REFUSED = MEDIUM.pause
+"""How long what an API server refused for good is not asked for again, unless it changes. A user who mends a
+role or a webhook waits at most so long; one who mends the object does not wait."""
+
+# -------------------------------------------------------------------- changes that come in bursts
+GATHER_FOR_SET, GATHER_FOR_DEPLOYMENT, GATHER = 0.03, 0.05, 0.1
+"""Seconds that a change waits for others, so that a burst is one look. A set looks before its deployment
+does, whose look may resize sets. For large sets both wait longer (``replicas.members``)."""
