@@ -335,6 +335,16 @@ def test_empty_data_says_that_there_is_nothing_to_boot_with():
     assert wanted.store_data(state) == StoreData("m-bootstrap-data", "")
 
 
+def test_data_that_a_provider_wrote_in_place_of_a_name_goes_into_a_secret():
+    old = external(BOOT_REF, status={"ready": True, "bootstrapData": "x"})
+    state = seen(bootstrap=old)
+    assert wanted.store_data(state) == StoreData("m-bootstrap-data", "x")
+    assert wanted.update(state) == {"spec": {"bootstrap": {"dataSecretName": "m-bootstrap-data"}}}
+    assert wanted.problem_of_bootstrap(state) == ""
+    named = external(BOOT_REF, status={"ready": True, "bootstrapData": "x", "dataSecretName": "d"})
+    assert wanted.store_data(seen(bootstrap=named)) is None
+
+
 def test_data_is_in_no_repr():
     assert "s3cr3t" not in repr(
         wanted.store_data(seen(machine(spec={"bootstrap": Bootstrap(data="s3cr3t")})))

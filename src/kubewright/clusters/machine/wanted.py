@@ -7,7 +7,7 @@ Theory.      All that is to be changed in metadata and spec goes into one patch.
              that no plaintext stays (S0-15); empty data says that there is nothing to boot with (S0-19).
 Invariants.  A providerID is not changed once the machine is a Node: the Node is found by it. A Secret of the
              user's own is never replaced. Nothing is removed but the plaintext.
-Source       capi.md §5.2 (rows 5 to 8), §5.4; S0-15, S0-19, S0-22, S0-35, S0-40, S0-41.
+Source       capi.md §5.2 (rows 5 to 8), §5.4; S0-15, S0-19, S0-22, S0-34, S0-35, S0-40, S0-41.
 Called by    ``decide``, ``conditions``.
 """
 
@@ -38,11 +38,19 @@ def update(seen: Seen) -> dict[str, Any]:
 
 
 def store_data(seen: Seen) -> StoreData | None:
-    """The data to move into a Secret; None when the Machine has none."""
+    """The data to move into a Secret: the Machine's own, or what its provider wrote in place of a Secret's
+    name, as those of v1alpha2 did (S0-34). None when there is none."""
     bootstrap = seen.machine.spec.bootstrap
-    if bootstrap.data is None or bootstrap.data_secret_name is not None:
+    data = bootstrap.data if bootstrap.data is not None else _old_data(seen.bootstrap)
+    if data is None or bootstrap.data_secret_name is not None:
         return None
-    return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", bootstrap.data)
+    return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", data)
+
+
+def _old_data(external: External | None) -> str | None:
+    if external is None or not _tells(external) or external.text(fields.DATA_SECRET_NAME):
+        return None
+    return external.text(fields.BOOTSTRAP_DATA) or None
 
 
 def former_owners(seen: Seen) -> frozenset[str]:
@@ -55,6 +63,8 @@ def problem_of_bootstrap(seen: Seen) -> str:
     """What is wrong with a bootstrap object that says it is ready; empty if nothing is."""
     external = seen.bootstrap
     if external is None or not _tells(external) or external.text(fields.DATA_SECRET_NAME):
+        return ""
+    if _old_data(external) is not None:
         return ""
     return f"{external} is ready, but has no {fields.DATA_SECRET_NAME.path(external.contract)}"
 

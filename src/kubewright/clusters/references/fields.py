@@ -52,6 +52,8 @@ INTERRUPTIBLE = same("status.interruptible")
 # Bootstrap configuration
 BOOTSTRAP_READY = Field("status.ready", "status.initialization.dataSecretCreated")
 DATA_SECRET_NAME = same("status.dataSecretName")
+BOOTSTRAP_DATA = Field("status.bootstrapData", "")
+"""The data itself, as providers of v1alpha2 wrote it (S0-34)."""
 
 # Control plane
 CONTROL_PLANE_READY = Field("status.ready", "status.initialization.controlPlaneInitialized")
