@@ -41,7 +41,7 @@ def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[
 
 def _workload_clusters(environment: Environment) -> WorkloadClusters:
     """The sessions of a world that may lead while another process leads that of clusters."""
-    return WorkloadClusters(environment.control, environment.entitled)
+    return WorkloadClusters(environment.control, environment.entitled, nodes=False)
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:

@@ -70,7 +70,6 @@ class WorkloadClusters:
         *,
         connect: Connect = by_sockets,
         settings: Settings | None = None,
-        namespace: str = "",
         nodes: bool = True,
     ) -> None:
         self._clock = control.client.clock
@@ -78,7 +77,7 @@ class WorkloadClusters:
         self._connect = connect
         self._clusters = control.caches.get(CLUSTER)
         self._kubeconfigs = Kubeconfigs(self._consider)
-        scope = Scope(namespace or self._clusters.scope.namespace, labels=CLUSTER_NAME_LABEL)
+        scope = Scope(self._clusters.scope.namespace, labels=CLUSTER_NAME_LABEL)
         self._feed = Feed(control.client, SECRET.resource, scope, self._kubeconfigs)
         self.sessions: Sessions[Kubeconfig] = Sessions(self._clock, self._reach, settings=settings)
         if nodes:
