@@ -377,3 +377,25 @@ async def test_a_kind_that_the_server_does_not_list_says_so_and_recovers(world):
         world.fault = None
         assert await world.wakes(100) == ["one"]
         assert world.cause() is None
+
+
+async def test_each_term_of_leadership_begins_anew_on_caches_that_stay(world):
+    async with world.running():
+        await world.install()
+        await world.make(owner="one")
+        for _ in range(2):
+            borrowed = world.informers.borrow(world.client)
+            references = References(world.client, borrowed, Labelled())
+            user, woken = references.user(OWNERS, "Thing"), []
+            user.wakes(lambda key, _why, woken=woken: woken.append(key.name))
+            term = asyncio.create_task(references.run())
+            await asyncio.sleep(1)
+            assert user.get(OWNER, VM).cause is Cause.FILLING
+            await asyncio.sleep(1)
+            assert isinstance(user.get(OWNER, VM), Found)
+            await world.client.patch(vms(), VM.key, {"spec": {"size": 2}})
+            assert woken[-1] == "one"
+            term.cancel()
+            await asyncio.wait([term])
+            borrowed.give_back()
+            assert world.informers.statistics() == []
