@@ -21,6 +21,7 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.clusters.cluster import reconciler as cluster
+from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
 from kubewright.clusters.machineset import wiring as machineset
 from kubewright.clusters.references.contract import Contracts
@@ -28,6 +29,10 @@ from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_
 from kubewright.runtime.group import Task
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
+
+MACHINES, HEALTH_CHECKS = "clustermachine", "machinehealthcheck"
+IN_CLUSTERS = {MACHINES, HEALTH_CHECKS}
+"""The controllers that look into workload clusters."""
 
 CONTROLLERS = (
     ControllerInfo(
@@ -37,7 +42,7 @@ CONTROLLERS = (
         "gives providers their cluster, copies what they report, and deletes all of it in order",
     ),
     ControllerInfo(
-        "clustermachine",
+        MACHINES,
         "Machine",
         names.CORE_LEASE,
         "gives providers their machine, follows its node, drains it and deletes all of it in order",
@@ -54,6 +59,12 @@ CONTROLLERS = (
         names.CORE_LEASE,
         "clones templates and keeps as many machines as a set says",
     ),
+    ControllerInfo(
+        HEALTH_CHECKS,
+        "MachineHealthCheck",
+        names.CORE_LEASE,
+        "watches the Nodes of machines, and lets their owners replace those that are unhealthy",
+    ),
 )
 
 SETS = {"clustermachinedeployment", "clustermachineset"}
@@ -68,12 +79,15 @@ def world(connect: Connect = by_sockets) -> World:
         references = References(control.client, control.caches, Contracts())
         background: list[Task] = [references.run]
         made = [cluster.wire(environment, references)]
-        if "clustermachine" in chosen:
-            workloads = WorkloadClusters(control, environment.entitled, connect=connect)
-            made.append(machine.wire(environment, references, workloads))
+        workloads = WorkloadClusters(control, environment.entitled, connect=connect)
+        if not IN_CLUSTERS.isdisjoint(chosen):
             background.append(workloads.run)
+        if MACHINES in chosen:
+            made.append(machine.wire(environment, references, workloads))
         if not SETS.isdisjoint(chosen):
             made += machineset.wire(environment, references)
+        if HEALTH_CHECKS in chosen:
+            made.append(healthcheck.wire(environment, references, workloads))
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(

@@ -13,7 +13,7 @@ Called by    ``policy``.
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.defaults import default_machine
@@ -34,15 +34,13 @@ from kubewright.clusters.machineset.propagation import (
     wanted_annotations,
     wanted_labels,
 )
+from kubewright.clusters.references.cloning import clone_kind, cloned, plural_of
 from kubewright.clusters.references.external import External, mapping
 from kubewright.kube.client import Client
 from kubewright.replicas.naming import number_of
 from kubewright.replicas.ownership import reference
-from kubewright.wire import plurals
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key, Resource, split_api_version
-
-TEMPLATE = "Template"
 
 
 async def create(client: Client, owner: MachineSet, around: Around, name: str) -> None:
@@ -86,44 +84,21 @@ def parts(around: Around) -> dict[str, External]:
     return {part: template for part, template in found.items() if template is not None}
 
 
-def clone_kind(template: External) -> Kind[dict[str, Any]]:
-    """The kind of what is cloned from a template: ``FooMachineTemplate`` makes ``FooMachine``.
-
-    Raises:
-        NotFound: there is no template.
-    """
-    if template.kind is None:
-        raise NotFound(f"{template} is not there: {template.problem}")
-    found = template.kind.resource
-    kind = found.kind.removesuffix(TEMPLATE)
-    return dynamic(Resource(found.group, found.version, _plural(found.group, kind), kind))
-
-
 def clone(owner: MachineSet, template: External, name: str) -> tuple[Kind[dict[str, Any]], dict[str, Any]]:
     """The object ``name`` that is made from a template for a machine of a set.
 
     Raises:
         NotFound: there is no template.
     """
-    kind = clone_kind(template)
-    inner = mapping(mapping(template.found, "spec"), "template")
-    meta = mapping(inner, "metadata")
-    annotations = {
-        **mapping(meta, "annotations"),
-        **wanted_annotations(owner),
-        names.CLONED_FROM_NAME_ANNOTATION: template.ref.name,
-        names.CLONED_FROM_GROUP_KIND_ANNOTATION: template.ref.group_kind,
-    }
     owned = structs.replace(reference(owner, MACHINE_SET), controller=False, block_owner_deletion=False)
-    metadata: Mapping[str, Any] = {
-        "name": name,
-        "namespace": owner.namespace,
-        "labels": {**mapping(meta, "labels"), **wanted_labels(owner)},
-        "annotations": annotations,
-        "ownerReferences": [to_builtins(owned)],
-    }
-    resource = kind.resource
-    return kind, {**inner, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    meta = ObjectMeta(
+        name=name,
+        namespace=owner.namespace,
+        labels=wanted_labels(owner),
+        annotations=wanted_annotations(owner),
+        owner_references=(owned,),
+    )
+    return cloned(template, meta)
 
 
 def new_machine(owner: MachineSet, name: str, refs: Mapping[str, ObjectReference]) -> Machine:
@@ -165,15 +140,11 @@ async def propagate(client: Client, owner: MachineSet, machine: Machine) -> None
     refs = (machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref)
     for ref in (each for each in refs if metadata and each is not None and each.name and each.api_version):
         group, version = split_api_version(ref.api_version)
-        kind = dynamic(Resource(group, version, _plural(group, ref.kind), ref.kind))
+        kind = dynamic(Resource(group, version, plural_of(group, ref.kind), ref.kind))
         try:
             await client.patch(kind, Key(machine.namespace, ref.name), {"metadata": metadata})
         except NotFound:
             continue
-
-
-def _plural(group: str, kind: str) -> str:
-    return plurals.crd_name(group, kind).partition(".")[0]
 
 
 async def _check_owner(client: Client, owner: MachineSet, kind: Kind[dict[str, Any]], name: str) -> None:

@@ -1,0 +1,100 @@
+"""Perform the plan of a health check: every write of a pass, but for its status, is sent from here.
+
+Invariants.  Conditions of a machine are written onto the version that was read: its own controller writes
+             others. What went wrong with one machine does not stop what is done about the others.
+Called by    ``reconciler``.
+"""
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from msgspec import to_builtins
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.reasons import EventReason
+from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, MACHINE_HEALTH_CHECK, Machine
+from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
+from kubewright.clusters import owned
+from kubewright.clusters.healthcheck.seen import (
+    ChangeOwn,
+    RequestRepair,
+    Seen,
+    Step,
+    WithdrawRequest,
+    WriteConditions,
+)
+from kubewright.clusters.references.cloning import cloned
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.replicas.effects import error_of, run_parallel
+from kubewright.replicas.ownership import key_of
+from kubewright.runtime.events import EventRecorder
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.gvk import Key
+
+_STALE = (NotFound, Conflict, AlreadyExists)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What went wrong: errors, and what to show about requests, by machine."""
+
+    errors: list[KubewrightError] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Actor:
+    """Performs plans of health checks."""
+
+    def __init__(self, client: Client, teller: EventRecorder) -> None:
+        self._client = client
+        self._teller = teller
+
+    async def perform(self, seen: Seen, plan: Plan[Step]) -> Outcome:
+        """All steps, beside each other."""
+        outcome = Outcome()
+
+        async def attempt(step: Step) -> KubewrightError | None:
+            error = await error_of(self._step(seen, step))
+            if isinstance(step, RequestRepair) and error is not None and not isinstance(error, _STALE):
+                outcome.failed[step.machine.name] = str(error)
+            if isinstance(step, WriteConditions) and step.unhealthy and error is None:
+                said = f"Machine {step.machine.name} has been marked as unhealthy"
+                self._teller.event(step.machine, EventReason.MARKED_UNHEALTHY, said)
+            return error
+
+        outcome.errors = await run_parallel(plan.steps, attempt)
+        return outcome
+
+    async def _step(self, seen: Seen, step: Step) -> None:
+        match step:
+            case ChangeOwn(meta):
+                body = owned.metadata_patch(seen.check.metadata, meta)
+                await self._client.patch(MACHINE_HEALTH_CHECK, key_of(seen.check), body)
+            case WriteConditions(machine, conditions):
+                body = onto({"status": {"conditions": to_builtins(conditions)}}, machine.metadata)
+                await self._client.patch(MACHINE, key_of(machine), body, subresource="status")
+            case RequestRepair(machine):
+                assert seen.template is not None, "without a template nothing is requested"
+                kind, request = cloned(seen.template, _metadata(machine))
+                await self._client.create(kind, request)
+            case WithdrawRequest(machine, request):
+                assert request.kind is not None, "what was found has a kind"
+                await self._client.delete(request.kind, Key(machine.namespace, machine.name), uid=request.uid)
+            case _:
+                assert_never(step)
+
+
+def _metadata(machine: Machine) -> ObjectMeta:
+    """The name, the owner and the label of a request to repair a machine."""
+    owner = OwnerReference(
+        api_version=API_VERSION, kind=MACHINE.resource.kind, name=machine.name, uid=machine.metadata.uid
+    )
+    return ObjectMeta(
+        name=machine.name,
+        namespace=machine.namespace,
+        labels={names.CLUSTER_NAME_LABEL: machine.spec.cluster_name},
+        owner_references=(owner,),
+    )

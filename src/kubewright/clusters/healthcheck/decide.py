@@ -1,0 +1,172 @@
+"""Decide what a health check writes: how many machines may be replaced, and what each machine is told. Pure.
+
+Theory.      A health check replaces nothing itself. It tells the owner of an unhealthy machine to do so,
+             by a condition of the machine, or it asks another controller to repair it, by an object made
+             from a template. It does neither while too many machines are unhealthy: then the fault is
+             more likely elsewhere.
+Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that
+             has begun is its owner's business. What is paused is not written. A machine that is healthy
+             again before its owner has begun is left alone.
+Source       capi.md §8, steps 4 and 5, with both loops mended.
+Called by    ``reconciler``; ``status`` uses ``allowance``.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec import structs
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import WARNING, not_so, so, with_conditions
+from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineHealthCheckSpec
+from kubewright.api.conditions import condition_of, without_condition
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base.plan import Plan, in_seconds, soonest
+from kubewright.clusters import owned
+from kubewright.clusters.healthcheck.seen import (
+    ChangeOwn,
+    RequestRepair,
+    Seen,
+    Step,
+    Target,
+    WithdrawRequest,
+    WriteConditions,
+)
+from kubewright.clusters.healthcheck.verdict import Health, Verdict, verdict
+from kubewright.rollout.bounds import resolve
+
+_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was seen, with the verdict on each machine."""
+
+    seen: Seen
+
+    @cached_property
+    def verdicts(self) -> tuple[tuple[Target, Verdict], ...]:
+        """Each machine with its verdict."""
+        return tuple((target, verdict(self.seen, target)) for target in self.seen.targets)
+
+    @cached_property
+    def healthy(self) -> int:
+        """How many machines are healthy."""
+        return sum(found.health is Health.HEALTHY for _, found in self.verdicts)
+
+    @cached_property
+    def allowance(self) -> "Allowance":
+        """Whether unhealthy machines may be replaced now."""
+        return allowance(self.seen.check.spec, len(self.seen.targets), self.healthy)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many more machines may be replaced; ``refusal``: why none may, as a sentence."""
+
+    remediations: int
+    refusal: str = ""
+
+
+def allowance(spec: MachineHealthCheckSpec, expected: int, healthy: int) -> Allowance:
+    """Whether so few machines are unhealthy that they may be replaced."""
+    unhealthy = expected - healthy
+    told = (
+        f"Remediation is not allowed, the number of not started or unhealthy machines {{}} (total: {expected}"
+    )
+    if spec.unhealthy_range:
+        least, most = _range(spec.unhealthy_range)
+        if least <= unhealthy <= most:
+            return Allowance(most - unhealthy)
+        outside = told.format("does not fall within the range")
+        return Allowance(0, f"{outside}, unhealthy: {unhealthy}, unhealthyRange: {spec.unhealthy_range})")
+    limit = "100%" if spec.max_unhealthy is None else spec.max_unhealthy
+    most = resolve(limit, expected, up=False)
+    if unhealthy <= most:
+        return Allowance(most - unhealthy)
+    return Allowance(
+        0, f"{told.format('exceeds maxUnhealthy')}, unhealthy: {unhealthy}, maxUnhealthy: {limit})"
+    )
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Both ends of a range; an empty one where it cannot be read."""
+    found = _RANGE.fullmatch(text)
+    return (int(found[1]), int(found[2])) if found else (1, 0)
+
+
+def decide(seen: Seen) -> Plan[Step]:
+    """The plan for one pass."""
+    judged = Judged(seen)
+    steps: list[Step] = [*_belong(seen)]
+    for target, found in judged.verdicts:
+        steps += _for(judged, target, found)
+    wake = soonest(*(each.seconds for _, each in judged.verdicts))
+    unhealthy = sum(each.health is Health.UNHEALTHY for _, each in judged.verdicts)
+    because = f"{unhealthy} unhealthy and {judged.healthy} healthy of {len(seen.targets)}"
+    return Plan(tuple(steps), in_seconds(wake) if wake is not None else None, because)
+
+
+def _belong(seen: Seen) -> Iterator[Step]:
+    before = seen.check.metadata
+    after = owned.belonging(before, seen.cluster, seen.check.spec.cluster_name, owned=True)
+    if after != before:
+        yield ChangeOwn(after)
+
+
+def _for(judged: Judged, target: Target, found: Verdict) -> Iterator[Step]:
+    """What is done about one machine."""
+    seen, machine = judged.seen, target.machine
+    if found.health not in (Health.HEALTHY, Health.UNHEALTHY) or names.paused(machine.metadata.annotations):
+        return
+    unhealthy = found.health is Health.UNHEALTHY
+    marked = unhealthy and not judged.allowance.refusal and not machine.metadata.deleting
+    if seen.template is not None:
+        yield from _request(seen, target, marked=marked, unhealthy=unhealthy)
+    after = _conditions(seen, machine, found, marked=marked and seen.template is None)
+    if after != machine.status.conditions:
+        yield WriteConditions(machine, after, unhealthy=unhealthy)
+
+
+def _request(seen: Seen, target: Target, *, marked: bool, unhealthy: bool) -> Iterator[Step]:
+    """Ask for the repair of an unhealthy machine once; withdraw that when it is healthy."""
+    request, template = target.request, seen.template
+    if (
+        marked
+        and request is not None
+        and request.gone
+        and template is not None
+        and template.found is not None
+    ):
+        yield RequestRepair(target.machine)
+    elif not unhealthy and request is not None and request.found is not None and not request.deleting:
+        yield WithdrawRequest(target.machine, request)
+
+
+def _conditions(seen: Seen, machine: Machine, found: Verdict, *, marked: bool) -> tuple[Condition, ...]:
+    before, kind = machine.status.conditions, ConditionType.HEALTH_CHECK_SUCCEEDED
+    message = found.message[:MESSAGE_CHARS]
+    if found.health is Health.HEALTHY:
+        return with_conditions(_withdrawn(before), (so(kind),), seen.wall)
+    wanted = [not_so(kind, found.reason, WARNING, message)]
+    owner = condition_of(before, ConditionType.OWNER_REMEDIATED)
+    if marked and (owner is None or owner.status == "True"):
+        wanted.append(not_so(ConditionType.OWNER_REMEDIATED, Reason.WAITING_FOR_REMEDIATION, WARNING))
+    return with_conditions(before, wanted, seen.wall)
+
+
+def _withdrawn(before: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The conditions without a remediation that its owner has not begun."""
+    found = tuple(before)
+    owner = condition_of(found, ConditionType.OWNER_REMEDIATED)
+    if owner is None or (owner.status, owner.reason) != ("False", Reason.WAITING_FOR_REMEDIATION):
+        return found
+    return without_condition(found, ConditionType.OWNER_REMEDIATED)
+
+
+def machine_status(machine: Machine, conditions: tuple[Condition, ...]) -> Machine:
+    """The machine with these conditions."""
+    return structs.replace(machine, status=structs.replace(machine.status, conditions=conditions))

@@ -1,0 +1,140 @@
+"""One MachineHealthCheck, one pass: look, decide, act, report. And what wakes a check.
+
+Theory.      A check looks at all of its machines in each pass. It is woken by a change of one of them or
+             of its Node that may matter (no heartbeat does), by its cluster, by the template of its
+             requests, and by time: when the next machine would become unhealthy.
+Source       capi.md §8, appendix A.
+Called by    ``runtime.controller``; put together by ``clusters.world``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from kubewright.api.cluster.reasons import MACHINE_HEALTH_CHECK_COMPONENT, EventReason
+from kubewright.api.cluster.v1beta1 import GROUP, MACHINE_HEALTH_CHECK, Cluster, Machine
+from kubewright.api.cluster.validate import validate_health_check
+from kubewright.api.faults import summary
+from kubewright.clusters import owned
+from kubewright.clusters.healthcheck.act import Actor
+from kubewright.clusters.healthcheck.decide import Judged, decide
+from kubewright.clusters.healthcheck.look import Looker, selector_of
+from kubewright.clusters.healthcheck.status import status_of
+from kubewright.clusters.indexes import BY_CLUSTER, cluster_of
+from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
+from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.kube.informer import Change
+from kubewright.replicas.objects import INVALID
+from kubewright.replicas.reports import Reports
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.references.registry import References
+from kubewright.runtime.result import Result
+from kubewright.runtime.world import Environment
+from kubewright.wire.gvk import Key
+
+GATHER_SECONDS = 0.1
+"""How long a machine's change waits for others: each pass looks at all machines of a check."""
+
+log = structlog.get_logger(__name__)
+
+
+class HealthChecks:
+    """The reconciler of MachineHealthChecks."""
+
+    def __init__(self, environment: Environment, looker: Looker) -> None:
+        client = environment.control.client
+        self._looker = looker
+        teller = environment.recorder.of(MACHINE_HEALTH_CHECK_COMPONENT)
+        self._actor = Actor(client, teller)
+        self.reports = Reports(client, MACHINE_HEALTH_CHECK, teller)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: the server said no, or could not be asked.
+        """
+        found = self._looker.checks.get(key)
+        if found is None:
+            self._looker.forget(key)
+            self.reports.forget(key)
+            return Result.done()
+        seen = self._looker.look(found)
+        if found.metadata.deleting or owned.idle(found, seen.cluster):
+            return Result.done()
+        if problem := summary(validate_health_check(seen.check)):
+            self.reports.report_problem(found, INVALID, problem)
+            return Result.done()
+        plan = decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        outcome = await self._actor.perform(seen, plan)
+        result = Result.later(plan.wake).sooner(await self._report(key, outcome.failed))
+        if outcome.errors:
+            raise ExceptionGroup(f"MachineHealthCheck {key}", outcome.errors)
+        return result
+
+    async def _report(self, key: Key, failed: dict[str, str]) -> Result:
+        """Write the status, and send an event when nothing may be replaced; returns when to look again."""
+        found = self._looker.checks.get(key)
+        if found is None:
+            return Result.done()
+        seen = self._looker.look(found)
+        refusal = Judged(seen).allowance.refusal
+        self.reports.report_problem(found, EventReason.REMEDIATION_RESTRICTED, refusal)
+        _, again = await self.reports.write(found, found.status, status_of(seen, failed))
+        return again
+
+
+def wire(environment: Environment, references: References, workloads: WorkloadClusters) -> Controller:
+    """The controller of health checks, listening to everything that a decision looks at."""
+    control, kind = environment.control, MACHINE_HEALTH_CHECK.resource.kind
+    user = references.user(GROUP, kind)
+    looker = Looker(control.caches, user, workloads, control.client.steady())
+    checks = HealthChecks(environment, looker)
+    controller = Controller("machinehealthcheck", checks, environment.clock, metrics=environment.metrics)
+
+    def of_cluster(cluster: Key) -> Iterable[Key]:
+        return looker.checks.keys_by(BY_CLUSTER, str(cluster))
+
+    def of_clusters_change(change: Change[Cluster]) -> Iterable[Key]:
+        return of_cluster(change.key) if _state(change.before()) != _state(change.after()) else ()
+
+    def of_machine(change: Change[Machine]) -> Iterable[Key]:
+        """The checks that watch a machine, or watched it before."""
+        found = [each for each in (change.before(), change.after()) if each is not None]
+        clusters = {str(cluster_of(each)) for each in found}
+        checks = (check for cluster in clusters for check in looker.checks.by(BY_CLUSTER, cluster))
+        return {
+            Key(check.namespace, check.name)
+            for check in checks
+            if any(selector_of(check).matches(each.metadata.labels) for each in found)
+        }
+
+    def of_node(cluster: Key, change: Change[ClusterNode]) -> Iterable[Key]:
+        before, after = change.before(), change.after()
+        if before is not None and after is None:
+            looker.forget_node(before)
+        return of_cluster(cluster) if _states(before) != _states(after) else ()
+
+    controller.watches(looker.checks, checks.reports.matters)
+    controller.watches(looker.machines, of_machine, gather=lambda _change: GATHER_SECONDS)
+    controller.watches(looker.clusters, of_clusters_change)
+    controller.watches_in(workloads.sessions, CLUSTER_NODE, of_node, of_cluster)
+    user.wakes(controller.enqueue)
+    return controller
+
+
+def _state(cluster: Cluster | None) -> Any:
+    """What of a Cluster its health checks look at."""
+    if cluster is None:
+        return None
+    conditions = [(each.type, each.status) for each in cluster.status.conditions]
+    return cluster.metadata.uid, cluster.spec.paused, conditions
+
+
+def _states(node: ClusterNode | None) -> Any:
+    """What of a Node health checks look at: not its heartbeats."""
+    if node is None:
+        return None
+    return [(each.type, each.status, each.last_transition_time) for each in node.status.conditions]

@@ -1,0 +1,87 @@
+"""A health check, its cluster and the machines that it watches, as one frozen picture; and the steps. Pure.
+
+Called by    ``look``, which makes it; ``verdict``, ``decide`` and ``status``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubewright.api.cluster.v1beta1 import Cluster, Condition, Machine, MachineHealthCheck
+from kubewright.api.meta import ObjectMeta
+from kubewright.clusters.references.external import External
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A Node as a health check sees it: the status of each condition, and since when it has been so, in
+    seconds since the epoch on the process' steady clock."""
+
+    conditions: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine that is watched.
+
+    ``node``       its Node; None: it has none yet, there is none of that name, or it cannot be seen
+    ``reachable``  the Nodes of the cluster can be seen
+    ``since``      when it was made, or later its cluster was able to take it in, in seconds since the epoch
+    ``request``    the request to repair it, where there is a template of those
+    """
+
+    machine: Machine
+    node: NodeState | None = None
+    reachable: bool = True
+    since: float = 0.0
+    request: External | None = None
+
+    @property
+    def name(self) -> str:
+        return self.machine.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything that a pass looks at. ``now`` is on the clock of ages, ``wall`` the date."""
+
+    check: MachineHealthCheck
+    cluster: Cluster | None
+    now: float
+    wall: datetime
+    targets: tuple[Target, ...] = ()
+    template: External | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOwn:
+    """Write labels and owners of the health check itself."""
+
+    meta: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConditions:
+    """Write these conditions onto a machine, in the version that was read. ``unhealthy``: tell of it."""
+
+    machine: Machine
+    conditions: tuple[Condition, ...]
+    unhealthy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRepair:
+    """Make a request to repair a machine from the template."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawRequest:
+    """Delete the request to repair a machine that is healthy again."""
+
+    machine: Machine
+    request: External
+
+
+Step = ChangeOwn | WriteConditions | RequestRepair | WithdrawRequest

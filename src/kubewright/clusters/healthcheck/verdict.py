@@ -1,0 +1,131 @@
+"""The health of one machine, in the eyes of a health check. Pure.
+
+Theory.      Of several tests the first that says something decides. What a user asks for and what a
+             provider reports counts at once; a Node that does not come, or is in a bad state, counts when
+             it has lasted. While the cluster itself cannot take machines in, none is blamed for it.
+Invariants.  What cannot be seen is never held against a machine: without a connection to its cluster,
+             neither a missing Node nor a state of one counts.
+Source       capi.md §8, step 3, with what is recommended there.
+Called by    ``decide`` and ``status``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from kubewright.api.cluster import names
+from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.conditions import true_condition
+from kubewright.base.durations import format_duration, parse_duration
+from kubewright.clusters.healthcheck.seen import Seen, Target
+
+
+class Health(Enum):
+    """What is known of a machine's health."""
+
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    WAITING = "waiting"
+    """It will be unhealthy if it stays as it is."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A health, why it is so, and in how many seconds it may change by time alone."""
+
+    health: Health
+    reason: str = ""
+    message: str = ""
+    seconds: float | None = None
+
+
+UNKNOWN = Verdict(Health.UNKNOWN)
+Test = Callable[[Seen, Target], Verdict | None]
+
+
+def verdict(seen: Seen, target: Target) -> Verdict:
+    """The first thing that is to say about a machine."""
+    for test in TESTS:
+        if (found := test(seen, target)) is not None:
+            return found
+    return Verdict(Health.HEALTHY)
+
+
+def _asked_for(_seen: Seen, target: Target) -> Verdict | None:
+    if names.REMEDIATE_MACHINE_ANNOTATION not in target.machine.metadata.annotations:
+        return None
+    said = "Marked for remediation via remediate-machine annotation"
+    return Verdict(Health.UNHEALTHY, Reason.HAS_REMEDIATE_MACHINE_ANNOTATION, said)
+
+
+def _failed(_seen: Seen, target: Target) -> Verdict | None:
+    status = target.machine.status
+    for name, text in (("FailureReason", status.failure_reason), ("FailureMessage", status.failure_message)):
+        if text:
+            return Verdict(Health.UNHEALTHY, Reason.MACHINE_HAS_FAILURE, f"{name}: {text}")
+    return None
+
+
+def _node_missing(_seen: Seen, target: Target) -> Verdict | None:
+    if target.machine.status.node_ref is None or target.node is not None:
+        return None
+    return Verdict(Health.UNHEALTHY, Reason.NODE_NOT_FOUND) if target.reachable else UNKNOWN
+
+
+def _cluster_not_ready(seen: Seen, target: Target) -> Verdict | None:
+    """Machines of a control plane are judged before it is initialized, so the first can be replaced."""
+    conditions = seen.cluster.status.conditions if seen.cluster is not None else ()
+    initialized = true_condition(conditions, ConditionType.CONTROL_PLANE_INITIALIZED) is not None
+    first = names.CONTROL_PLANE_LABEL in target.machine.metadata.labels
+    infrastructure = true_condition(conditions, ConditionType.INFRASTRUCTURE_READY) is not None
+    return None if (initialized or first) and infrastructure else UNKNOWN
+
+
+def _not_started(seen: Seen, target: Target) -> Verdict | None:
+    if target.node is not None:
+        return None
+    limit = parse_duration(seen.check.spec.node_startup_timeout or "0").total_seconds()
+    if not limit:
+        return UNKNOWN
+    left = target.since + limit - seen.now
+    if left >= 0:
+        return Verdict(Health.WAITING, seconds=left + 1)
+    said = f"Node failed to report startup in {_shown(seen.check.spec.node_startup_timeout)}"
+    return Verdict(Health.UNHEALTHY, Reason.NODE_STARTUP_TIMEOUT, said)
+
+
+def _bad_state(seen: Seen, target: Target) -> Verdict | None:
+    waits: list[float] = []
+    conditions = target.node.conditions if target.node is not None else {}
+    for each in seen.check.spec.unhealthy_conditions:
+        status, since = conditions.get(each.type, ("", 0.0))
+        if status != each.status:
+            continue
+        left = since + parse_duration(each.timeout).total_seconds() - seen.now
+        if left < 0:
+            limit = _shown(each.timeout)
+            said = f"Condition {each.type} on node is reporting status {each.status} for more than {limit}"
+            return Verdict(Health.UNHEALTHY, Reason.UNHEALTHY_NODE, said)
+        waits.append(left + 1)
+    return Verdict(Health.WAITING, seconds=min(waits)) if waits else None
+
+
+def _going(_seen: Seen, target: Target) -> Verdict | None:
+    return UNKNOWN if target.machine.metadata.deleting else None
+
+
+def _shown(duration: str | None) -> str:
+    return format_duration(parse_duration(duration or "0"))
+
+
+TESTS: tuple[Test, ...] = (
+    _asked_for,
+    _failed,
+    _node_missing,
+    _cluster_not_ready,
+    _not_started,
+    _bad_state,
+    _going,
+)
+"""In the order in which they are asked."""
