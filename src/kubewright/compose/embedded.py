@@ -31,8 +31,10 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
+    CLUSTERS_FOLDER,
     PKI_FOLDER,
     SERVER_FOLDER,
     Address,
@@ -43,12 +45,14 @@ from kubewright.compose.folder import (
     remember,
 )
 from kubewright.compose.options import Election, Options, ServerConfig
+from kubewright.compose.planes import Planes
 from kubewright.compose.worlds import server_worlds
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import CLOUD_FILE, manifests
+from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
@@ -182,7 +186,19 @@ class Embedded:
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
-        return registry.load(self._options.driver, settings)
+        driver = registry.load(self._options.driver, settings)
+        return driver.hosting(self._planes(folder)) if isinstance(driver, SimDriver) else driver
+
+    def _planes(self, folder: Path | None) -> Planes:
+        """The control planes of simulated clusters: in the data folder and at sockets, or in memory."""
+        planes = Planes(
+            self.clock,
+            folder=None if folder is None else private_folder(folder / CLUSTERS_FOLDER),
+            listens=folder is not None,
+            nodes=NodeSettings(grace=self._options.grace),
+        )
+        self._stack.push_async_callback(planes.close)
+        return planes
 
     async def _create_objects(self, assembly: Assembly) -> None:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""

@@ -21,6 +21,7 @@ from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retr
 FILE = "up.json"
 SERVER_FOLDER = "server"
 PKI_FOLDER = "pki"
+CLUSTERS_FOLDER = "clusters"
 """Where the API server keeps its files, and its keys, in the data folder."""
 
 LOOK_SECONDS = 1.0

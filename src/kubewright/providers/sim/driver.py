@@ -55,6 +55,10 @@ class SimDriver:
         if self._settings.kubelets == "on":
             await Kubelets(self.cloud, cluster, self._settings).run()
 
+    def hosting(self, planes: ControlPlanes) -> "HostingDriver":
+        """The same cloud with control planes."""
+        return HostingDriver(self.cloud, self._settings, planes)
+
     async def close(self) -> None:
         """Close the cloud's file."""
         await self.cloud.close()

@@ -1,0 +1,87 @@
+"""Control planes of simulated clusters at real sockets: who gets in, and what outlives a process."""
+
+import pytest
+
+from kubewright.api.core import NAMESPACE, NODE
+from kubewright.apiserver.http.kubeconfig import render
+from kubewright.base.clock import SystemClock
+from kubewright.compose.planes import LIFETIME, Planes
+from kubewright.kube.client import Client
+from kubewright.kube.config import from_secret
+from kubewright.kube.errors import ConnectFailed, TransportError
+from kubewright.pki.certificates import Identity, new_client
+from kubewright.pki.clusters import new_authority
+from kubewright.pki.keys import Algorithm
+from kubewright.providers.sim.boot.planes import PlaneRequest
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import User
+
+pytestmark = pytest.mark.looptime(False)
+CLOCK = SystemClock()
+ADMIN = User("kubernetes-admin", ("system:masters",))
+TOKEN = "abcdef.0123456789abcdef"
+
+
+def authority():
+    """As a bootstrap provider makes it."""
+    return new_authority(CLOCK.now(), Algorithm.EC)
+
+
+def kubeconfig(address, trusted, signer):
+    """What the core would write into the cluster's Secret, with a client signed by ``signer``."""
+    signing = Identity.from_pem(signer.certificate + signer.key)
+    admin = new_client(signing, ADMIN, CLOCK.now(), LIFETIME)
+    return render(f"https://{address}", trusted.certificate, admin)
+
+
+def client(address, trusted, signer):
+    return Client(from_secret(kubeconfig(address, trusted, signer), clock=CLOCK), CLOCK)
+
+
+def request(address, ca):
+    return PlaneRequest(address, ca.certificate, ca.key, tokens=(TOKEN,))
+
+
+async def test_only_the_clusters_own_authority_lets_in(tmp_path):
+    planes, ours, other = Planes(CLOCK, folder=tmp_path, listens=True), authority(), authority()
+    address = planes.reserve("demo")
+    await planes.begin(request(address, ours))
+    right, wrong, misled = (client(address, *by) for by in ((ours, ours), (ours, other), (other, ours)))
+    try:
+        assert await right.list(NODE) == []
+        for stranger in (wrong, misled):
+            with pytest.raises(TransportError):
+                await stranger.list(NODE)
+    finally:
+        for each in (right, wrong, misled):
+            await each.transport.close()
+        await planes.close()
+
+
+async def test_objects_outlive_a_pause_and_a_process_and_end_with_the_cluster(tmp_path):
+    ca = authority()
+    planes = Planes(CLOCK, folder=tmp_path, listens=True)
+    address = planes.reserve("demo")
+    plane = await planes.begin(request(address, ca))
+    await plane.client.create(NAMESPACE, {"metadata": {"name": "mine"}})
+    await planes.pause(address)
+    assert planes.find(address) is None
+    away = client(address, ca, ca)
+    with pytest.raises(ConnectFailed):
+        await away.list(NODE)
+    await away.transport.close()
+    await planes.begin(request(address, ca))
+    await planes.close()
+
+    later = Planes(CLOCK, folder=tmp_path, listens=True)
+    again = await later.begin(request(address, ca))
+    assert (await again.client.get(NAMESPACE, Key("", "mine"))).name == "mine"
+    assert again.accepts(TOKEN)
+    await later.end(address)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_addresses_are_kept_for_their_owner():
+    planes = Planes(CLOCK, listens=True)
+
+    assert planes.reserve("a") == planes.reserve("a") != planes.reserve("b")
