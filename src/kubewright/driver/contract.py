@@ -192,6 +192,24 @@ class Endpoints(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What the node of a machine of a class will offer: quantities by resource, and what it runs on."""
+
+    capacity: Mapping[str, str]
+    architecture: str = ""
+    operating_system: str = ""
+
+
+@runtime_checkable
+class Sizes(Protocol):
+    """A driver that knows what a node will offer before there is one: by it, sets are scaled from zero."""
+
+    async def size(self, request: ClassRequest) -> Size:
+        """What a machine of this class will offer."""
+        ...
+
+
 @runtime_checkable
 class Closing(Protocol):
     """A driver that has something open: a session, a file, a channel."""

@@ -21,7 +21,16 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.driver.contract import ClassRequest, Driver, Endpoints, Instance, MachineRequest, VolumeSpec
+from kubewright.driver.contract import (
+    ClassRequest,
+    Driver,
+    Endpoints,
+    Instance,
+    MachineRequest,
+    Size,
+    Sizes,
+    VolumeSpec,
+)
 from kubewright.driver.errors import Code, DriverError, Unimplemented
 
 log = structlog.get_logger(__name__)
@@ -39,6 +48,7 @@ class Operation(StrEnum):
     VOLUME_IDS = "volume_ids"
     ENDPOINT = "endpoint"
     RELEASE = "release"
+    SIZE = "size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.VOLUME_IDS: CallLimits(seconds=60, slots=20),
     Operation.ENDPOINT: CallLimits(seconds=240, slots=50),
     Operation.RELEASE: CallLimits(seconds=240, slots=50),
+    Operation.SIZE: CallLimits(seconds=60, slots=20),
 }
 """Creating and deleting may wait for a slow cloud, and stay below the runtime's deadline of a pass."""
 
@@ -124,6 +135,13 @@ class GuardedDriver:
         """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
         offers, name = self._endpoints(), request.machine_class.metadata.name
         await self._call(Operation.RELEASE, name, lambda: offers.release(request))
+
+    async def size(self, request: ClassRequest) -> Size:
+        """As ``contract.Sizes``. Raises Unimplemented where the driver inside does not know."""
+        inside, name = self.driver, request.machine_class.metadata.name
+        if not isinstance(inside, Sizes):
+            raise Unimplemented("this driver does not know what a node will offer")
+        return await self._call(Operation.SIZE, name, lambda: inside.size(request))
 
     def _endpoints(self) -> Endpoints:
         if not isinstance(self.driver, Endpoints):

@@ -9,7 +9,7 @@ Called by    ``infra``, with guarded drivers (``driver.guard``) inside.
 
 from collections.abc import Mapping, Sequence
 
-from kubewright.driver.contract import ClassRequest, Endpoints, Instance, MachineRequest, VolumeSpec
+from kubewright.driver.contract import ClassRequest, Endpoints, Instance, MachineRequest, Size, VolumeSpec
 from kubewright.driver.errors import InvalidArgument
 from kubewright.driver.guard import GuardedDriver
 
@@ -52,6 +52,9 @@ class RoutedDriver:
 
     async def release(self, request: ClassRequest) -> None:
         await self._of(request).release(request)
+
+    async def size(self, request: ClassRequest) -> Size:
+        return await self._of(request).size(request)
 
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""

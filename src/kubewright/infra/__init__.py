@@ -11,5 +11,6 @@ Theory.      A ``KubewrightMachine`` is the VM of one Machine, a ``KubewrightClu
 ``caches``     the informers that both controllers decide by
 ``machine``    one KubewrightMachine: look, decide, act
 ``cluster``    one KubewrightCluster: the same, with the endpoint of its API server
-``world``      the two controllers, as the value that ``compose`` lists
+``template``   one KubewrightMachineTemplate: what its nodes will offer
+``world``      the three controllers, as the value that ``compose`` lists
 """

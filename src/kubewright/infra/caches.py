@@ -18,6 +18,7 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE,
+    KUBEWRIGHT_MACHINE_TEMPLATE,
     KubewrightCluster,
     KubewrightMachine,
     LocalSecretReference,
@@ -41,11 +42,13 @@ class Caches:
     def __init__(self, informers: Informers) -> None:
         self.machines = informers.get(KUBEWRIGHT_MACHINE)
         self.clusters = informers.get(KUBEWRIGHT_CLUSTER)
+        self.templates = informers.get(KUBEWRIGHT_MACHINE_TEMPLATE)
         self.owners = informers.get(MACHINE)
         self.owner_clusters = informers.get(CLUSTER)
         self.secrets = informers.get(SECRET)
         self.machines.index("cluster", lambda each: _in_cluster(each.metadata))
         self.machines.index("credentials", lambda each: _credentials(each.metadata, each.spec))
+        self.templates.index("credentials", lambda each: _credentials(each.metadata, each.spec.template.spec))
         self.clusters.index("cluster", lambda each: _in_cluster(each.metadata))
         self.clusters.index("credentials", lambda each: _credentials(each.metadata, each.spec))
         self.owners.index("data", _data)

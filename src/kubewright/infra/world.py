@@ -1,4 +1,4 @@
-"""The world of infrastructure: its two controllers, and how they are put together.
+"""The world of infrastructure: its three controllers, and how they are put together.
 
 Called by    ``compose.worlds``.
 """
@@ -17,6 +17,7 @@ from kubewright.api.infra.v1beta1 import (
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import GuardedDriver, Listener
 from kubewright.driver.routing import RoutedDriver
+from kubewright.infra import template
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster import reconciler as cluster
 from kubewright.infra.machine import reconciler as machine
@@ -29,6 +30,12 @@ CONTROLLERS = (
         "kubewrightcluster", "KubewrightCluster", LEASE, "finds the endpoint of a cluster's API server"
     ),
     ControllerInfo("kubewrightmachine", "KubewrightMachine", LEASE, "makes and deletes the VMs of Machines"),
+    ControllerInfo(
+        "kubewrightmachinetemplate",
+        "KubewrightMachineTemplate",
+        LEASE,
+        "tells what the nodes of a template will offer",
+    ),
 )
 
 
@@ -54,8 +61,9 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         )
         clusters, endpoint_calls = cluster.wire(shared)
         machines, vm_calls = machine.wire(shared)
+        made = (clusters, machines, template.wire(shared))
         background: list[Task] = [endpoint_calls.run, vm_calls.run]
-        return Runnables([each for each in (clusters, machines) if each.name in chosen], background)
+        return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
         "infra",

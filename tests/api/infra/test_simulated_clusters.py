@@ -268,3 +268,44 @@ async def test_data_that_starts_nothing_makes_a_vm_and_no_node():
 
         assert clusters.vm("m1").bootstrap.cluster == ""
         assert await clusters.management.people.list(NODE) == []
+
+
+async def test_a_process_that_ends_loses_no_cluster():
+    async with management_cluster() as management:
+        planes = Planes(management.clock)
+        clusters = Clusters(management, planes, new_authority(management.clock.now(), Algorithm.EC))
+        async with _cloud(management, planes):
+            await management.cluster()
+            await management.infrastructure_ready()
+            address = await clusters.control_plane()
+            await clusters.worker("w1", address)
+            await clusters.until(address, {"cp": "True", "w1": "True"})
+        await planes.pause(address)
+        await asyncio.sleep(60)
+        async with _cloud(management, planes):
+            await clusters.until(address, {"cp": "True", "w1": "True"})
+            assert management.vms() == ["cp", "w1"]
+            await clusters.worker("w2", address)
+            await clusters.until(address, {"cp": "True", "w1": "True", "w2": "True"})
+        await planes.close()
+
+
+async def test_a_second_machine_of_the_control_plane_keeps_the_cluster():
+    async with simulated() as clusters:
+        address = await clusters.control_plane()
+        await clusters.until(address, {"cp": "True"})
+        known = list(public_key_hashes(clusters.authority.certificate))
+        by_token = {"apiServerEndpoint": address, "token": TOKEN, "caCertHashes": known}
+        document = {
+            "kind": "JoinConfiguration",
+            "controlPlane": {},
+            "discovery": {"bootstrapToken": by_token},
+        }
+        await clusters.machine("cp2", "demo", {"/j": json.dumps(document)}, "kubeadm join --config /j")
+        await clusters.until(address, {"cp": "True", "cp2": "True"})
+        clusters.management.cloud.kill(clusters.vm("cp").id)
+        await clusters.until(address, {"cp": "Unknown", "cp2": "True"})
+        await clusters.management.delete("cp")
+        await clusters.management.until(lambda found: found is None, "cp")
+        await asyncio.sleep(30)
+        assert await clusters.nodes(address) == {"cp": "Unknown", "cp2": "True"}

@@ -10,7 +10,7 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 import asyncio
 from collections.abc import Sequence
 
-from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.boot.boots import Boots
@@ -49,6 +49,11 @@ class SimDriver:
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return volume_ids(volumes)
+
+    async def size(self, request: ClassRequest) -> Size:
+        """What a node of this class will offer (``contract.Sizes``)."""
+        spec = parse_spec(request.machine_class.provider_spec)
+        return Size({name: str(amount) for name, amount in spec.capacity.items()}, spec.architecture, "linux")
 
     async def run(self, cluster: Informers) -> None:
         """Be the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""

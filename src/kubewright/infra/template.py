@@ -1,0 +1,133 @@
+"""One KubewrightMachineTemplate: its status tells what a node of it will offer, before there is one.
+
+Theory.      cluster-autoscaler scales a set from zero by ``status.capacity`` and ``status.nodeInfo`` of the
+             template, where no annotation of the set says it. Only the driver can know, and some do
+             (``driver.contract.Sizes``). A template never changes, so one answer is enough; where its
+             driver or its credentials are its cluster's, it is asked again when these change.
+Invariants.  What the driver cannot say is left as it is: a user may have written it.
+Source       capi.md §3.2, §3.6.
+Called by    ``runtime.controller``; wired by ``world``. The call is awaited by a worker of this controller,
+             which has no other work.
+"""
+
+import structlog
+from msgspec import structs
+
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.core import Secret
+from kubewright.api.diff import merge_patch
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_MACHINE_TEMPLATE,
+    KubewrightCluster,
+    KubewrightMachineTemplate,
+    KubewrightMachineTemplateStatus,
+    NodeInfo,
+)
+from kubewright.base import delays
+from kubewright.driver.contract import ClassRequest, Size
+from kubewright.driver.errors import Unimplemented
+from kubewright.infra.caches import Caches, Shared, owner_key, paused
+from kubewright.infra.provision import class_request, effective
+from kubewright.kube.informer import Change
+from kubewright.kube.patches import onto
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError, is_refusal
+from kubewright.wire.gvk import Key
+
+WORKERS = 4
+
+log = structlog.get_logger(__name__)
+
+
+class Templates:
+    """The reconciler of KubewrightMachineTemplates."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._caches = shared.caches
+        self._control = shared.control
+        self._driver = shared.driver
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            DriverError: the driver could not answer now.
+            ApiError, TransportError: the API server said no for now, or could not be asked.
+        """
+        template = self._caches.templates.get(key)
+        request = self._request(template) if template is not None else None
+        if template is None or request is None:
+            return Result.done()
+        try:
+            size = await self._driver.size(request)
+        except Unimplemented:
+            return Result.done()
+        patch = merge_patch(template.status, template_status(template.status, size))
+        if not patch:
+            return Result.done()
+        try:
+            body = onto({"status": patch}, template.metadata)
+            await self._control.patch(KUBEWRIGHT_MACHINE_TEMPLATE, key, body, subresource="status")
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            log.warning("refused", template=str(key), problem=error.message)
+            return Result.later(delays.REFUSED)
+        return Result.done()
+
+    def _request(self, template: KubewrightMachineTemplate) -> ClassRequest | None:
+        """What the driver is told; None while it cannot be, or need not."""
+        meta, spec = template.metadata, template.spec.template.spec
+        owner = owner_key(meta, CLUSTER)
+        cluster = self._caches.owner_clusters.get(owner) if owner is not None else None
+        shared = self._caches.infrastructure_of(cluster)
+        provision = effective(spec, shared.spec if shared is not None else None, None)
+        credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
+        if missing or meta.deleting or paused(meta, cluster) or self._driver.problem(provision.driver):
+            return None
+        name, uid = (owner.name, shared.metadata.uid) if owner and shared else (meta.name, "")
+        return class_request(provision, meta.namespace, name, uid, Secret(data=credentials.data))
+
+
+def template_status(before: KubewrightMachineTemplateStatus, size: Size) -> KubewrightMachineTemplateStatus:
+    """The status of a template whose nodes have this size; what is not known stays. Pure."""
+    info = before.node_info or NodeInfo()
+    known = NodeInfo(
+        architecture=size.architecture or info.architecture,
+        operating_system=size.operating_system or info.operating_system,
+    )
+    return structs.replace(
+        before,
+        capacity=dict(size.capacity) or before.capacity,
+        node_info=known if known != NodeInfo() else before.node_info,
+    )
+
+
+def wire(shared: Shared) -> Controller:
+    """The controller, listening to the templates and to what they leave to their clusters."""
+    caches = shared.caches
+    caches.templates.index("owner-cluster", _owner)
+    reconciler = Templates(shared)
+    controller = Controller(
+        "kubewrightmachinetemplate", reconciler, shared.clock, workers=WORKERS, metrics=shared.metrics
+    )
+    controller.watches(caches.templates, only(spec_or_life))
+    controller.watches(caches.clusters, only(spec_or_life, lambda change: _of_cluster(caches, change)))
+    controller.watches(
+        caches.secrets, lambda change: caches.templates.keys_by("credentials", str(change.key))
+    )
+    return controller
+
+
+def _owner(template: KubewrightMachineTemplate) -> tuple[str, ...]:
+    owner = owner_key(template.metadata, CLUSTER)
+    return (str(owner),) if owner is not None else ()
+
+
+def _of_cluster(caches: Caches, change: Change[KubewrightCluster]) -> tuple[Key, ...]:
+    """The templates of the Cluster that owns a KubewrightCluster."""
+    found = change.after() or change.before()
+    owner = owner_key(found.metadata, CLUSTER) if found is not None else None
+    return caches.templates.keys_by("owner-cluster", str(owner)) if owner is not None else ()

@@ -1,0 +1,57 @@
+"""What a KubewrightMachineTemplate tells cluster-autoscaler about nodes that do not exist yet."""
+
+import asyncio
+
+from tests.api.infra.management import NS, management_cluster
+
+from kubewright.api.core import SECRET
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_MACHINE_TEMPLATE,
+    KubewrightMachineTemplateStatus,
+    NodeInfo,
+)
+from kubewright.driver.contract import Size
+from kubewright.infra.template import template_status
+from kubewright.wire.gvk import Key
+
+
+async def made(management, **spec):
+    """The template's status after a while."""
+    body = {"metadata": {"name": "t", "namespace": NS}, "spec": {"template": {"spec": spec}}}
+    await management.people.create(KUBEWRIGHT_MACHINE_TEMPLATE, body)
+    await asyncio.sleep(5)
+    return (await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))).status
+
+
+async def test_the_driver_tells_capacity_and_architecture() -> None:
+    async with management_cluster() as management, management.provider():
+        spec = {"capacity": {"cpu": "8", "memory": "32Gi"}, "architecture": "arm64"}
+        found = await made(management, providerSpec=spec)
+
+    assert found == KubewrightMachineTemplateStatus(
+        capacity={"cpu": "8", "memory": "32Gi"},
+        node_info=NodeInfo(architecture="arm64", operating_system="linux"),
+    )
+
+
+async def test_credentials_are_waited_for() -> None:
+    async with management_cluster() as management, management.provider():
+        assert (await made(management, credentialsRef={"name": "cloud"})).capacity == {}
+        await management.data("cloud", key=b"x")
+        await asyncio.sleep(5)
+        found = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
+
+    assert found.status.capacity["cpu"] == "2"
+    assert SECRET.resource.plural not in repr(found)
+
+
+async def test_another_driver_is_left_alone() -> None:
+    async with management_cluster() as management, management.provider():
+        assert (await made(management, driver="other")).capacity == {}
+
+
+def test_what_a_driver_does_not_say_stays() -> None:
+    before = KubewrightMachineTemplateStatus(capacity={"cpu": "1"}, node_info=NodeInfo(architecture="amd64"))
+
+    assert template_status(before, Size({})) == before
+    assert template_status(KubewrightMachineTemplateStatus(), Size({})) == KubewrightMachineTemplateStatus()
