@@ -10,8 +10,8 @@ Called by    ``reconciler``. Continues in ``deletion``.
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
 
+from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Plan, in_order
 from kubewright.clusters.machine import deletion, node, wanted
 from kubewright.clusters.machine.seen import (
@@ -24,9 +24,6 @@ from kubewright.clusters.machine.seen import (
     UpdateMachine,
 )
 from kubewright.clusters.references.external import claim
-
-UNREACHABLE_RETRY = timedelta(seconds=60)
-"""How soon to look again, without an event, at a machine whose cluster is not connected: for its status."""
 
 
 def decide(seen: Seen) -> Plan[Step]:
@@ -71,7 +68,7 @@ def _claimed(seen: Seen) -> Plan[Step] | None:
 def _node(seen: Seen) -> Plan[Step] | None:
     """Bring the Node in line, once it is there."""
     if seen.workload.unreachable and seen.machine.spec.provider_id:
-        return Plan(wake=UNREACHABLE_RETRY, because=seen.workload.unreachable)
+        return Plan(wake=UNHEARD, because=seen.workload.unreachable)
     found = seen.workload.node
     if found is None or found.metadata.deleting or not seen.machine.spec.provider_id:
         return None

@@ -20,6 +20,7 @@ from datetime import timedelta
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
 from kubewright.api.core import Pod
+from kubewright.base.delays import SOON, UNHEARD
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.clusters.machine.node import silent
@@ -43,12 +44,6 @@ from kubewright.nodes.drain.policy import DrainPolicy, comes_back
 
 NODE_DELETION_TIMEOUT = timedelta(seconds=10)
 """How long to try to delete the Node where the Machine does not say."""
-
-RETRY = timedelta(seconds=20)
-"""How soon to look again at volumes, and at a cluster that was not reached in a drain."""
-
-NODE_RETRY = timedelta(seconds=2)
-"""How soon to try again to delete a Node."""
 
 LOST_AFTER = timedelta(seconds=1)
 """How long after the end of its grace period a pod of a silent Node is no longer waited for."""
@@ -201,7 +196,7 @@ def _drain(seen: Seen) -> Stage | None:
     if cordons := tuple(_cordon(seen)):
         return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods"))
     if (why := seen.workload.unreachable or seen.leaving.unread) or plan is None:
-        return _waits(reason, why or "the pods of its Node have not been looked at", RETRY)
+        return _waits(reason, why or "the pods of its Node have not been looked at", UNHEARD)
     steps = (Drain(plan),) if plan.evict or plan.delete else ()
     because = f"{plan.because}; {plan.obstacles}" if plan.obstacles else plan.because
     return Stage(reason, Plan(steps, plan.wake, because))
@@ -218,7 +213,7 @@ def _detach(seen: Seen) -> Stage | None:
         return None
     why = seen.workload.unreachable or seen.leaving.unread
     waits = why or f"volumes are attached to its Node: {_told(seen.leaving.volumes)}"
-    return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, RETRY)
+    return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, UNHEARD)
 
 
 def _before_terminate(seen: Seen) -> Stage | None:
@@ -254,10 +249,10 @@ def _node(seen: Seen) -> Stage | None:
         return None
     nodes, why = seen.workload.nodes, seen.workload.unreachable
     if why:
-        return _waits(reason, why, NODE_RETRY)
+        return _waits(reason, why, SOON)
     steps = tuple(DeleteNode(node.name, node.metadata.uid) for node in nodes if not node.metadata.deleting)
     if not steps:
-        return _waits(reason, "its Node is being deleted", NODE_RETRY) if nodes else None
+        return _waits(reason, "its Node is being deleted", SOON) if nodes else None
     return Stage(reason, Plan(steps, AT_ONCE, f"Node {seen.node_name} is deleted now"))
 
 

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kubewright.base.clock import Clock
-from kubewright.base.errors import After, KubewrightError, Retry
+from kubewright.base.delays import SHORT
+from kubewright.base.errors import KubewrightError, Retry
 from kubewright.kube.errors import TimedOut
 from kubewright.wire.gvk import Key
 
@@ -26,7 +27,7 @@ SLOW_SECONDS = 1.0
 class Slow(KubewrightError):
     """Another pass is waiting for an answer of the same cluster."""
 
-    retry: Retry = After(5.0)
+    retry: Retry = SHORT
 
 
 class Remote:
