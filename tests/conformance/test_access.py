@@ -156,9 +156,9 @@ async def a_pool_is_scaled_rolled_and_adopted(world: World) -> None:
     await until(world, lambda s: len(of(s, "pool")) + len(of(s, "stray")) == 2, "one too many goes")
     await world.roll("pool", "large")
     await until(world, lambda s: classes(s) == ["large", "large"], "the pool is rolled")
-    await told(world, lambda: owners(world), ["pool"], "the old set goes")
+    await answered(world, lambda: owners(world), ["pool"], "the old set goes")
     await let_go(world)
-    await told(world, lambda: owners(world), ["pool"], "the deployment takes its set back")
+    await answered(world, lambda: owners(world), ["pool"], "the deployment takes its set back")
     await world.delete("pool")
     await until(world, lambda s: not of(s, "pool"), "the pool goes")
 
@@ -220,7 +220,7 @@ async def a_cloud_refuses_until_its_class_changes(world: World) -> None:
     async def extended() -> bool:
         return await tokens(world, "quota-1") != token
 
-    await told(world, extended, True, "it is tried again with the same token")
+    await answered(world, extended, True, "it is tried again with the same token")
     await world.unmake("quota-1")
     await until(world, lambda s: not of(s, "quota-1"), "it goes")
     assert await tokens(world, "quota-1") == []
@@ -231,13 +231,13 @@ async def a_vm_is_left_behind(world: World) -> None:
     found = of_sim.machine_class("small", world.namespace, pace=0.1)
     ref = class_request("small", world.namespace, found["provider"], **found["providerSpec"])
     await SimDriver(world.cloud).create(ref.of(stub("left", world.namespace, "long-gone")))
-    await told(world, lambda: count(world, NODE, "left", target=True), 1, "its kubelet joins")
+    await answered(world, lambda: count(world, NODE, "left", target=True), 1, "its kubelet joins")
 
     async def left() -> bool:
         return world.cloud.named("left", world.namespace) is not None
 
-    await told(world, left, False, "the VM is collected")
-    await told(world, lambda: count(world, NODE, "left", target=True), 0, "and its node")
+    await answered(world, left, False, "the VM is collected")
+    await answered(world, lambda: count(world, NODE, "left", target=True), 0, "and its node")
 
 
 # ---------------------------------------------------------------- words
@@ -267,7 +267,7 @@ async def until(world: World, met: Callable[[Snapshot], bool], what: str) -> Sna
     return await world.until(met, what, seconds=TIMEOUT_SECONDS, every=0.25)
 
 
-async def told(world: World, ask: Callable[[], Awaitable[Any]], expected: Any, what: str) -> None:
+async def answered(world: World, ask: Callable[[], Awaitable[Any]], expected: Any, what: str) -> None:
     await eventually(world.clock, ask, lambda answer: bool(answer == expected), what)
 
 

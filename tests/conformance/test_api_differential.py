@@ -385,7 +385,7 @@ async def prepared(pair: Pair, namespace: str) -> None:
         await api.eventually(served, "the definition is served")
 
 
-async def told(api: Api, kind: str, since: str) -> list[tuple[str, Any]]:
+async def sent(api: Api, kind: str, since: str) -> list[tuple[str, Any]]:
     """What a watch sends about a kind since the story began."""
     plural, _, group = kind.partition(".")
     path = api.at(plural, group=group)
@@ -406,7 +406,7 @@ async def test_both_servers_tell_the_same_story(pair: Pair, seed: int) -> None:
         assert not found, f"seed {seed}, step {number}: {step}: {found}"
     watched = sorted(set(KINDS) - {"pods"})  # listed: a Pod's end is told in two steps
     everything = [
-        [told(api, kind, since) for kind in watched] for api, since in zip(pair.both, began, strict=True)
+        [sent(api, kind, since) for kind in watched] for api, since in zip(pair.both, began, strict=True)
     ]
     embedded, real = await asyncio.gather(*(asyncio.gather(*each) for each in everything))
     assert embedded == real, f"seed {seed}: {unlike(embedded, real)}"

@@ -18,7 +18,7 @@ async def version_of(api: Api) -> str:
     return str((await api.get(api.at("configmaps"))).ok()["metadata"]["resourceVersion"])
 
 
-def told(event: Object) -> tuple[str, str]:
+def name_and_type(event: Object) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
@@ -30,7 +30,7 @@ async def test_a_watch_sends_what_happens_after_its_version(api: Api) -> None:
         changed = (await api.patch(f"{path}/a", {"data": {"k": "2"}})).ok()
         await api.delete(f"{path}/a")
         events = [await watch.next() for _ in range(3)]
-    assert [told(event) for event in events] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert [name_and_type(event) for event in events] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
     assert events[0]["object"] == made
     assert events[1]["object"] == changed
     gone = events[2]["object"]
@@ -47,7 +47,7 @@ async def test_a_watch_without_a_version_begins_with_what_is_there(api: Api, ver
         events = [await watch.next() for _ in range(2)]
         await make(api, "c")
         events.append(await watch.next())
-    assert [told(event) for event in events] == [("ADDED", name) for name in "abc"]
+    assert [name_and_type(event) for event in events] == [("ADDED", name) for name in "abc"]
 
 
 async def test_what_happened_since_a_version_is_sent_first(api: Api) -> None:
@@ -57,7 +57,7 @@ async def test_what_happened_since_a_version_is_sent_first(api: Api) -> None:
     await api.delete(api.at("configmaps", "a"))
     async with api.watch(api.at("configmaps"), resourceVersion=version) as watch:
         events = [await watch.next() for _ in range(2)]
-    assert [told(event) for event in events] == [("ADDED", "b"), ("DELETED", "a")]
+    assert [name_and_type(event) for event in events] == [("ADDED", "b"), ("DELETED", "a")]
 
 
 async def test_many_watches_get_the_same_events_in_the_same_order(api: Api) -> None:
@@ -65,7 +65,7 @@ async def test_many_watches_get_the_same_events_in_the_same_order(api: Api) -> N
 
     async def listen() -> list[tuple[str, str]]:
         async with api.watch(path, resourceVersion=version) as watch:
-            return [told(await watch.next()) for _ in range(20)]
+            return [name_and_type(await watch.next()) for _ in range(20)]
 
     listeners = [asyncio.ensure_future(listen()) for _ in range(5)]
     await asyncio.gather(*(make(api, f"m{n}") for n in range(20)))
@@ -91,7 +91,7 @@ async def test_a_selective_watch_sees_objects_come_and_go(api: Api) -> None:
         await api.patch(f"{path}/a", {"data": {"k": "2"}})
         await api.patch(f"{path}/a", {"metadata": {"labels": None}})
         events = [await watch.next() for _ in range(3)]
-    assert [told(event) for event in events] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert [name_and_type(event) for event in events] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
     assert events[2]["object"]["data"] == {"k": "2"}
 
 
@@ -102,7 +102,7 @@ async def test_one_object_is_watched_by_its_name(api: Api) -> None:
     ) as watch:
         await make(api, "a")
         await make(api, "b")
-        assert told(await watch.next()) == ("ADDED", "b")
+        assert name_and_type(await watch.next()) == ("ADDED", "b")
 
 
 async def test_a_watch_gets_nothing_of_another_namespace(api: Api) -> None:
@@ -111,7 +111,7 @@ async def test_a_watch_gets_nothing_of_another_namespace(api: Api) -> None:
     async with api.watch(api.at("configmaps"), resourceVersion=await version_of(api)) as watch:
         await api.post(f"/api/v1/namespaces/{other}/configmaps", {"metadata": {"name": "theirs"}})
         await make(api, "mine")
-        assert told(await watch.next()) == ("ADDED", "mine")
+        assert name_and_type(await watch.next()) == ("ADDED", "mine")
 
 
 async def test_a_watch_of_all_namespaces_gets_everything(api: Api) -> None:
@@ -119,7 +119,7 @@ async def test_a_watch_of_all_namespaces_gets_everything(api: Api) -> None:
         (await api.post(api.at("secrets"), {"metadata": {"name": "s"}})).ok()
         while (event := await watch.next())["object"]["metadata"]["namespace"] != api.namespace:
             pass
-        assert told(event) == ("ADDED", "s")
+        assert name_and_type(event) == ("ADDED", "s")
 
 
 async def test_the_last_finalizer_ends_in_one_deletion(api: Api) -> None:
@@ -130,7 +130,7 @@ async def test_the_last_finalizer_ends_in_one_deletion(api: Api) -> None:
         await api.delete(path)
         await api.patch(path, {"metadata": {"finalizers": None}})
         events = [await watch.next() for _ in range(2)]
-    assert [told(event) for event in events] == [("MODIFIED", "a"), ("DELETED", "a")]
+    assert [name_and_type(event) for event in events] == [("MODIFIED", "a"), ("DELETED", "a")]
     assert "deletionTimestamp" in events[0]["object"]["metadata"]
 
 
@@ -140,7 +140,7 @@ async def test_a_watch_ends_cleanly_when_its_time_is_over(api: Api) -> None:
     ) as watch:
         await make(api, "a")
         events = await watch.rest()
-    assert [told(event) for event in events if event["type"] != "BOOKMARK"] == [("ADDED", "a")]
+    assert [name_and_type(event) for event in events if event["type"] != "BOOKMARK"] == [("ADDED", "a")]
 
 
 async def test_streaming_lists_begin_with_what_is_there_and_mark_its_end(api: Api) -> None:
@@ -152,10 +152,10 @@ async def test_streaming_lists_begin_with_what_is_there_and_mark_its_end(api: Ap
         "allowWatchBookmarks": "true",
     }
     async with api.watch(api.at("configmaps"), **query) as watch:
-        assert [told(await watch.next()) for _ in range(2)] == [("ADDED", "a"), ("ADDED", "b")]
+        assert [name_and_type(await watch.next()) for _ in range(2)] == [("ADDED", "a"), ("ADDED", "b")]
         mark = (await watch.bookmark())["object"]
         await make(api, "c")
-        assert told(await watch.next()) == ("ADDED", "c")
+        assert name_and_type(await watch.next()) == ("ADDED", "c")
     assert (mark["kind"], mark["apiVersion"]) == ("ConfigMap", "v1")
     assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert int(mark["metadata"]["resourceVersion"]) > 0

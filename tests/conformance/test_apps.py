@@ -124,22 +124,22 @@ async def test_what_happens_is_reported_in_events(new_workloads: NewWorkloads) -
         (its_set,) = await apps.sets("web")
         set_name = its_set["metadata"]["name"]
         before = names(await apps.pods("web"))
-        await apps.told(
+        await apps.until_events(
             "web",
             (DEPLOYMENT, "Normal", "ScalingReplicaSet", f"Scaled up replica set {set_name} from 0 to 2"),
         )
-        await apps.told(
+        await apps.until_events(
             set_name,
             *((REPLICA_SET, "Normal", "SuccessfulCreate", f"Created pod: {name}") for name in before),
         )
         await apps.change("web", {"replicas": 1})
         (left,) = await apps.pods_are("web", 1)
         (gone,) = before - names([left])
-        await apps.told(
+        await apps.until_events(
             "web",
             (DEPLOYMENT, "Normal", "ScalingReplicaSet", f"Scaled down replica set {set_name} from 2 to 1"),
         )
-        await apps.told(set_name, (REPLICA_SET, "Normal", "SuccessfulDelete", f"Deleted pod: {gone}"))
+        await apps.until_events(set_name, (REPLICA_SET, "Normal", "SuccessfulDelete", f"Deleted pod: {gone}"))
 
 
 async def test_it_scales_up_and_down_and_keeps_its_pods(new_workloads: NewWorkloads) -> None:
@@ -519,4 +519,4 @@ async def test_a_pod_that_is_refused_is_reported_in_conditions_and_events(
         why = f'pods "{set_name}-" is forbidden: no PriorityClass with name missing was found'
         assert condition(web, "ReplicaFailure") == ("True", "FailedCreate", why)
         assert condition(its_set, "ReplicaFailure") == ("True", "FailedCreate", why)
-        await apps.told(set_name, (REPLICA_SET, "Warning", "FailedCreate", f"Error creating: {why}"))
+        await apps.until_events(set_name, (REPLICA_SET, "Warning", "FailedCreate", f"Error creating: {why}"))

@@ -118,9 +118,10 @@ async def test_a_machine_whose_node_asks_to_be_kept_outlives_its_failure(new_wor
 
         def marked(snapshot: Snapshot) -> bool:
             (node,) = snapshot.nodes
-            told = [each for each in node.status.conditions if each.type == "Preserved"]
+            conditions = [each for each in node.status.conditions if each.type == "Preserved"]
             return any(
-                each.status == "True" and each.message.startswith("Preserved node drained") for each in told
+                each.status == "True" and each.message.startswith("Preserved node drained")
+                for each in conditions
             )
 
         snapshot = await world.until(marked, "it is preserved")
@@ -171,12 +172,12 @@ async def drained_under(world: World, spec: dict[str, Any], **status: int) -> st
     return name
 
 
-async def told_of_drain(world: World, name: str, state: OperationState) -> str:
-    def told(snapshot: Snapshot) -> bool:
+async def drain_report(world: World, name: str, state: OperationState) -> str:
+    def is_reported(snapshot: Snapshot) -> bool:
         found = {m.metadata.name: m.status.last_operation for m in snapshot.machines}
         return name in found and found[name].state == state and "budget" in found[name].description
 
-    snapshot = await world.until(told, "the budget is told of", seconds=20)
+    snapshot = await world.until(is_reported, "the budget is named", seconds=20)
     found = {m.metadata.name: m.status.last_operation.description for m in snapshot.machines}
     return found[name]
 
@@ -194,12 +195,12 @@ async def test_a_budget_that_holds_a_drain_is_named_with_what_is_missing(new_wor
     async with new_world() as world:
         counts = {"expectedPods": 2, "currentHealthy": 1, "desiredHealthy": 1}
         name = await drained_under(world, {"minAvailable": 1}, **counts)
-        told = await told_of_drain(world, name, OperationState.PROCESSING)
-        assert f'while evicting pod "default/{world.namespace}-web"' in told
+        description = await drain_report(world, name, OperationState.PROCESSING)
+        assert f'while evicting pod "default/{world.namespace}-web"' in description
         assert (
             f"pod disruption budget default/{world.namespace} allows no eviction now: of its pods "
             "1 must stay healthy and 1 are, so 1 more must become healthy; pods are deleted by force from 2"
-        ) in told
+        ) in description
         reasons = {event.reason for event in await world.events(name)}
         assert EventReason.DRAIN_HELD in reasons
         await let_go(world, name)
@@ -209,8 +210,10 @@ async def test_a_budget_that_never_yields_fails_a_drain(new_world: NewWorld) -> 
     async with new_world() as world:
         counts = {"expectedPods": 2, "currentHealthy": 1, "desiredHealthy": 2}
         name = await drained_under(world, {"maxUnavailable": 0}, **counts)
-        told = await told_of_drain(world, name, OperationState.FAILED)
-        assert told.startswith("Drain failed due to - error while evicting pod ")
-        assert f"default/{world.namespace} is misconfigured and requires zero voluntary evictions" in told
-        assert told.endswith("Initiate node drain")
+        description = await drain_report(world, name, OperationState.FAILED)
+        assert description.startswith("Drain failed due to - error while evicting pod ")
+        assert (
+            f"default/{world.namespace} is misconfigured and requires zero voluntary evictions" in description
+        )
+        assert description.endswith("Initiate node drain")
         await let_go(world, name)

@@ -36,14 +36,14 @@ async def test_pods_are_spread_and_run(new_workloads: NewWorkloads) -> None:
         assert nodes == set(apps.nodes)
         (node,) = {(await running(apps, "a"))["spec"]["nodeName"]}
         told = f"Successfully assigned {apps.api.namespace}/a to {node}"
-        await apps.told("a", (SCHEDULER, "Normal", "Scheduled", told))
+        await apps.until_events("a", (SCHEDULER, "Normal", "Scheduled", told))
 
 
 async def test_a_pod_without_a_place_says_why_and_gets_one_later(new_workloads: NewWorkloads) -> None:
     async with new_workloads() as apps:
         await make(apps, "picky", nodeSelector={"disk": "ssd"})
         why = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
-        await apps.told("picky", (SCHEDULER, "Warning", "FailedScheduling", why))
+        await apps.until_events("picky", (SCHEDULER, "Warning", "FailedScheduling", why))
         pod = (await apps.api.get(apps.api.at("pods", "picky"))).ok()
         assert condition(pod, "PodScheduled") == ("False", "Unschedulable", why)
         await amend(apps, apps.nodes[1], {"metadata": {"labels": {"disk": "ssd"}}})

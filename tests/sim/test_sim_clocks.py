@@ -46,19 +46,19 @@ RUNS = [
 ]  # fmt: skip
 
 
-def told(story: str, seed: int, faults: str) -> Outcome:
+def run(story: str, seed: int, faults: str) -> Outcome:
     return simulate(BY_NAME[story], Plot(seed=seed, schedule=parse(faults)))
 
 
 @pytest.mark.parametrize(("story", "seed", "faults"), RUNS)
 def test_a_step_of_the_clock_harms_no_machine(story: str, seed: int, faults: str) -> None:
-    assert told(story, seed, faults).violations == ()
+    assert run(story, seed, faults).violations == ()
 
 
 def test_an_hour_that_was_not_makes_no_machine_too_late() -> None:
     """Without capacity machines wait; an hour ahead each of them was Failed and replaced at once, for minutes."""
     leap, none = (
-        told("create", 5, faults) for faults in ("at:0:clock-leap,at:0:no-capacity", "at:0:no-capacity")
+        run("create", 5, faults) for faults in ("at:0:clock-leap,at:0:no-capacity", "at:0:no-capacity")
     )
     assert leap.good
     assert leap.counts.writes == none.counts.writes

@@ -62,13 +62,13 @@ def test_an_end_in_another_world_is_a_violation() -> None:
     assert judged(_calm(), (*_calm().picture, "one more")).violations == ("another_end: missing: one more",)
 
 
-def _told(plot: Plot, story: str = "create") -> list[str]:
+def _lines(plot: Plot, story: str = "create") -> list[str]:
     """The faults and the changes of Leases, in order, without names and numbers."""
     outcome = simulate(BY_NAME[story], plot)
     assert outcome.violations == ()
-    told = [line.partition(" ")[2] for line in outcome.lines]
-    begun = told.index("world: the story begins")
-    return [line for line in told[begun:] if line.startswith(("world", "lease"))][1:]
+    lines = [line.partition(" ")[2] for line in outcome.lines]
+    begun = lines.index("world: the story begins")
+    return [line for line in lines[begun:] if line.startswith(("world", "lease"))][1:]
 
 
 CASES = {
@@ -82,20 +82,20 @@ CASES = {
 
 @pytest.mark.parametrize("faults", CASES)
 def test_the_faults_of_a_manager(faults: str) -> None:
-    told = _told(Plot(seed=1, schedule=parse(faults)))
-    assert told == [f"world: {each}" for each in CASES[faults]]
+    lines = _lines(Plot(seed=1, schedule=parse(faults)))
+    assert lines == [f"world: {each}" for each in CASES[faults]]
 
 
 @pytest.mark.parametrize(("word", "killed"), [("kill", True), ("freeze", False)])
 def test_another_manager_takes_the_lead(word: str, killed: bool) -> None:
-    told = _told(Plot(seed=1, schedule=parse(f"write:3:{word}"), elect=True))
-    gone = next(line for line in told if line.endswith("is killed" if killed else "goes on"))
-    leases = [line for line in told if line.startswith("lease")]
+    lines = _lines(Plot(seed=1, schedule=parse(f"write:3:{word}"), elect=True))
+    gone = next(line for line in lines if line.endswith("is killed" if killed else "goes on"))
+    leases = [line for line in lines if line.startswith("lease")]
     leader = gone.removeprefix("world: ").partition(" ")[0]
     other = {"manager-1": "manager-2", "manager-2": "manager-1"}[leader]
     halves = (names.MACHINES_LEASE, names.SETS_LEASE)
     assert sorted(leases) == [f"lease: {half} is held by {other}" for half in halves]
-    assert {told.index(line) > told.index(gone) for line in leases} == {killed}
+    assert {lines.index(line) > lines.index(gone) for line in leases} == {killed}
 
 
 def test_a_blind_manager_lists_again_what_it_has_not_received() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.api.machine import names
 from kubewright.testing.simulation.journal import MACHINES, NODES, PODS, VMS
-from kubewright.testing.simulation.tape import Case, Tape, told
+from kubewright.testing.simulation.tape import Case, Tape, steps
 
 SOON = {"healthTimeout": "1m"}
 
@@ -22,59 +22,59 @@ LIFE_OF_VMS = [
     Case("one VM is right", lambda t: t.up()),
     Case(
         "a second one for the same machine is not",
-        told(lambda t: t.up(), lambda t: t.vm(serial=2)),
+        steps(lambda t: t.up(), lambda t: t.vm(serial=2)),
         "one_vm_for_a_machine",
     ),
     Case(
         "a second one after the first was deleted is",
-        told(lambda t: t.up(leaving=True), lambda t: t.ends(), lambda t: t.vm(serial=2)),
+        steps(lambda t: t.up(leaving=True), lambda t: t.ends(), lambda t: t.vm(serial=2)),
     ),
     Case(
         "a VM may be without a machine for a moment",
-        told(lambda t: t.vm(), lambda t: t.wait(20), lambda t: t.pod()),
+        steps(lambda t: t.vm(), lambda t: t.wait(20), lambda t: t.pod()),
     ),
     Case(
         "but not for long",
-        told(lambda t: t.vm(), lambda t: t.wait(40), lambda t: t.pod()),
+        steps(lambda t: t.vm(), lambda t: t.wait(40), lambda t: t.pod()),
         "no_vm_without_a_machine",
     ),
     Case(
         "a VM whose machine lives is not deleted",
-        told(lambda t: t.up(), lambda t: t.ends()),
+        steps(lambda t: t.up(), lambda t: t.ends()),
         "a_living_machine_keeps_its_vm",
     ),
-    Case("one whose machine is leaving is", told(lambda t: t.up(leaving=True), lambda t: t.ends())),
+    Case("one whose machine is leaving is", steps(lambda t: t.up(leaving=True), lambda t: t.ends())),
     Case(
         "the finalizer does not leave a machine with a VM",
-        told(lambda t: t.up(leaving=True), lambda t: t.machine(leaving=True, finalizers=[])),
+        steps(lambda t: t.up(leaving=True), lambda t: t.machine(leaving=True, finalizers=[])),
         "the_finalizer_goes_last",
     ),
     Case(
         "it does when the VM is being deleted",
-        told(
+        steps(
             lambda t: t.up(leaving=True), lambda t: t.ends(), lambda t: t.machine(leaving=True, finalizers=[])
         ),
     ),
     Case(
         "the VM on record never becomes another",
-        told(lambda t: t.up(vm="sim:///r/vm-000001"), lambda t: t.machine(vm="sim:///r/vm-000002")),
+        steps(lambda t: t.up(vm="sim:///r/vm-000001"), lambda t: t.machine(vm="sim:///r/vm-000002")),
         "a_vm_on_record_stays",
     ),
     Case(
         "but a leaving machine finds a late one after the first is gone",
-        told(
+        steps(
             lambda t: t.machine(vm="sim:///r/vm-000001", leaving=True),
             lambda t: t.machine(vm="sim:///r/vm-000002", leaving=True),
         ),
     ),
     Case(
         "two machines do not claim one VM",
-        told(lambda t: t.machine("a", vm="sim:///r/x"), lambda t: t.machine("b", vm="sim:///r/x")),
+        steps(lambda t: t.machine("a", vm="sim:///r/x"), lambda t: t.machine("b", vm="sim:///r/x")),
         "a_vm_on_record_stays",
     ),
     Case(
         "nor one node",
-        told(lambda t: t.machine("a", node="n"), lambda t: t.machine("b", node="n")),
+        steps(lambda t: t.machine("a", node="n"), lambda t: t.machine("b", node="n")),
         "a_vm_on_record_stays",
     ),
 ]
@@ -82,20 +82,20 @@ LIFE_OF_VMS = [
 DRAINS = [
     Case(
         "a VM under pods is not deleted",
-        told(lambda t: t.pod(), lambda t: t.up(leaving=True), lambda t: t.ends()),
+        steps(lambda t: t.pod(), lambda t: t.up(leaving=True), lambda t: t.ends()),
         "a_vm_is_drained_first",
     ),
     Case(
         "pods that have ended do not count",
-        told(lambda t: t.pod(phase="Succeeded"), lambda t: t.up(leaving=True), lambda t: t.ends()),
+        steps(lambda t: t.pod(phase="Succeeded"), lambda t: t.up(leaving=True), lambda t: t.ends()),
     ),
     Case(
         "nor those of others",
-        told(lambda t: t.pod(node="other"), lambda t: t.up(leaving=True), lambda t: t.ends()),
+        steps(lambda t: t.pod(node="other"), lambda t: t.up(leaving=True), lambda t: t.ends()),
     ),
     Case(
         "nothing runs on a VM without power",
-        told(
+        steps(
             lambda t: t.pod(),
             lambda t: t.up(leaving=True),
             lambda t: t.vm(powered=False),
@@ -104,7 +104,7 @@ DRAINS = [
     ),
     Case(
         "the death of another VM is no excuse",
-        told(
+        steps(
             lambda t: t.vm("other", 7),
             lambda t: t.vm("other", 7, powered=False),
             lambda t: t.pod(),
@@ -115,7 +115,7 @@ DRAINS = [
     ),
     Case(
         "a person may force it",
-        told(
+        steps(
             lambda t: t.pod(),
             lambda t: t.up(leaving=True, labels={names.FORCE_DELETION_LABEL: "True"}),
             lambda t: t.ends(),
@@ -123,7 +123,7 @@ DRAINS = [
     ),
     Case(
         "a drain may take its time, and no longer",
-        told(
+        steps(
             lambda t: t.pod(),
             lambda t: t.up(leaving=True, drainTimeout="5m"),
             lambda t: t.wait(300),
@@ -132,7 +132,7 @@ DRAINS = [
     ),
     Case(
         "its time is not up earlier",
-        told(
+        steps(
             lambda t: t.pod(),
             lambda t: t.up(leaving=True, drainTimeout="5m"),
             lambda t: t.wait(200),
@@ -142,7 +142,7 @@ DRAINS = [
     ),
     Case(
         "a kubelet that was silent for long ends no pods",
-        told(
+        steps(
             lambda t: t.pod(),
             lambda t: t.up(leaving=True),
             lambda t: t.node(ready=False),
@@ -152,7 +152,7 @@ DRAINS = [
     ),
     Case(
         "one that has just fallen silent may",
-        told(
+        steps(
             lambda t: t.pod(),
             lambda t: t.up(leaving=True),
             lambda t: t.node(ready=False),
@@ -163,16 +163,16 @@ DRAINS = [
     ),
     Case(
         "a Node is not deleted before its VM",
-        told(lambda t: t.up(leaving=True), lambda t: t.put(NODES, "m", None)),
+        steps(lambda t: t.up(leaving=True), lambda t: t.put(NODES, "m", None)),
         "a_node_goes_after_its_vm",
     ),
     Case(
         "it is after it",
-        told(lambda t: t.up(leaving=True), lambda t: t.ends(), lambda t: t.put(NODES, "m", None)),
+        steps(lambda t: t.up(leaving=True), lambda t: t.ends(), lambda t: t.put(NODES, "m", None)),
     ),
     Case(
         "a person may delete it",
-        told(
+        steps(
             lambda t: t.up(),
             lambda t: t.past.deleted_by_users.add("nodes/m"),
             lambda t: t.put(NODES, "m", None),
@@ -183,16 +183,16 @@ DRAINS = [
 PODS_LEAVE = [
     Case(
         "a pod is evicted at any time",
-        told(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks()),
+        steps(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks()),
     ),
     Case(
         "it is not deleted before its time",
-        told(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks(eviction=False, grace=0)),
+        steps(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks(eviction=False, grace=0)),
         "no_pod_is_forced_early",
     ),
     Case(
         "it is when its drain has had its time",
-        told(
+        steps(
             lambda t: t.up(leaving=True, drainTimeout="60s"),
             lambda t: t.pod(),
             lambda t: t.wait(50),
@@ -201,7 +201,7 @@ PODS_LEAVE = [
     ),
     Case(
         "or after so many refusals",
-        told(
+        steps(
             lambda t: t.up(leaving=True, maxEvictRetries=1),
             lambda t: t.pod(),
             lambda t: t.wait(10),
@@ -210,15 +210,15 @@ PODS_LEAVE = [
     ),
     Case(
         "or when its node is gone",
-        told(lambda t: t.machine(), lambda t: t.pod(), lambda t: t.asks(eviction=False, grace=0)),
+        steps(lambda t: t.machine(), lambda t: t.pod(), lambda t: t.asks(eviction=False, grace=0)),
     ),
     Case(
         "what has another uid is not deleted at all",
-        told(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks(uid="other", eviction=False)),
+        steps(lambda t: t.up(leaving=True), lambda t: t.pod(), lambda t: t.asks(uid="other", eviction=False)),
     ),
     Case(
         "a budget with room lets a pod go",
-        told(
+        steps(
             lambda t: t.up(),
             lambda t: t.budget(1),
             lambda t: t.pod(name="q"),
@@ -228,16 +228,16 @@ PODS_LEAVE = [
     ),
     Case(
         "one without does not",
-        told(lambda t: t.up(), lambda t: t.budget(1), lambda t: t.pod(), lambda t: t.evicted()),
+        steps(lambda t: t.up(), lambda t: t.budget(1), lambda t: t.pod(), lambda t: t.evicted()),
         "budgets_hold",
     ),
     Case(
         "a user may delete the pod",
-        told(lambda t: t.up(), lambda t: t.budget(1), lambda t: t.pod(), lambda t: t.pod(leaving=True)),
+        steps(lambda t: t.up(), lambda t: t.budget(1), lambda t: t.pod(), lambda t: t.pod(leaving=True)),
     ),
     Case(
         "a pod with a volume leaves beside one without",
-        told(
+        steps(
             lambda t: t.up(leaving=True),
             lambda t: t.pod(name="a", claim="a"),
             lambda t: t.pod(name="b"),
@@ -247,7 +247,7 @@ PODS_LEAVE = [
     ),
     Case(
         "but not beside another with a volume",
-        told(
+        steps(
             lambda t: t.up(leaving=True),
             lambda t: t.pod(name="a", claim="a"),
             lambda t: t.pod(name="b", claim="b"),
@@ -258,7 +258,7 @@ PODS_LEAVE = [
     ),
     Case(
         "unless that is on another node",
-        told(
+        steps(
             lambda t: t.up(leaving=True),
             lambda t: t.pod(name="a", claim="a"),
             lambda t: t.pod("n", name="b", claim="b", leaving=True),
@@ -268,12 +268,12 @@ PODS_LEAVE = [
     ),
     Case(
         "a VM goes when its volumes are detached, not before",
-        told(lambda t: t.up(leaving=True), lambda t: t.attached(), lambda t: t.ends()),
+        steps(lambda t: t.up(leaving=True), lambda t: t.attached(), lambda t: t.ends()),
         "volumes_are_detached_first",
     ),
     Case(
         "or when they have had their time",
-        told(
+        steps(
             lambda t: t.up(leaving=True),
             lambda t: t.pod(),
             lambda t: t.attached(),
@@ -284,41 +284,43 @@ PODS_LEAVE = [
     ),
     Case(
         "a machine is deleted as the one that was seen",
-        told(lambda t: t.up(), lambda t: t.asks("m", MACHINES, uid="")),
+        steps(lambda t: t.up(), lambda t: t.asks("m", MACHINES, uid="")),
         "what_was_seen_is_deleted",
     ),
-    Case("its version will do", told(lambda t: t.up(), lambda t: t.asks("m", MACHINES, uid="", version="7"))),
+    Case(
+        "its version will do", steps(lambda t: t.up(), lambda t: t.asks("m", MACHINES, uid="", version="7"))
+    ),
     Case(
         "a VM is deleted for the machine that has it",
-        told(lambda t: t.up(), lambda t: t.asks("m", VMS, vm="sim:///r/vm-000001")),
+        steps(lambda t: t.up(), lambda t: t.asks("m", VMS, vm="sim:///r/vm-000001")),
     ),
     Case(
         "and for no other",
-        told(lambda t: t.up(), lambda t: t.asks("n", VMS, vm="sim:///r/vm-000001")),
+        steps(lambda t: t.up(), lambda t: t.asks("n", VMS, vm="sim:///r/vm-000001")),
         "what_was_seen_is_deleted",
     ),
 ]
 
 LIVES = [
-    Case("a machine that runs may fall ill", told(lambda t: t.up(), lambda t: t.machine(phase="Unknown"))),
+    Case("a machine that runs may fall ill", steps(lambda t: t.up(), lambda t: t.machine(phase="Unknown"))),
     Case(
         "it does not become young again",
-        told(lambda t: t.up(), lambda t: t.machine(phase="Pending")),
+        steps(lambda t: t.up(), lambda t: t.machine(phase="Pending")),
         "no_phase_goes_back",
     ),
     Case(
         "nor does one come back that is leaving",
-        told(lambda t: t.up("Terminating", leaving=True), lambda t: t.machine(leaving=True)),
+        steps(lambda t: t.up("Terminating", leaving=True), lambda t: t.machine(leaving=True)),
         "no_phase_goes_back",
     ),
     Case(
         "a machine whose node is well has not failed",
-        told(lambda t: t.up(), lambda t: t.wait(600), lambda t: t.machine(phase="Failed")),
+        steps(lambda t: t.up(), lambda t: t.wait(600), lambda t: t.machine(phase="Failed")),
         "a_healthy_machine_is_not_failed",
     ),
     Case(
         "one whose node is not may have",
-        told(
+        steps(
             lambda t: t.up("Unknown"),
             lambda t: t.node(ready=False),
             lambda t: t.wait(600),
@@ -327,7 +329,7 @@ LIVES = [
     ),
     Case(
         "that it has just become well cannot be known",
-        told(
+        steps(
             lambda t: t.up("Unknown"),
             lambda t: t.node(ready=False),
             lambda t: t.wait(600),
@@ -340,16 +342,18 @@ LIVES = [
 GIVEN_UP = [
     Case(
         "a machine has its health time-out",
-        told(lambda t: t.up(), lambda t: t.machine(phase="Unknown"), lambda t: _fails(t, 500)),
+        steps(lambda t: t.up(), lambda t: t.machine(phase="Unknown"), lambda t: _fails(t, 500)),
         "a_machine_has_its_time",
     ),
     Case(
         "or its own",
-        told(lambda t: t.up(), lambda t: t.machine(phase="Unknown", **SOON), lambda t: _fails(t, 60, **SOON)),
+        steps(
+            lambda t: t.up(), lambda t: t.machine(phase="Unknown", **SOON), lambda t: _fails(t, 60, **SOON)
+        ),
     ),
     Case(
         "one that a manager may not know to be longer now",
-        told(
+        steps(
             lambda t: t.machine(phase="Unknown", **SOON),
             lambda t: t.wait(60),
             lambda t: t.machine(phase="Unknown"),
@@ -358,7 +362,7 @@ GIVEN_UP = [
     ),
     Case(
         "before it joins, its creation time-out",
-        told(
+        steps(
             lambda t: t.machine(phase="Pending", creationTimeout="2m"),
             lambda t: _fails(t, 60, operation="Create", creationTimeout="2m"),
         ),
@@ -366,12 +370,12 @@ GIVEN_UP = [
     ),
     Case(
         "and not much more",
-        told(lambda t: t.machine(phase="Unknown"), lambda t: _fails(t, 700)),
+        steps(lambda t: t.machine(phase="Unknown"), lambda t: _fails(t, 700)),
         "a_machine_is_given_up_in_time",
     ),
     Case(
         "while another of its deployment is replaced, none is given up",
-        told(
+        steps(
             lambda t: t.pool("Running", "Unknown", "Failed"),
             lambda t: t.wait(600),
             lambda t: t.machine("b", "Failed"),
@@ -380,7 +384,7 @@ GIVEN_UP = [
     ),
     Case(
         "but that another has just begun to be cannot be known",
-        told(
+        steps(
             lambda t: t.pool("Running", "Unknown", "Unknown"),
             lambda t: t.wait(600),
             lambda t: t.machine("c", "Failed"),
@@ -389,7 +393,7 @@ GIVEN_UP = [
     ),
     Case(
         "once the other is replaced, it may be given up",
-        told(
+        steps(
             lambda t: t.pool("Running", "Unknown", "Pending"),
             lambda t: t.wait(900),
             lambda t: t.machine("c", "Running"),

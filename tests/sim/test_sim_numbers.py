@@ -5,7 +5,7 @@ from operator import attrgetter
 import pytest
 
 from kubewright.testing.simulation.journal import MACHINES
-from kubewright.testing.simulation.tape import Case, Tape, told
+from kubewright.testing.simulation.tape import Case, Tape, steps
 
 
 def one_more(tape: Tape) -> None:
@@ -17,15 +17,15 @@ def a_goes(tape: Tape) -> None:
 
 
 NUMBERS = [
-    Case("surge is allowed", told(lambda t: t.pool("Running", size=1), lambda t: t.set(2), one_more)),
+    Case("surge is allowed", steps(lambda t: t.pool("Running", size=1), lambda t: t.set(2), one_more)),
     Case(
         "more than that is not",
-        told(lambda t: t.pool("Running", "Running", size=1), lambda t: t.set(3), one_more),
+        steps(lambda t: t.pool("Running", "Running", size=1), lambda t: t.set(3), one_more),
         "not_too_many",
     ),
     Case(
         "a leaving machine makes room",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running"),
             lambda t: t.machine("a", leaving=True),
             lambda t: t.wait(9),
@@ -34,7 +34,7 @@ NUMBERS = [
     ),
     Case(
         "what was right a moment ago may still arrive",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running", size=3),
             lambda t: t.deployment(1),
             lambda t: t.set(1),
@@ -43,7 +43,7 @@ NUMBERS = [
     ),
     Case(
         "but not after some seconds",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running", size=3),
             lambda t: t.deployment(1),
             lambda t: t.set(1),
@@ -54,7 +54,7 @@ NUMBERS = [
     ),
     Case(
         "unless no manager has received the change",
-        told(
+        steps(
             lambda t: setattr(t, "blind", True),
             lambda t: t.pool("Running", "Running", size=3),
             lambda t: t.deployment(1),
@@ -65,7 +65,7 @@ NUMBERS = [
     ),
     Case(
         "an older spec is in force until the sets fit the newer one",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running", size=3),
             lambda t: t.deployment(1),
             lambda t: t.wait(50),
@@ -74,33 +74,33 @@ NUMBERS = [
     ),
     Case(
         "a set does not outgrow its size",
-        told(lambda t: t.pool("Running", "Running"), one_more),
+        steps(lambda t: t.pool("Running", "Running"), one_more),
         "a_set_keeps_its_size",
     ),
     Case(
         "sizes do not add up to more than the spec allows",
-        told(lambda t: t.pool("Running", "Running"), lambda t: t.set(2, "new", "large")),
+        steps(lambda t: t.pool("Running", "Running"), lambda t: t.set(2, "new", "large")),
         "sizes_fit_the_spec",
     ),
-    Case("but to surge", told(lambda t: t.pool("Running", "Running"), lambda t: t.set(1, "new", "small"))),
+    Case("but to surge", steps(lambda t: t.pool("Running", "Running"), lambda t: t.set(1, "new", "small"))),
     Case(
         "a set that shrinks is never too large",
-        told(lambda t: t.pool("Running", "Running", size=5), lambda t: t.deployment(1), lambda t: t.set(4)),
+        steps(lambda t: t.pool("Running", "Running", size=5), lambda t: t.deployment(1), lambda t: t.set(4)),
     ),
     Case(
         "one may be missing, if that is allowed",
-        told(lambda t: t.pool("Running", "Running"), a_goes),
+        steps(lambda t: t.pool("Running", "Running"), a_goes),
     ),
-    Case("none may, if not", told(lambda t: t.pool("Running", "Running", missing=0), a_goes), "not_too_few"),
+    Case("none may, if not", steps(lambda t: t.pool("Running", "Running", missing=0), a_goes), "not_too_few"),
     Case(
         "one that is ill already may go",
-        told(
+        steps(
             lambda t: t.pool("Failed", "Running", missing=0), lambda t: t.machine("a", "Failed", leaving=True)
         ),
     ),
     Case(
         "that another is ill is no reason to take the next",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running"),
             lambda t: t.machine("b", "Unknown"),
             lambda t: t.wait(60),
@@ -112,15 +112,15 @@ NUMBERS = [
     ),
     Case(
         "but a manager cannot know which machine has just stopped running",
-        told(lambda t: t.pool("Running", "Running"), lambda t: t.machine("b", "Unknown"), a_goes),
+        steps(lambda t: t.pool("Running", "Running"), lambda t: t.machine("b", "Unknown"), a_goes),
     ),
     Case(
         "what a person deletes is their own affair",
-        told(lambda t: t.pool("Running", missing=0), lambda t: t.past.deleted_by_users.add("a"), a_goes),
+        steps(lambda t: t.pool("Running", missing=0), lambda t: t.past.deleted_by_users.add("a"), a_goes),
     ),
     Case(
         "a deployment that is leaving keeps nothing",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running", missing=0),
             lambda t: t.deployment(2, missing=0, meta={"deletionTimestamp": "now"}),
             a_goes,
@@ -131,21 +131,21 @@ NUMBERS = [
 WORDS = [
     Case(
         "a set tells what there is",
-        told(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=1)),
+        steps(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=1)),
     ),
     Case(
         "a set does not tell of what is not",
-        told(lambda t: t.pool("Running", "Running"), lambda t: t.set(replicas=3)),
+        steps(lambda t: t.pool("Running", "Running"), lambda t: t.set(replicas=3)),
         "a_set_counts_what_exists",
     ),
     Case(
         "nor call ready what is not",
-        told(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=2)),
+        steps(lambda t: t.pool("Running", ""), lambda t: t.set(replicas=2, readyReplicas=2)),
         "a_set_counts_what_exists",
     ),
     Case(
         "it may tell of what has just gone",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running"),
             lambda t: t.put(MACHINES, "ns/a", None),
             lambda t: t.set(replicas=2),
@@ -153,7 +153,7 @@ WORDS = [
     ),
     Case(
         "but not for long",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running"),
             lambda t: t.put(MACHINES, "ns/a", None),
             lambda t: t.wait(3),
@@ -163,12 +163,12 @@ WORDS = [
     ),
     Case(
         "a deployment does not tell of what is not",
-        told(lambda t: t.pool("Running"), lambda t: t.deployment(1, replicas=2)),
+        steps(lambda t: t.pool("Running"), lambda t: t.deployment(1, replicas=2)),
         "a_deployment_counts_what_exists",
     ),
     Case(
         "nor call old machines new",
-        told(
+        steps(
             lambda t: t.pool("Running", "Running"),
             lambda t: t.deployment(2, of="large"),
             lambda t: t.wait(3),
@@ -179,12 +179,12 @@ WORDS = [
     ),
     Case(
         "a set holds its finalizer while it has machines",
-        told(lambda t: t.pool("Running"), lambda t: t.set(1, finalizers=[])),
+        steps(lambda t: t.pool("Running"), lambda t: t.set(1, finalizers=[])),
         "a_set_outlives_its_machines",
     ),
     Case(
         "and lets go of it when they are gone",
-        told(
+        steps(
             lambda t: t.pool("Running"),
             lambda t: t.put(MACHINES, "ns/a", None),
             lambda t: t.set(1, finalizers=[]),
@@ -192,12 +192,12 @@ WORDS = [
     ),
     Case(
         "a deployment holds its own while it has sets",
-        told(lambda t: t.pool("Running"), lambda t: t.deployment(1, finalizers=[])),
+        steps(lambda t: t.pool("Running"), lambda t: t.deployment(1, finalizers=[])),
         "a_deployment_outlives_its_sets",
     ),
     Case(
         "a paused deployment gets no new set",
-        told(
+        steps(
             lambda t: t.pool("Running"),
             lambda t: t.deployment(1, paused=True),
             lambda t: t.deployment(1, paused=True, of="large"),
@@ -207,7 +207,7 @@ WORDS = [
     ),
     Case(
         "one that was asked for before it may still come",
-        told(
+        steps(
             lambda t: t.pool("Running"),
             lambda t: t.deployment(1, of="large"),
             lambda t: t.deployment(1, paused=True, of="large"),
@@ -216,7 +216,7 @@ WORDS = [
     ),
     Case(
         "a revision does not fall",
-        told(lambda t: t.pool("Running"), lambda t: t.set(1, revision=3), lambda t: t.set(1, revision=2)),
+        steps(lambda t: t.pool("Running"), lambda t: t.set(1, revision=3), lambda t: t.set(1, revision=2)),
         "revisions_grow",
     ),
 ]

@@ -25,21 +25,21 @@ STORY = BY_NAME["delete-while-creating"]
 LATE = "call:4:very-late"
 
 
-def told(faults: str = LATE, **plot: object) -> Outcome:
+def outcome_of(faults: str = LATE, **plot: object) -> Outcome:
     return simulate(STORY, Plot(seed=5, schedule=parse(faults), **plot))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("call", [4, 5, 6])
 def test_a_creation_that_is_carried_out_after_a_minute_leaves_nothing(call: int) -> None:
-    outcome = told(f"call:{call}:very-late")
+    outcome = outcome_of(f"call:{call}:very-late")
     assert outcome.good, outcome.violations
     assert outcome.seconds > 100, "the VM came after a minute, and was confirmed"
 
 
 def test_killed_after_each_write_of_the_collection_it_leaves_nothing_either() -> None:
-    whole = told().counts.writes
+    whole = outcome_of().counts.writes
     for number in range(whole - 6, whole + 1):
-        outcome = told(kill_after=number)
+        outcome = outcome_of(kill_after=number)
         assert outcome.good, (number, outcome.violations)
 
 
@@ -57,7 +57,7 @@ def test_looking_for_orphans_asks_no_server() -> None:
 
 def test_without_a_collector_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Collector, "collect", lambda *_: _no())
-    assert {violation.partition(":")[0] for violation in told().violations} & {
+    assert {violation.partition(":")[0] for violation in outcome_of().violations} & {
         "no_vm_without_a_machine",
         "Late",
     }

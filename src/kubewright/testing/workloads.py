@@ -153,7 +153,7 @@ class Workloads:
         (found,) = await self.api.eventually(look_again, f"{number} Pods {name}", seconds=SECONDS)
         return list(found)
 
-    async def told(self, about: str, *wanted: tuple[str, str, str, str]) -> None:
+    async def until_events(self, about: str, *wanted: tuple[str, str, str, str]) -> None:
         """Wait until these events are there."""
 
         async def look() -> bool:

@@ -26,7 +26,7 @@ async def test_a_namespace_goes_with_everything_in_it(run):
     assert await run.names(CONFIG_MAPS, "team") == set()
 
 
-async def test_what_holds_a_namespace_is_told_and_waited_for(run):
+async def test_what_holds_a_namespace_is_reported_and_waited_for(run):
     await run.create(NAMESPACES, "team")
     await run.config_map("a", namespace="team", finalizers=["example.org/hold"])
     await run.delete(NAMESPACES, "team")

@@ -131,11 +131,11 @@ async def end_of_a_namespace(client):
     await config_map(client, "held", namespace="team", finalizers=["example.org/hold"])
     await client.delete(NAMESPACES, Key("", "team"))
 
-    async def told():
+    async def is_held():
         conditions = (await client.get(NAMESPACES, Key("", "team")))["status"].get("conditions", ())
         return any(each["reason"] == "SomeFinalizersRemain" for each in conditions)
 
-    await until(told, "conditions of the namespace")
+    await until(is_held, "conditions of the namespace")
     await client.patch(CONFIG_MAPS, Key("team", "held"), {"metadata": {"finalizers": None}})
     await gone(client, NAMESPACES, "team", namespace="")
 
@@ -199,8 +199,8 @@ async def test_deployments_are_rolled_out_on_a_real_server():
         await apps.change("web", {"replicas": 1})
         await apps.pods_are("web", 1)
         assert [revision(each) for each in await apps.sets("web")] == [1, 2, 3]
-        told = {reason for _, _, reason, _ in await apps.events("web")}
-        assert told == {"ScalingReplicaSet"}
+        reasons = {reason for _, _, reason, _ in await apps.events("web")}
+        assert reasons == {"ScalingReplicaSet"}
         await apps.delete("deployments", "web", "Foreground")
         await apps.api.gone(apps.api.at("deployments", "web", group="apps"))
         assert await apps.pods("web") == []

@@ -77,7 +77,7 @@ async def _writes(management, before, after):
     return int(after.metadata.resource_version) - int(before.metadata.resource_version) - 1
 
 
-async def test_each_wait_is_told_and_ends_by_itself():
+async def test_each_wait_is_reported_and_ends_by_itself():
     async with management_cluster() as management, management.provider():
         await management.cluster(infra={"controlPlaneEndpoint": ENDPOINT})
         await management.machine("m1", data="")

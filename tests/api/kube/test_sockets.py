@@ -139,7 +139,7 @@ async def test_a_refused_connection_fails_soon_and_proves_that_nothing_was_sent(
         assert clock.monotonic() - began < 5
 
 
-async def test_a_lost_answer_to_a_bare_write_is_told_to_the_caller(toy, client, script, server) -> None:
+async def test_a_lost_answer_to_a_bare_write_is_reported_to_the_caller(toy, client, script, server) -> None:
     script.on(LoseAnswer(), method="POST")
     with pytest.raises(Disconnected):
         await client.create(THING, thing("a"))

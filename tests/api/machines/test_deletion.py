@@ -62,7 +62,7 @@ async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> 
         await gone(world)
 
 
-async def test_a_drain_that_lasts_is_told_on_the_machine_and_the_node() -> None:
+async def test_a_drain_that_lasts_is_reported_on_the_machine_and_the_node() -> None:
     async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         await guard(world)
@@ -179,7 +179,7 @@ async def test_two_budgets_on_one_pod_are_both_named() -> None:
         await gone(world)
 
 
-async def test_a_failed_drain_is_told_on_set_and_deployment() -> None:
+async def test_a_failed_drain_is_reported_on_set_and_deployment() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.deploy("workers", 1)
         name = (await world.settled(1)).machines[0].metadata.name
@@ -191,7 +191,7 @@ async def test_a_failed_drain_is_told_on_set_and_deployment() -> None:
         assert "default/web" in deployment.status.failed_machines[0].last_operation.description
 
 
-async def test_a_pod_that_does_not_end_in_its_grace_is_told() -> None:
+async def test_a_pod_that_does_not_end_in_its_grace_is_reported() -> None:
     async with embedded_world(short_timeouts()) as world:
         await one_machine(world)
         held = {"metadata": {"finalizers": ["example.com/held"]}}
@@ -356,7 +356,7 @@ async def test_a_vm_that_its_cloud_makes_after_the_deletion_began_goes_too() -> 
         assert await world.left() == []
 
 
-async def test_a_deletion_that_hangs_is_told_and_ends() -> None:
+async def test_a_deletion_that_hangs_is_reported_and_ends() -> None:
     async with stage(short_timeouts()) as here:
         driver = Stubborn(here.cloud)
         async with here.process(driver):

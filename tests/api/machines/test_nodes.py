@@ -75,7 +75,7 @@ async def test_a_label_that_a_user_took_off_a_node_comes_back() -> None:
         assert [taint.key for taint in node.spec.taints] == ["dedicated"]
 
 
-async def test_a_template_that_no_node_can_have_is_told_and_holds_up_nothing() -> None:
+async def test_a_template_that_no_node_can_have_is_reported_and_holds_up_nothing() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("m1", nodeTemplate=template({"tier": "not a label"}, {}))
         await world.settled(1)

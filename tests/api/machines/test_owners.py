@@ -89,7 +89,7 @@ async def test_an_orphaned_deployment_leaves_its_machines_running_and_a_new_one_
         assert (await world.settled(2)).uids == before.uids
 
 
-async def test_a_missing_class_is_told_and_waited_for() -> None:
+async def test_a_missing_class_is_reported_and_waited_for() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("m1", "coming-soon")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
@@ -101,7 +101,7 @@ async def test_a_missing_class_is_told_and_waited_for() -> None:
         await world.settled(1, seconds=5)
 
 
-async def test_a_missing_secret_is_told_and_waited_for() -> None:
+async def test_a_missing_secret_is_reported_and_waited_for() -> None:
     async with embedded_world(short_timeouts()) as world:
         body = manifests.machine_class("poor", world.namespace, pace=0.1)
         body["credentialsSecretRef"] = {"name": "coming-soon"}
@@ -114,7 +114,7 @@ async def test_a_missing_secret_is_told_and_waited_for() -> None:
         await world.settled(1, seconds=5)
 
 
-async def test_a_secret_without_user_data_is_told_and_waited_for() -> None:
+async def test_a_secret_without_user_data_is_reported_and_waited_for() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.client.patch(SECRET, world.key("sim-secret"), {"data": {"userData": None}})
         await world.make("m1")
@@ -280,7 +280,7 @@ async def test_a_vm_of_another_owner_is_not_touched() -> None:
         assert list(world.cloud.vms) == [vm.id]
 
 
-async def test_a_machine_in_a_wrong_state_is_told_what_is_wrong() -> None:
+async def test_a_machine_in_a_wrong_state_is_reported_what_is_wrong() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("m1", healthTimeout="10 minutes")
         told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]

@@ -131,7 +131,7 @@ async def test_a_person_who_deletes_a_preserved_machine_is_obeyed() -> None:
         await world.until(lambda s: s.settled(1) and name not in s.names, "it is replaced")
 
 
-async def test_an_annotation_that_cannot_be_read_is_told_and_keeps_nothing() -> None:
+async def test_an_annotation_that_cannot_be_read_is_reported_and_keeps_nothing() -> None:
     async with embedded_world(short_timeouts()) as world:
         name = await pool(world)
         await ask(world, name, "forever")

@@ -15,7 +15,7 @@ LONG = "m" + 74 * "x"
 """A name that a Machine may have and no label value: its node's name cannot be recorded."""
 
 
-async def told(world: World) -> set[tuple[str, str]]:
+async def warnings_about(world: World) -> set[tuple[str, str]]:
     """Reason and message of every warning about the machine."""
     events = await world.client.list(EVENT, world.namespace)
     return {(e.reason, e.message) for e in events if e.type == "Warning" and e.involved_object.name == LONG}
@@ -33,7 +33,7 @@ async def test_a_machine_whose_vm_cannot_be_recorded_says_which_write_was_refuse
         )
         assert operation.description.startswith("The API server refused to record the machine's VM: ")
         assert "metadata.labels" in operation.description
-        reasons = {reason for reason, message in await told(world) if "metadata.labels" in message}
+        reasons = {reason for reason, message in await warnings_about(world) if "metadata.labels" in message}
         assert "FailedUpdate" in reasons
         await world.unmake(LONG)
 
@@ -43,7 +43,7 @@ async def test_its_creation_timeout_goes_on() -> None:
         await world.make(LONG)
         sight = await world.until(in_phase(Phase.FAILED), "it fails", seconds=70)
         assert "refused to record" in sight.machines[0].status.last_operation.description
-        assert any(reason == "MachineFailed" for reason, _ in await told(world))
+        assert any(reason == "MachineFailed" for reason, _ in await warnings_about(world))
         await world.unmake(LONG)
 
 

@@ -8,7 +8,7 @@ from kubewright.api.machine.names import Phase
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 
 
-async def told(world: World, name: str) -> list[str]:
+async def events_about(world: World, name: str) -> list[str]:
     """Reasons of the events about a machine, in order."""
     events = await world.client.list(EVENT, world.namespace)
     mine = [event for event in events if event.involved_object.name == name]
@@ -25,10 +25,10 @@ async def life(world: World, name: str) -> None:
     await world.clock.sleep(2)
 
 
-async def test_a_quick_life_is_told_in_few_events() -> None:
+async def test_a_quick_life_is_reported_in_few_events() -> None:
     async with embedded_world(short_timeouts()) as world:
         await life(world, "m1")
-        assert await told(world, "m1") == ["Joined", "Draining", "Deleted"]
+        assert await events_about(world, "m1") == ["Joined", "Draining", "Deleted"]
         events = {e.reason: e for e in await world.client.list(EVENT, world.namespace)}
         assert {e.type for e in events.values()} == {"Normal"}
         assert "successfully joined the cluster in " in events["Joined"].message
@@ -37,20 +37,20 @@ async def test_a_quick_life_is_told_in_few_events() -> None:
         assert "sim:///" in events["Deleted"].message
 
 
-async def test_a_slow_creation_is_told_step_by_step() -> None:
+async def test_a_slow_creation_is_reported_step_by_step() -> None:
     async with embedded_world(short_timeouts()) as world:
         await world.make("slowboot-1")
         await world.until(in_phase(Phase.RUNNING), "it runs", seconds=400)
         await world.clock.sleep(2)
-        assert await told(world, "slowboot-1") == ["VMCreated", "Joined"]
+        assert await events_about(world, "slowboot-1") == ["VMCreated", "Joined"]
         await world.make("hang-1")
         await world.until(lambda s: "Pending" in s.phases, "it says that it is being made")
         await world.clock.sleep(2)
-        assert await told(world, "hang-1") == ["CreatingVM"]
+        assert await events_about(world, "hang-1") == ["CreatingVM"]
         await world.unmake("hang-1")
 
 
-async def test_a_node_that_falls_silent_and_comes_back_is_told() -> None:
+async def test_a_node_that_falls_silent_and_comes_back_is_reported() -> None:
     async with embedded_world(short_timeouts(health_timeout=600)) as world:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")
@@ -60,7 +60,7 @@ async def test_a_node_that_falls_silent_and_comes_back_is_told() -> None:
         world.cloud.restart(vm.id)
         await world.until(in_phase(Phase.RUNNING), "it is well again")
         await world.clock.sleep(2)
-        assert await told(world, "m1") == ["Joined", "MachineUnknown", "Recovered"]
+        assert await events_about(world, "m1") == ["Joined", "MachineUnknown", "Recovered"]
 
 
 async def test_the_log_names_the_machine_at_each_milestone() -> None:

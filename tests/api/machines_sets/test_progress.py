@@ -60,14 +60,14 @@ def no_machine_of(*classes: str) -> Any:
     return stuck
 
 
-async def test_a_first_rollout_is_told_from_the_first_word_to_the_last(world: World) -> None:
+async def test_a_first_rollout_is_reported_from_the_first_word_to_the_last(world: World) -> None:
     words = Words(world)
     await pool(world)
     assert words.reasons == ["NewMachineSetCreated", COMPLETE]
 
 
 @pytest.mark.parametrize("kind", ["Recreate", "RollingUpdate"])
-async def test_a_roll_is_told_from_the_first_word_to_the_last(world: World, kind: str) -> None:
+async def test_a_roll_is_reported_from_the_first_word_to_the_last(world: World, kind: str) -> None:
     await pool(world, kind=kind)
     words = Words(world)
     await world.roll("large")
@@ -161,7 +161,7 @@ async def test_scaling_is_no_rollout(world: World) -> None:
     assert set(words.reasons) == {COMPLETE}
 
 
-async def test_a_set_that_cannot_be_made_is_told_and_runs_out_of_time(world: World) -> None:
+async def test_a_set_that_cannot_be_made_is_reported_and_runs_out_of_time(world: World) -> None:
     await pool(world)
     world.transport.choose = Refusing("machinesets", "POST")
     await world.roll("large")

@@ -78,7 +78,7 @@ async def test_a_set_that_may_have_been_made_counts_before_the_next_one_is_sized
     assert (bounds.most <= 4, bounds.fewest >= 2) == (True, True)
 
 
-async def test_a_refused_creation_is_told_and_tried_again(world: World) -> None:
+async def test_a_refused_creation_is_reported_and_tried_again(world: World) -> None:
     refusing = Creations(FORBIDDEN)
     world.transport.choose = refusing
     await world.deploy(replicas=50)

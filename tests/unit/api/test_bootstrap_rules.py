@@ -153,7 +153,7 @@ EMPTY = SecretSource()
         ),
     ],
 )  # fmt: skip
-def test_every_broken_rule_is_told(spec: dict[str, object], found: list[str]) -> None:
+def test_every_broken_rule_is_reported(spec: dict[str, object], found: list[str]) -> None:
     assert errors(**spec) == found
 
 

@@ -39,7 +39,7 @@ def cluster_template(**spec):
     return KUBEWRIGHT_CLUSTER_TEMPLATE.from_plain({"spec": {"template": {"spec": spec}}})
 
 
-def told(errors):
+def messages(errors):
     return [str(error) for error in errors]
 
 
@@ -89,7 +89,7 @@ def told(errors):
     ],
 )  # fmt: skip
 def test_it_is_good(errors):
-    assert told(errors) == []
+    assert messages(errors) == []
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_it_is_good(errors):
     ],
 )
 def test_it_is_refused(errors, message):
-    assert told(errors) == [message]
+    assert messages(errors) == [message]

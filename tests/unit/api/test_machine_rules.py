@@ -26,7 +26,7 @@ def deployment(**spec):
     return MACHINE_DEPLOYMENT.from_plain({"spec": {**GOOD, **spec}})
 
 
-def told(errors):
+def messages(errors):
     return [str(error) for error in errors]
 
 
@@ -143,7 +143,7 @@ class TestRules:
         ("spec", "wanted"), [c[1:] for c in DEPLOYMENTS], ids=[c[0] for c in DEPLOYMENTS]
     )
     def test_deployment(self, spec, wanted):
-        assert told(validate_deployment(deployment(**spec))) == wanted
+        assert messages(validate_deployment(deployment(**spec))) == wanted
 
     def test_set(self):
         assert validate_set(MACHINE_SET.from_plain({"spec": GOOD})) == []
@@ -163,7 +163,7 @@ class TestRules:
                 }
             }
         )
-        assert told(validate_machine(machine)) == [
+        assert messages(validate_machine(machine)) == [
             "spec.class.name: Required value: Name is required",
             'spec.drainTimeout: Invalid value: "1d": must be a duration like 90s, 20m or 1h30m',
             'spec.healthTimeout: Invalid value: "-1s": must not be negative',

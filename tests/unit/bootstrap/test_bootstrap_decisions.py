@@ -168,7 +168,7 @@ def test_before_the_cluster_is_initialized_this_waits_without_asking(seen: Seen,
     assert (message(plan), plan.steps, plan.wake) == (told, (), None)
 
 
-def test_a_lock_that_says_nothing_is_told() -> None:
+def test_a_lock_that_says_nothing_is_reported() -> None:
     plan = decide(first(lock=Lock("lock", "", holder_exists=False)))
     assert said(plan) == ["DataSecretAvailable False DataSecretGenerationFailed Warning"]
     assert "ConfigMap c-lock does not say which machine holds the init lock" in message(plan)
@@ -317,7 +317,7 @@ def test_while_the_token_is_made_nothing_else_is() -> None:
     assert (plan.steps, plan.report) == ((), None)
 
 
-def test_a_cluster_that_does_not_answer_is_told_and_asked_again() -> None:
+def test_a_cluster_that_does_not_answer_is_reported_and_asked_again() -> None:
     problem = TokenSeen(problem="cluster n/c is not connected", next=NOW + timedelta(seconds=7))
     plan = decide(joining(token=problem))
     assert said(plan) == ["DataSecretAvailable False WaitingForControlPlaneAvailable Info"]
@@ -361,7 +361,7 @@ def test_a_cluster_without_certificates_cannot_be_joined() -> None:
         pytest.param(respec(joining(sources={"s": Secret(data={"k": b"\xff"})}), users=(User(name="u", passwd_from=SecretSource(secret=SecretKey(name="s", key="k"))),)), "Secret s for the password of user u is no text; encode it in base64", id="bytes that are no text"),
     ],
 )  # fmt: skip
-def test_bad_input_is_told_where_it_is_wrong(seen: Seen, told: str) -> None:
+def test_bad_input_is_reported_where_it_is_wrong(seen: Seen, told: str) -> None:
     plan = decide(seen)
     assert said(plan) == ["DataSecretAvailable False DataSecretGenerationFailed Warning"]
     assert (message(plan), plan.steps) == (told, ())

@@ -54,7 +54,7 @@ def seen(**states: str) -> View:
         pytest.param(seen(a="Pending"), seen(a="Odd"), ["a is Odd"], id="a state without a sentence"),
     ],
 )
-def test_what_happened_is_told_once(before: View, after: View, sentences: list[str]) -> None:
+def test_what_happened_is_reported_once(before: View, after: View, sentences: list[str]) -> None:
     assert happened(before, after) == sentences
 
 

@@ -136,7 +136,7 @@ def steps(look: Any) -> list[Any]:
     return list(decide(look).steps)
 
 
-def test_the_autoscaler_is_told_to_leave_it_alone() -> None:
+def test_the_autoscaler_is_reported_to_leave_it_alone() -> None:
     marked, said = steps(seen(of("Running", "now", until=LATER), at()))
     assert marked == SetPreservationMarks({"metadata": {"annotations": {CALM: "true", BY_US: "true"}}})
     assert said.patch["status"]["conditions"][0]["message"] == UNTIL
@@ -237,7 +237,7 @@ def test_it_is_awake_when_it_ends() -> None:
     assert decide(seen(of("Running", "now"), at())).wake == timedelta(seconds=1)
 
 
-def test_what_cannot_be_read_is_told() -> None:
+def test_what_cannot_be_read_is_reported() -> None:
     plan = decide(seen(of("Running", "forever"), at()))
     assert plan.warning is not None
     assert plan.warning[1].startswith(f'The machine\'s annotation {PRESERVE} is "forever", and none of ')
@@ -245,7 +245,7 @@ def test_what_cannot_be_read_is_told() -> None:
     assert plan.topics == {plan.warning[1]}
 
 
-def test_what_cannot_be_read_is_told_when_nothing_else_is() -> None:
+def test_what_cannot_be_read_is_reported_when_nothing_else_is() -> None:
     joined = decide(seen(of("", "forever"), at(), vm=ENSURED))
     assert joined.report is not None
     assert joined.warning is None

@@ -101,7 +101,7 @@ VOLUMES = DeleteVolumeAttachments((ATTACHED,))
 NODE = DeleteNode("m1", "n1")
 
 
-def told(
+def seen_refused(
     step: Step | None, of: Machine, *at: Any, error: ApiError = NO, ago: timedelta = timedelta(0), **more: Any
 ) -> Seen:
     """A picture in which a step was refused a while ago."""
@@ -111,7 +111,7 @@ def told(
 LIVING = [
     Case(
         "without our finalizer nothing is asked of a cloud",
-        told(ADD_FINALIZER, machine(vm=False, finalizers=())),
+        seen_refused(ADD_FINALIZER, machine(vm=False, finalizers=())),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
         "The API server refused to put finalizer and priority onto the machine: a webhook says no",
@@ -119,7 +119,7 @@ LIVING = [
     ),
     Case(
         "and the creation timeout goes on",
-        told(ADD_FINALIZER, machine(vm=False, finalizers=(), age=minutes(21))),
+        seen_refused(ADD_FINALIZER, machine(vm=False, finalizers=(), age=minutes(21))),
         [],
         Phase.FAILED,
         "refused to put finalizer",
@@ -127,25 +127,25 @@ LIVING = [
     ),
     Case(
         "it is looked at when its creation timeout is over, if that is sooner",
-        told(ADD_FINALIZER, machine(vm=False, finalizers=(), age=minutes(19))),
+        seen_refused(ADD_FINALIZER, machine(vm=False, finalizers=(), age=minutes(19))),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
         wake=minutes(1) + timedelta(milliseconds=1),
     ),
     Case(
         "a machine whose VM is on record is looked after without a finalizer",
-        told(ADD_FINALIZER, machine("Running", finalizers=()), node(SILENT)),
+        seen_refused(ADD_FINALIZER, machine("Running", finalizers=()), node(SILENT)),
         [],
         Phase.UNKNOWN,
     ),
     Case(
         "after a while it is tried again",
-        told(ADD_FINALIZER, machine(vm=False, finalizers=()), ago=LATER),
+        seen_refused(ADD_FINALIZER, machine(vm=False, finalizers=()), ago=LATER),
         [ADD_FINALIZER],
     ),
     Case(
         "a VM that cannot be recorded is a creation that fails",
-        told(RECORD, machine(vm=False), vm=ENSURED, error=Invalid("metadata.labels: too long")),
+        seen_refused(RECORD, machine(vm=False), vm=ENSURED, error=Invalid("metadata.labels: too long")),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
         "The API server refused to record the machine's VM: metadata.labels: too long",
@@ -153,62 +153,62 @@ LIVING = [
     ),
     Case(
         "and in the end has failed",
-        told(RECORD, machine("CrashLoopBackOff", vm=False, age=minutes(21)), vm=ENSURED),
+        seen_refused(RECORD, machine("CrashLoopBackOff", vm=False, age=minutes(21)), vm=ENSURED),
         [],
         Phase.FAILED,
         "refused to record",
     ),
     Case(
         "whatever it said before",
-        told(RECORD, being_made(vm=False), vm=ENSURED),
+        seen_refused(RECORD, being_made(vm=False), vm=ENSURED),
         [],
         Phase.CRASH_LOOP_BACK_OFF,
         "refused to record",
     ),
     Case(
         "another VM is another record",
-        told(Record(replace(VM, provider_id="sim:///here/other")), machine(vm=False), vm=ENSURED),
+        seen_refused(Record(replace(VM, provider_id="sim:///here/other")), machine(vm=False), vm=ENSURED),
         [RECORD],
     ),
     Case(
         "a node that cannot be brought in line keeps no machine from Running",
-        told(SYNC, machine(""), NAMELESS, vm=ENSURED),
+        seen_refused(SYNC, machine(""), NAMELESS, vm=ENSURED),
         [],
         Phase.RUNNING,
     ),
     Case(
         "and is tried again in time",
-        told(SYNC, machine("Running"), NAMELESS),
+        seen_refused(SYNC, machine("Running"), NAMELESS),
         [],
         wake=LATER,
     ),
     Case(
         "at once when it is to be another way",
-        told(SyncNode({"metadata": {"labels": {"a": "b"}}}), machine("Running"), NAMELESS),
+        seen_refused(SyncNode({"metadata": {"labels": {"a": "b"}}}), machine("Running"), NAMELESS),
         [SYNC],
     ),
     Case(
         "a token that cannot be dropped keeps no machine from Running",
-        told(DeleteBootstrapToken(), machine(""), node(), vm=ENSURED, has_token=True),
+        seen_refused(DeleteBootstrapToken(), machine(""), node(), vm=ENSURED, has_token=True),
         [],
         Phase.RUNNING,
     ),
     Case(
         "a machine that cannot be deleted when its node asks for it is looked after",
-        told(delete_when_triggered(ASKED).steps[0], ASKED.machine, ASKED.node),
+        seen_refused(delete_when_triggered(ASKED).steps[0], ASKED.machine, ASKED.node),
         [],
         wake=LATER,
     ),
     Case(
         "a machine that cannot tell what it has become does not ask itself again at once",
-        told(None, machine(""), node(), vm=ENSURED, has_token=True),
+        seen_refused(None, machine(""), node(), vm=ENSURED, has_token=True),
         [DeleteBootstrapToken()],
         Phase.RUNNING,
         wake=LATER,
     ),
     Case(
         "a machine that is unwell and whose node cannot be marked fails in time all the same",
-        told(
+        seen_refused(
             SYNC, machine("Unknown", since=minutes(11)), structs.replace(NAMELESS, status=node(SILENT).status)
         ),
         [],
@@ -219,12 +219,12 @@ LIVING = [
 LEAVING = [
     Case(
         "a VM that cannot be recorded is drained and deleted all the same",
-        told(RECORD, machine(vm=False, deleted=timedelta(0)), node(), vm=ENSURED),
+        seen_refused(RECORD, machine(vm=False, deleted=timedelta(0)), node(), vm=ENSURED),
         [CORDON],
     ),
     Case(
         "a node that cannot be cordoned holds its drain up, and the machine says so",
-        told(CORDON, DYING, node(), drain=BUSY),
+        seen_refused(CORDON, DYING, node(), drain=BUSY),
         [],
         Phase.TERMINATING,
         "The API server refused to cordon the node: a webhook says no. Will retry in next sync. Initiate node drain",
@@ -232,22 +232,22 @@ LEAVING = [
     ),
     Case(
         "not when a user forces it",
-        told(CORDON, FORCED, node(), drain=DrainPlan(delete=(POD,), forced=True, because="by force")),
+        seen_refused(CORDON, FORCED, node(), drain=DrainPlan(delete=(POD,), forced=True, because="by force")),
         [MARK, Drain(DrainPlan(delete=(POD,), forced=True, because="by force"))],
     ),
     Case(
         "nor when the drain has had its time",
-        told(CORDON, machine("Running", deleted=minutes(121)), node(), drain=EMPTY),
+        seen_refused(CORDON, machine("Running", deleted=minutes(121)), node(), drain=EMPTY),
         [Call(Verb.DELETE)],
     ),
     Case(
         "a node that cannot be marked is drained",
-        told(MARK, DYING, node(cordoned=True), drain=BUSY),
+        seen_refused(MARK, DYING, node(cordoned=True), drain=BUSY),
         [Drain(BUSY)],
     ),
     Case(
         "attachments that cannot be deleted stay behind a VM that goes by force",
-        told(
+        seen_refused(
             VOLUMES,
             FORCED,
             node(cordoned=True),
@@ -258,7 +258,7 @@ LEAVING = [
     ),
     Case(
         "a node that cannot be deleted holds up its machine, and the machine says so",
-        told(NODE, DYING, node(cordoned=True), vm=GONE),
+        seen_refused(NODE, DYING, node(cordoned=True), vm=GONE),
         [],
         Phase.TERMINATING,
         "refused to delete the node: a webhook says no. Will retry in next sync. Initiate node object deletion",
@@ -266,17 +266,19 @@ LEAVING = [
     ),
     Case(
         "not when a user forces it to go",
-        told(NODE, FORCED, node(cordoned=True), vm=GONE),
+        seen_refused(NODE, FORCED, node(cordoned=True), vm=GONE),
         [RemoveFinalizer()],
     ),
     Case(
         "a token that cannot be deleted holds up nothing: it ends by itself",
-        told(DeleteBootstrapToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True),
+        seen_refused(
+            DeleteBootstrapToken(), machine("Pending", deleted=timedelta(0)), vm=GONE, has_token=True
+        ),
         [RemoveFinalizer()],
     ),
     Case(
         "a finalizer that cannot be taken off is told of",
-        told(RemoveFinalizer(), DYING, vm=GONE),
+        seen_refused(RemoveFinalizer(), DYING, vm=GONE),
         [],
         Phase.TERMINATING,
         "refused to take the finalizer off the machine: a webhook says no. Will retry in next sync. "

@@ -133,7 +133,7 @@ def changed(before: Any, after: Any) -> str:
     return " ".join(f"{place[-1].rpartition('/')[2]}={new.get(place)}" for place in places)
 
 
-def told(seen: Seen, steps: Sequence[Step]) -> list[str]:
+def in_words(seen: Seen, steps: Sequence[Step]) -> list[str]:
     lines = []
     for step in steps:
         match step:
@@ -310,7 +310,7 @@ def test_decision(case: Case) -> None:
     """A set in a step is the very one that was seen, with its uid and version: both bind the write."""
     seen = case.world.seen()
     steps = decide(seen).steps
-    assert told(seen, steps) == case.expect
+    assert in_words(seen, steps) == case.expect
     there = [
         *seen.sets,
         *(case.world.more or {}).get("orphans", ()),

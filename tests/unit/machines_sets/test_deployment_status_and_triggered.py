@@ -111,9 +111,9 @@ def test_counts_come_from_the_machines() -> None:
     ],
 )
 def test_minimum_availability(members: tuple[MachineMember, ...], expect: str) -> None:
-    told = said(deployment_status(seen(*members), Outcome()), "Available")
-    assert told is not None
-    assert told[0] == expect
+    condition = said(deployment_status(seen(*members), Outcome()), "Available")
+    assert condition is not None
+    assert condition[0] == expect
 
 
 def after(
@@ -154,7 +154,7 @@ def test_a_rollout_that_stands_still_runs_out_of_time() -> None:
     assert said(moving, "Progressing") == ("True", "MachineSetUpdated", 'MachineSet "ms" is progressing.')
 
 
-def told(reason: str, message: str, status: str = "True") -> MachineDeploymentStatus:
+def reported(reason: str, message: str, status: str = "True") -> MachineDeploymentStatus:
     """A status that says this about the rollout, and has seen two machines that are well."""
     known = MachineDeploymentCondition(
         type="Progressing", status=status, reason=reason, message=message, last_update_time=T0
@@ -164,9 +164,9 @@ def told(reason: str, message: str, status: str = "True") -> MachineDeploymentSt
     )
 
 
-DONE = told("NewMachineSetAvailable", 'MachineSet "ms" has successfully progressed.')
-BEFORE = told("NewMachineSetAvailable", 'MachineSet "ms-before" has successfully progressed.')
-LATE = told("ProgressDeadlineExceeded", 'MachineSet "ms-before" has timed out progressing.', "False")
+DONE = reported("NewMachineSetAvailable", 'MachineSet "ms" has successfully progressed.')
+BEFORE = reported("NewMachineSetAvailable", 'MachineSet "ms-before" has successfully progressed.')
+LATE = reported("ProgressDeadlineExceeded", 'MachineSet "ms-before" has timed out progressing.', "False")
 SICK = (member("a"), member("b", Phase.UNKNOWN))
 REUSED = {names.REVISION_HISTORY_ANNOTATION: "1"}
 
@@ -211,7 +211,7 @@ def test_which_rollout_a_condition_is_about(
 
 
 def test_what_was_lost_and_made_again_is_no_progress() -> None:
-    before = told("MachineSetUpdated", 'MachineSet "ms" is progressing.')
+    before = reported("MachineSetUpdated", 'MachineSet "ms" is progressing.')
     fewer = structs.replace(before, updated_replicas=1, replicas=1, ready_replicas=0, available_replicas=0)
     md, late = deployment(fewer, progress_deadline_seconds=60), T0 + timedelta(seconds=61)
     made_again = (member("c", Phase.PENDING), member("d", Phase.PENDING))
@@ -225,7 +225,7 @@ def test_what_was_lost_and_made_again_is_no_progress() -> None:
 
 
 def test_a_set_that_cannot_be_made_is_late_in_time_whatever_its_error_says() -> None:
-    status = told("NewMachineSetAvailable", 'MachineSet "ms-before" has successfully progressed.')
+    status = reported("NewMachineSetAvailable", 'MachineSet "ms-before" has successfully progressed.')
     for seconds, error in ((0, "no 1"), (40, "no 2"), (61, "no 3")):
         md = deployment(status, progress_deadline_seconds=60)
         picture = seen(md=md, at=T0 + timedelta(seconds=seconds), sets=())
@@ -298,10 +298,10 @@ def test_a_set_that_cannot_be_made() -> None:
 
 def test_an_invalid_deployment_says_why() -> None:
     status = deployment_status(seen(md=deployment(replicas=-1), sets=()), Outcome())
-    told = said(status, "Progressing")
-    assert told is not None
-    assert told[:2] == ("False", "InvalidSpec")
-    assert "spec.replicas" in told[2]
+    condition = said(status, "Progressing")
+    assert condition is not None
+    assert condition[:2] == ("False", "InvalidSpec")
+    assert "spec.replicas" in condition[2]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def seen(
     return Seen(MACHINE_SETS, of, T0.timestamp(), T0, found, **more)
 
 
-def told(step: Step) -> str:
+def in_words(step: Step) -> str:
     """A step in words; names of new machines are counted, since they look random."""
     match step:
         case AddFinalizer():
@@ -250,7 +250,7 @@ CASES = [
 def test_decision(case: Case) -> None:
     """A member in a step is the very one that was seen, with its uid and version: both bind the write."""
     plan = decide(case.seen)
-    assert [told(step) for step in plan.steps] == case.expect
+    assert [in_words(step) for step in plan.steps] == case.expect
     there = (*case.seen.members, *case.seen.orphans, *case.seen.unselected)
     carried = [found for step in plan.steps for found in getattr(step, "members", ())]
     assert all(any(found is each for each in there) for found in carried)

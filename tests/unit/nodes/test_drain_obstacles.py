@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.core import PDB, POD
 from kubewright.kube.errors import TransportError
-from kubewright.nodes.drain.obstacles import Held, Obstacle, explain, group, never_yields, told
+from kubewright.nodes.drain.obstacles import Held, Obstacle, explain, first_clauses, group, never_yields
 from kubewright.wire.errors import ApiError, Conflict, Forbidden, TooManyRequests, Unavailable
 
 CAUSE = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2"}
@@ -127,5 +127,5 @@ def test_three_pods_are_told_by_name():
 
 
 def test_many_obstacles_are_counted():
-    assert told(["a", "b", "c"]) == "a; b; c"
-    assert told(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+    assert first_clauses(["a", "b", "c"]) == "a; b; c"
+    assert first_clauses(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"

@@ -50,7 +50,7 @@ def names(pods):
     return [item.metadata.name for item in pods]
 
 
-def told(plan: DrainPlan):
+def pods_of(plan: DrainPlan):
     return names(plan.evict), names(plan.delete), names(plan.waiting)
 
 
@@ -63,30 +63,30 @@ class TestAsking:
         assert drain().done
 
     def test_all_pods_without_claims_at_once(self):
-        assert told(drain(pod("a"), pod("b", owner=""))) == (["a", "b"], [], [])
+        assert pods_of(drain(pod("a"), pod("b", owner=""))) == (["a", "b"], [], [])
 
     @pytest.mark.parametrize(
         "stays", [pod("d", owner="DaemonSet"), pod("m", mirror=True)], ids=["daemon", "mirror"]
     )
     def test_left_alone(self, stays):
         assert drain(stays).done
-        assert told(drain(stays, pod("a"))) == (["a"], [], [])
+        assert pods_of(drain(stays, pod("a"))) == (["a"], [], [])
 
     def test_a_leaving_pod_is_awaited_and_not_asked_twice(self):
         plan = drain(pod("a", leaving=T0))
-        assert told(plan) == ([], [], ["a"])
+        assert pods_of(plan) == ([], [], ["a"])
         assert not plan.done
         assert plan.wake == POLL
 
     def test_a_refused_pod_rests_and_is_asked_again(self):
-        assert told(drain(pod("a"), tries=refused("a"))) == ([], [], ["a"])
+        assert pods_of(drain(pod("a"), tries=refused("a"))) == ([], [], ["a"])
         assert drain(pod("a"), tries=refused("a"), at=timedelta(seconds=5)).wake == EVICTION - timedelta(
             seconds=5
         )
-        assert told(drain(pod("a"), tries=refused("a"), at=EVICTION)) == (["a"], [], [])
+        assert pods_of(drain(pod("a"), tries=refused("a"), at=EVICTION)) == (["a"], [], [])
 
     def test_after_too_many_refusals_it_is_deleted(self):
-        assert told(drain(pod("a"), tries=refused("a", 3), refusals=3, at=EVICTION)) == ([], ["a"], [])
+        assert pods_of(drain(pod("a"), tries=refused("a", 3), refusals=3, at=EVICTION)) == ([], ["a"], [])
 
     def test_a_short_timeout_allows_fewer_refusals(self):
         short = replace(LIMITED, timeout=3 * EVICTION)
@@ -116,7 +116,7 @@ class TestAsking:
     def test_a_pod_that_ends_by_itself_is_awaited_and_never_evicted(self):
         policy = replace(GENTLE, awaits=lambda each: each.metadata.name == "batch")
         plan = drain(pod("a"), pod("batch"), policy=policy)
-        assert told(plan) == (["a"], [], ["batch"])
+        assert pods_of(plan) == (["a"], [], ["batch"])
         plan = drain(pod("batch"), policy=policy)
         assert (plan.done, plan.wake, plan.because) == (False, EVICTION, "pods: 1 to complete by themselves")
 
@@ -142,7 +142,7 @@ FIRM = Obstacle("budget y never yields", firm=True, topic="y")
 
 
 class TestHeld:
-    def test_who_holds_whom_is_told_until_it_leaves(self):
+    def test_who_holds_whom_is_reported_until_it_leaves(self):
         tries = held("a", SOFT) | held("b", SOFT)
         plan = drain(pod("a"), pod("b"), pod("c"), tries=tries)
         assert plan.obstacles == 'error while evicting pod "default/a", "default/b": budget x is exhausted'
@@ -192,17 +192,17 @@ class TestHeld:
 class TestClaims:
     def test_one_after_another_by_priority(self):
         pods = [pod("low", claim=True), pod("high", claim=True, priority=9), pod("free")]
-        assert told(drain(*pods)) == (["free", "high"], [], ["low"])
+        assert pods_of(drain(*pods)) == (["free", "high"], [], ["low"])
 
     def test_the_next_waits_for_the_one_that_leaves(self):
-        assert told(drain(pod("a", claim=True, leaving=T0), pod("b", claim=True, priority=9))) == (
+        assert pods_of(drain(pod("a", claim=True, leaving=T0), pod("b", claim=True, priority=9))) == (
             [],
             [],
             ["a", "b"],
         )
 
     def test_a_refused_one_lets_the_next_go_first(self):
-        assert told(drain(pod("a", claim=True, priority=9), pod("b", claim=True), tries=refused("a"))) == (
+        assert pods_of(drain(pod("a", claim=True, priority=9), pod("b", claim=True), tries=refused("a"))) == (
             ["b"],
             [],
             ["a"],
@@ -211,12 +211,12 @@ class TestClaims:
     def test_the_next_waits_for_the_one_that_is_deleted(self):
         pods = [pod("a", claim=True, priority=9), pod("b", claim=True)]
         plan = drain(*pods, at=EVICTION, tries=refused("a", 3), refusals=3)
-        assert told(plan) == ([], ["a"], ["b"])
+        assert pods_of(plan) == ([], ["a"], ["b"])
 
     def test_a_pod_without_claims_that_is_deleted_holds_up_none_with_claims(self):
         pods = [pod("free"), pod("a", claim=True, priority=9), pod("b", claim=True)]
         tries = refused("free", 3, at=-EVICTION) | refused("a")
-        assert told(drain(*pods, tries=tries, refusals=3)) == (["b"], ["free"], ["a"])
+        assert pods_of(drain(*pods, tries=tries, refusals=3)) == (["b"], ["free"], ["a"])
 
 
 def condition(kind, status, since):
@@ -238,7 +238,7 @@ class TestForce:
     def test_everything_goes_at_once(self, how, because):
         pods = [pod("a", claim=True), pod("b"), pod("c", leaving=T0), pod("d", owner="DaemonSet")]
         plan = drain(*pods, **how)
-        assert told(plan) == ([], ["a", "b", "c"], [])
+        assert pods_of(plan) == ([], ["a", "b", "c"], [])
         assert plan.forced
         assert plan.because == f"3 pods are removed, because {because}"
 

@@ -58,7 +58,7 @@ def without(image: str, revision: int, **meta: Any) -> ThingSet:
     return structs.replace(found, metadata=structs.replace(found.metadata, **meta))
 
 
-def told(picture: Seen[Any, Any, Any], step: Step) -> Any:
+def in_short(picture: Seen[Any, Any, Any], step: Step) -> Any:
     """A step that holds a whole object as what it changes in it; any other as it is."""
     match step:
         case ChangeDeployment(after):
@@ -191,7 +191,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
     plan = decide(case.seen)
-    assert [told(case.seen, step) for step in plan.steps] == case.expect
+    assert [in_short(case.seen, step) for step in plan.steps] == case.expect
     assert (plan.wake == AT_ONCE) is case.at_once
 
 

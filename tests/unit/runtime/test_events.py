@@ -43,7 +43,7 @@ class Server:
         return Response(200, msgspec.json.encode(self.events[request.path]))
 
     @property
-    def told(self):
+    def counted(self):
         return [(event["message"], event["count"]) for event in self.events.values()]
 
 
@@ -102,7 +102,7 @@ async def test_a_repetition_is_counted_up(server, recorder):
         for _ in range(3):
             recorder.event(SET, "FailedCreate", "quota exceeded", warning=True)
             await asyncio.sleep(1)
-    assert server.told == [("quota exceeded", 3)]
+    assert server.counted == [("quota exceeded", 3)]
     assert [method for method, _ in server.requests] == ["POST", "PATCH", "PATCH"]
 
 
@@ -111,7 +111,7 @@ async def test_repetitions_that_wait_become_one_request(server, recorder):
         for _ in range(20):
             recorder.event(SET, "FailedCreate", "quota exceeded")
         await asyncio.sleep(1)
-    assert server.told == [("quota exceeded", 20)]
+    assert server.counted == [("quota exceeded", 20)]
     assert len(server.requests) == 1
 
 
@@ -122,7 +122,7 @@ async def test_an_event_that_expired_is_made_anew(server, recorder):
         server.events.clear()
         recorder.event(SET, "A", "a")
         await asyncio.sleep(1)
-    assert server.told == [("a", 1)]
+    assert server.counted == [("a", 1)]
 
 
 async def test_many_messages_for_one_reason_are_combined(server, recorder):
@@ -130,7 +130,7 @@ async def test_many_messages_for_one_reason_are_combined(server, recorder):
         for number in range(14):
             recorder.event(SET, "SuccessfulCreate", f"Created machine: m{number}")
             await asyncio.sleep(1)
-    messages = [message for message, _ in server.told]
+    messages = [message for message, _ in server.counted]
     assert messages[:10] == [f"Created machine: m{number}" for number in range(10)]
     assert messages[10] == "(combined from similar events): Created machine: m10"
 
@@ -140,12 +140,12 @@ async def test_an_object_with_too_many_events_gets_no_more_for_a_while(server, r
         for _ in range(40):
             recorder.event(SET, "A", "a")
             await asyncio.sleep(0.1)
-        assert server.told == [("a", 25)]
+        assert server.counted == [("a", 25)]
         assert recorder.statistics().dropped == 15
         await asyncio.sleep(300)
         recorder.event(SET, "A", "a")
         await asyncio.sleep(1)
-    assert server.told == [("a", 26)]
+    assert server.counted == [("a", 26)]
 
 
 async def test_a_server_in_trouble_is_asked_again(server, recorder):
@@ -153,7 +153,7 @@ async def test_a_server_in_trouble_is_asked_again(server, recorder):
     async with running(recorder):
         recorder.event(SET, "A", "a")
         await asyncio.sleep(10)
-    assert server.told == [("a", 1)]
+    assert server.counted == [("a", 1)]
 
 
 async def test_a_refusal_is_final(server, recorder):
@@ -185,7 +185,7 @@ async def test_a_warning_takes_the_place_of_something_normal_that_waits(server, 
         recorder.event({**SET, "metadata": {"name": "well", "uid": "well"}}, "A", "c")
         server.delay = 0.0
         await asyncio.sleep(60)
-    said = {message for message, _ in server.told}
+    said = {message for message, _ in server.counted}
     assert said == {"first", "a", "b"}
     assert recorder.statistics().dropped == 2
 
@@ -200,4 +200,4 @@ async def test_what_waits_at_the_end_is_still_written(server, recorder):
     async with running(recorder):
         await asyncio.sleep(1)
         recorder.event(SET, "Stopping", "bye")
-    assert server.told == [("bye", 1)]
+    assert server.counted == [("bye", 1)]

@@ -40,7 +40,7 @@ class World:
         self.toys = {cluster: TinyServer(self.clock) for cluster in (EAST, WEST)}
         self.faults = dict.fromkeys(self.toys)
         self.lines = {cluster: [] for cluster in self.toys}
-        self.told = []
+        self.shown = []
         self.gained, self.lost = asyncio.Event(), asyncio.Event()
         self.reached = 0
         self.sessions = Sessions(self.clock, self.reach, settings=Settings(**settings))
@@ -62,11 +62,11 @@ class World:
         return Client(line, self.clock, name=str(cluster))
 
     def _gained(self, session):
-        self.told.append(("gained", session.cluster.name))
+        self.shown.append(("gained", session.cluster.name))
         self.gained.set()
 
     def _lost(self, session, because):
-        self.told.append(("lost", session.cluster.name, because))
+        self.shown.append(("lost", session.cluster.name, because))
         self.lost.set()
 
     def put(self, cluster, name):
@@ -107,7 +107,7 @@ async def test_a_lookup_answers_at_once_and_says_why_there_is_no_session(world):
         assert world.why(EAST) == "cluster fleet/east is not connected: the first attempt is under way"
         await asyncio.sleep(1)
         assert world.sessions.get(EAST).cluster == EAST
-        assert world.told == [("gained", "east")]
+        assert world.shown == [("gained", "east")]
 
 
 async def test_a_session_begins_with_full_caches(world):
@@ -141,7 +141,7 @@ async def test_attempts_that_fail_come_at_growing_distances_until_one_succeeds(w
         await asyncio.wait_for(world.gained.wait(), 31)
         assert world.sessions.get(EAST)
         assert world.sessions.health(EAST).error == ""
-        assert world.told == [("gained", "east")]
+        assert world.shown == [("gained", "east")]
 
 
 async def test_a_cluster_that_hangs_delays_no_other(world):
@@ -154,7 +154,7 @@ async def test_a_cluster_that_hangs_delays_no_other(world):
         await asyncio.sleep(1000)
         assert world.sessions.get(EAST)
         assert "no answer within 5 s" in world.why(WEST)
-        assert world.told == [("gained", "east")]
+        assert world.shown == [("gained", "east")]
 
 
 async def test_lists_that_do_not_come_end_an_attempt(world):
@@ -165,7 +165,7 @@ async def test_lists_that_do_not_come_end_an_attempt(world):
         assert world.why(EAST).endswith("the first attempt is under way")
         await asyncio.sleep(2)
         assert "configmaps not listed within 120 s" in world.why(EAST)
-        assert world.told == []
+        assert world.shown == []
 
 
 async def test_the_same_credentials_again_change_nothing(world):
@@ -190,7 +190,7 @@ async def test_other_credentials_make_a_new_session_and_close_the_old_one(world)
         assert world.sessions.get(EAST) is not before
         assert [credentials for credentials, _ in world.lines[EAST]] == ["old", "new"]
         because = "it is no longer wanted by these credentials"
-        assert world.told == [("gained", "east"), ("lost", "east", because), ("gained", "east")]
+        assert world.shown == [("gained", "east"), ("lost", "east", because), ("gained", "east")]
         with pytest.raises(ConnectFailed):
             await before.client.list(MAPS)
 
@@ -221,7 +221,7 @@ async def test_a_dropped_cluster_is_asked_nothing_more(world, fault):
         asked = len(world.lines[EAST][-1][1].asked)
         await asyncio.sleep(1000)
         assert len(world.lines[EAST][-1][1].asked) == asked
-        assert [each[:2] for each in world.told] == (
+        assert [each[:2] for each in world.shown] == (
             [("gained", "east"), ("lost", "east")] if not fault else []
         )
 
@@ -252,8 +252,8 @@ async def test_five_missed_probes_end_a_session(world):
         world.faults[EAST] = BROKEN
         await asyncio.wait_for(world.lost.wait(), 1000)
         assert len(world.probes(EAST)) == 1 + 5
-        assert world.told[1][:2] == ("lost", "east")
-        assert "503" in world.told[1][2]
+        assert world.shown[1][:2] == ("lost", "east")
+        assert "503" in world.shown[1][2]
         assert "503" in world.why(EAST)
         assert not world.sessions.health(EAST).connected
         world.faults[EAST] = None
@@ -269,7 +269,7 @@ async def test_missed_probes_count_only_in_a_row(world):
             world.faults[EAST] = REFUSES
             await asyncio.sleep(30)
             world.faults[EAST] = None
-        assert world.told == [("gained", "east")]
+        assert world.shown == [("gained", "east")]
 
 
 async def test_a_long_session_makes_earlier_failures_forgotten(world):
@@ -319,7 +319,7 @@ async def test_credentials_that_are_no_longer_accepted_end_a_session_at_the_firs
         await asyncio.sleep(1)
         world.faults[EAST] = EXPIRED
         await asyncio.sleep(11)
-        assert [each[:2] for each in world.told] == [("gained", "east"), ("lost", "east")]
+        assert [each[:2] for each in world.shown] == [("gained", "east"), ("lost", "east")]
 
 
 async def test_a_cluster_that_is_dropped_while_its_session_ends_is_not_connected_to_again(world):
@@ -339,7 +339,7 @@ async def test_a_refusal_is_an_answer(world):
     async with world.running():
         world.sessions.want(EAST, "key")
         await asyncio.sleep(1000)
-        assert world.told == [("gained", "east")]
+        assert world.shown == [("gained", "east")]
 
 
 async def test_a_cluster_that_accepts_and_drops_us_in_turn_is_asked_ever_more_rarely(world):
@@ -385,7 +385,7 @@ async def test_the_end_of_the_sessions_leaves_nothing_behind(world):
             world.sessions.want(cluster, "key")
         await asyncio.sleep(1)
         session = world.sessions.get(EAST)
-    assert [each[:2] for each in world.told] == [("gained", "east"), ("lost", "east")]
+    assert [each[:2] for each in world.shown] == [("gained", "east"), ("lost", "east")]
     with pytest.raises(ConnectFailed):
         await session.client.list(MAPS)
 
@@ -500,7 +500,9 @@ async def test_a_controller_looks_again_at_what_changes_in_any_cluster(world):
         assert looks.taken() == ["west/b"]
 
 
-async def test_a_controller_is_told_of_a_cluster_that_is_gained_and_lost_and_retries_nothing_between(world):
+async def test_a_controller_is_reported_of_a_cluster_that_is_gained_and_lost_and_retries_nothing_between(
+    world,
+):
     world.faults[EAST] = REFUSES
     async with watching(world) as (looks, controller):
         world.sessions.want(EAST, "key")

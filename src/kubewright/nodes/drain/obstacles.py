@@ -85,7 +85,7 @@ def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
     return tuple(Held(each, tuple(sorted(found[each]))) for each in ordered)
 
 
-def told(clauses: Sequence[str]) -> str:
+def first_clauses(clauses: Sequence[str]) -> str:
     """The first ``TOLD`` clauses as one, and how many more there are."""
     more = [f"and {len(clauses) - TOLD} more"] if len(clauses) > TOLD else []
     return "; ".join([*clauses[:TOLD], *more])

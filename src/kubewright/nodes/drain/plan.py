@@ -28,7 +28,7 @@ from typing import Any
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.base import delays
 from kubewright.base.durations import format_duration
-from kubewright.nodes.drain.obstacles import Held, Obstacle, group, told
+from kubewright.nodes.drain.obstacles import Held, Obstacle, first_clauses, group
 from kubewright.nodes.drain.policy import DrainPolicy
 
 OVERDUE = timedelta(seconds=30)
@@ -94,7 +94,7 @@ class DrainPlan:
         """The obstacles in one clause, firm ones first, then overdue pods; empty if there are none."""
         firm = [str(held) for held in self.held if held.obstacle.firm]
         soft = [str(held) for held in self.held if not held.obstacle.firm]
-        return told([*firm, *map(_timeout, self.overdue), *soft])
+        return first_clauses([*firm, *map(_timeout, self.overdue), *soft])
 
     @property
     def topics(self) -> frozenset[str]:

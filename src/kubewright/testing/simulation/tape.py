@@ -175,6 +175,6 @@ class Case:
     wrong: str = ""
 
 
-def told(*acts: Callable[[Tape], object]) -> Callable[[Tape], object]:
+def steps(*acts: Callable[[Tape], object]) -> Callable[[Tape], object]:
     """One after the other."""
     return lambda tape: [act(tape) for act in acts]

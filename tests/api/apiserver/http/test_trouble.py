@@ -30,7 +30,7 @@ async def test_errors_of_the_api_are_answered_as_a_status(serving: Serving) -> N
         assert answer.headers["retry-after"] == "3"
 
 
-async def test_a_defect_is_told_to_the_log_and_not_to_the_client(serving: Serving) -> None:
+async def test_a_defect_is_reported_to_the_log_and_not_to_the_client(serving: Serving) -> None:
     async def handler(_request: Request) -> Response:
         raise RuntimeError("internal secret")
 
