@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from kubewright.api.core import LEASE, NAMESPACE
+from kubewright.driver.contract import stub
 from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed, Disconnected, TimedOut, TransportError
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import ExecuteLate, Faulty, Script
+from kubewright.testing.scenes import class_request
 from kubewright.testing.simulation import incidents, schedule
 from kubewright.testing.simulation.cloud import RemoteDriver
 from kubewright.testing.simulation.journal import LEASE_HALVES
@@ -225,8 +227,7 @@ class _Cloud:
         """Delete nothing."""
 
 
-class _Named:
-    name = "m"
+REQUEST = class_request().of(stub("m", "ns"))
 
 
 @pytest.mark.parametrize(
@@ -238,9 +239,9 @@ def test_a_cloud_refuses_for_its_time(word: str, create: str, delete: str, secon
         choose = partial(scene.world.injector.of_call, "manager-1")
         driver: Any = RemoteDriver(_Cloud(), Process(scene.world.loop, "cloud"), scene.clock, choose)  # type: ignore[arg-type]
         await scene.inject(word)
-        assert await scene.outcome(lambda: driver.create(_Named())) == create
-        assert await scene.outcome(lambda: driver.delete(_Named())) == delete
-        assert seconds <= await scene.until(lambda: driver.create(_Named()), most=100) <= seconds + 1
+        assert await scene.outcome(lambda: driver.create(REQUEST)) == create
+        assert await scene.outcome(lambda: driver.delete(REQUEST)) == delete
+        assert seconds <= await scene.until(lambda: driver.create(REQUEST), most=100) <= seconds + 1
 
     play(act)
 

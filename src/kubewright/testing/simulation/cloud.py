@@ -81,24 +81,26 @@ class RemoteDriver:
         """Told of each deletion when it is asked for."""
 
     async def create(self, request: MachineRequest) -> Instance:
-        return await self._call("create", request.name, lambda: self._account(request).create(request))
+        account = self._account(request)
+        return await self._call("create", request.name, lambda: account.create(request))
 
     async def initialize(self, request: MachineRequest) -> Instance:
-        return await self._call(
-            "initialize", request.name, lambda: self._account(request).initialize(request)
-        )
+        account = self._account(request)
+        return await self._call("initialize", request.name, lambda: account.initialize(request))
 
     async def delete(self, request: MachineRequest) -> str | None:
+        account = self._account(request)
         self._heard(request)
-        return await self._call("delete", request.name, lambda: self._account(request).delete(request))
+        return await self._call("delete", request.name, lambda: account.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
-        then = partial(self._status_then, request)
-        return await self._call("status", request.name, lambda: self._account(request).status(request), then)
+        account, then = self._account(request), partial(self._status_then, request)
+        return await self._call("status", request.name, lambda: account.status(request), then)
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
-        then, name = partial(self._list_then, request), request.machine_class.metadata.name
-        return await self._call("list", name, lambda: self._account(request).list(request), then)
+        account, then = self._account(request), partial(self._list_then, request)
+        name = request.machine_class.metadata.name
+        return await self._call("list", name, lambda: account.list(request), then)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return await self._driver.volume_ids(volumes)
