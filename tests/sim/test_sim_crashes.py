@@ -76,7 +76,7 @@ CASES = {
     "write:3:kill,write:4:kill": [
         "kill", "manager-1 is killed", "manager-2 starts", "kill", "manager-2 is killed", "manager-3 starts",
     ],
-    "write:3:blind": ["blind"],
+    "write:3:silent-watches": ["silent-watches"],
 }  # fmt: skip
 
 
@@ -98,9 +98,9 @@ def test_another_manager_takes_the_lead(word: str, killed: bool) -> None:
     assert {lines.index(line) > lines.index(gone) for line in leases} == {killed}
 
 
-def test_a_blind_manager_lists_again_what_it_has_not_received() -> None:
+def test_a_manager_whose_watches_were_silent_lists_again_what_it_has_not_received() -> None:
     calm = undisturbed(BY_NAME["scale-down"], seed=1)
-    blind = simulate(BY_NAME["scale-down"], replace(calm.plot, schedule=parse("write:1:blind")))
-    assert judged(blind, calm.picture).good
-    lists_and_watches = blind.counts.requests - calm.counts.requests
+    silent = simulate(BY_NAME["scale-down"], replace(calm.plot, schedule=parse("write:1:silent-watches")))
+    assert judged(silent, calm.picture).good
+    lists_and_watches = silent.counts.requests - calm.counts.requests
     assert lists_and_watches >= 2 * 20, "twenty kinds and more, each listed and watched once more"

@@ -12,9 +12,7 @@ from kubewright.testing.simulation.search import plot_of
 from kubewright.testing.simulation.stories import BY_NAME
 from kubewright.testing.simulation.world import Plot
 
-EVERYWHERE = (
-    "api:3:lose-answer,api:9:conflict,watch:20:bunch,call:2:late,at:0.4:freeze,write:9:blind,await:60:kill"
-)
+EVERYWHERE = "api:3:lose-answer,api:9:conflict,watch:20:bunch,call:2:late,at:0.4:freeze,write:9:silent-watches,await:60:kill"
 """A fault at each place."""
 
 PLOTS = {

@@ -55,7 +55,7 @@ NUMBERS = [
     Case(
         "unless no manager has received the change",
         steps(
-            lambda t: setattr(t, "blind", True),
+            lambda t: setattr(t, "unobserved", True),
             lambda t: t.pool("Running", "Running", size=3),
             lambda t: t.deployment(1),
             lambda t: t.set(1),

@@ -94,7 +94,7 @@ FOUND = {
     "a set whose watch is late is set free too": ("keep-sets", Plot(294, parse("watch:26:bunch"))),
     "the node of a second, late VM goes like that of the first": (
         "roll-twice",
-        Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:blind,call:2:hang"), apart=True),
+        Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:silent-watches,call:2:hang"), apart=True),
     ),
 }
 """Worlds in which something went wrong once, by what was wrong."""

@@ -5,8 +5,8 @@ Theory.      The undisturbed run has W writes, to the API and to the cloud. Run 
              answer, the manager is killed, and a new one begins with empty memory. All runs must end in
              the same world. These are the "intermediate states" of the paper on Sieve, at every point. In
              a ``late`` restart the watches of the new manager are behind, and in a ``stale`` one its lists
-             too, which no API server does to lists like ours: Sieve's second kind. In a ``blind`` run all
-             watches fall silent, and then the history of the events that they held back is lost: Sieve's
+             too, which no API server does to lists like ours: Sieve's second kind. In an ``unobserved``
+             run all watches fall silent, and then the history of the events that they held back is lost: its
              third kind, unobserved states. The other rounds kill between two awaits; a second time,
              soon after the first; the leader, while another manager is a candidate, or freeze it until
              it has lost the lead; take the Lease of one half away; and kill where nodes have their own
@@ -80,10 +80,10 @@ def stale_restarts(calm: Outcome, every: int = 5) -> Iterator[Plot]:
         yield replace(calm.plot, kill_after=point, stale=depth)
 
 
-def blind_managers(calm: Outcome, every: int = 5) -> Iterator[Plot]:
+def unobserved_states(calm: Outcome, every: int = 5) -> Iterator[Plot]:
     """After a write all watches fall silent, and then their history is lost."""
-    for point in _writes(calm, "blind", every):
-        yield _faulty(calm, Fault("write", point, "blind"))
+    for point in _writes(calm, "unobserved", every):
+        yield _faulty(calm, Fault("write", point, "silent-watches"))
 
 
 def killed_leaders(calm: Outcome, every: int = 5) -> Iterator[Plot]:
@@ -116,7 +116,7 @@ ROUNDS: Mapping[str, Round] = {
     "double": double_kills,
     "late": late_restarts,
     "stale": stale_restarts,
-    "blind": blind_managers,
+    "unobserved": unobserved_states,
     "leader": killed_leaders,
     "frozen": frozen_leaders,
     "half": lost_halves,

@@ -25,8 +25,8 @@ from kubewright.wire.http import Request
 
 SLOW_SECONDS = 1.5
 """How late events are while watches are slow."""
-AFTER_BLIND = 0.1
-"""How long after the end of ``blind`` the events that a watch holds back would come."""
+AFTER_SILENCE = 0.1
+"""How long after the end of ``silent-watches`` the events that a watch holds back would come."""
 STORM_SHARE = 0.5
 """The share of requests that a storm hits."""
 
@@ -59,7 +59,7 @@ class Injector:
         self._clock = clock
         self._begun = False
         self._attempts = self._watches = 0
-        self._slow_until = self._blind_until = 0.0
+        self._slow_until = self._silent_until = 0.0
         self._storms: list[_Storm] = []
         self._call_faults: list[_CallFault] = []
         self._away: dict[str, float] = {}
@@ -76,9 +76,9 @@ class Injector:
         """Watches bring every event late for so long."""
         self._slow_until = self._now + seconds
 
-    def blind(self, seconds: float) -> None:
+    def silence_watches(self, seconds: float) -> None:
         """Watches bring nothing for so long, and are ended then (``Host.expire``)."""
-        self._blind_until = self._now + seconds + AFTER_BLIND
+        self._silent_until = self._now + seconds + AFTER_SILENCE
 
     def fail_requests(
         self,
@@ -105,7 +105,7 @@ class Injector:
         """By how many seconds a watch's next chunk is late."""
         if not client.name.startswith(MANAGER):
             return 0.0
-        return max(SLOW_SECONDS if self._now < self._slow_until else 0.0, self._blind_until - self._now)
+        return max(SLOW_SECONDS if self._now < self._slow_until else 0.0, self._silent_until - self._now)
 
     def away(self, client: Process) -> float:
         """For how many seconds more a client is cut off."""

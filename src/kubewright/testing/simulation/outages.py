@@ -35,7 +35,7 @@ PARTITION_SECONDS = 40.0
 """Longer than a Lease lasts."""
 RENEWALS_LOST_SECONDS = 45.0
 SLOW_SECONDS = 20.0
-BLIND_SECONDS = 12.0
+SILENT_SECONDS = 12.0
 """Longer than any action of a user in a story takes."""
 STORM_SECONDS = 4.0
 
@@ -88,10 +88,10 @@ async def _partition(world: World, _person: Person, clock: SimClock) -> None:
         await clock.sleep(PARTITION_SECONDS)
 
 
-async def _blind(world: World, _person: Person, clock: SimClock) -> None:
+async def _silent_watches(world: World, _person: Person, clock: SimClock) -> None:
     """Watches are silent, and then the server loses the history of the events that they did not send."""
-    world.injector.blind(BLIND_SECONDS)
-    await clock.sleep(BLIND_SECONDS)
+    world.injector.silence_watches(SILENT_SECONDS)
+    await clock.sleep(SILENT_SECONDS)
     for cluster in world.clusters:
         cluster.host.expire(world.managers.living)
 
@@ -160,7 +160,7 @@ OUTAGES: Mapping[str, Incident] = {
     "target-outage": _target_outage,
     "partition": _partition,
     "slow-watches": _slow_watches,
-    "blind": _blind,
+    "silent-watches": _silent_watches,
     "storm-lose": _storm("lose"),
     "storm-lose-answer": _storm("lose-answer"),
     "storm-error": _storm("error"),

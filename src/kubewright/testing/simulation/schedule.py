@@ -77,7 +77,7 @@ LATE_CALLS = frozenset(("very-late",))
 AT = (
     "kill", "freeze", "slow-process", "clock-ahead", "clock-behind", "clock-leap", "clock-skew",
     "restart-server", "restart-target", "unreachable", "target-unreachable", "outage", "target-outage",
-    "partition", "cut-all", "slow-watches", "blind",
+    "partition", "cut-all", "slow-watches", "silent-watches",
     "storm-lose", "storm-lose-answer", "storm-error", "storm-throttle", "storm-conflict",
     "lease-deleted", "lease-cleared", "lease-stolen", "renewals-lost",
     "vm-dies", "kubelet-stops", "vm-vanishes", "node-deleted", "no-capacity", "cloud-down", "lagging-cloud",
@@ -185,7 +185,7 @@ def _death_under_a_call(chance: Random) -> tuple[Fault, ...]:
     return call, Fault("at", round(chance.uniform(0.02, 2.0), 2), "kill")
 
 
-def _blind_writer(chance: Random) -> tuple[Fault, ...]:
+def _writer_unobserved(chance: Random) -> tuple[Fault, ...]:
     """Answers are lost while watches are late: the manager cannot know what it wrote."""
     moment = chance.choice((0.0, round(chance.uniform(0.0, 0.4), 2)))
     return Fault("at", moment, "slow-watches"), Fault("at", moment, "storm-lose-answer")
@@ -220,7 +220,7 @@ def _deposed(chance: Random) -> tuple[Fault, ...]:
 RECIPES = (
     _nothing,
     _death_under_a_call,
-    _blind_writer,
+    _writer_unobserved,
     _two_deaths,
     _sleeping_leader,
     _late_request,

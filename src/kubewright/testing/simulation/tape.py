@@ -31,7 +31,7 @@ from kubewright.testing.simulation.journal import (
 )
 
 STALE_SECONDS = 60.0
-"""How stale a manager is that is blind, in these tables."""
+"""How stale a manager is whose watches are silent, in these tables."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Tape:
     """A world that a test changes step by step. ``wrong`` has the rules that the last step broke."""
 
     time: float = 100.0
-    blind: bool = False
+    unobserved: bool = False
     wrong: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Tape:
         self.wait(10)
 
     def _since(self) -> float:
-        return self.time - (STALE_SECONDS if self.blind else 1.0)
+        return self.time - (STALE_SECONDS if self.unobserved else 1.0)
 
     def wait(self, seconds: float) -> None:
         self.time += seconds

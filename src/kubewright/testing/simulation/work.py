@@ -82,7 +82,7 @@ PRICES: Mapping[str, Price] = {
     "renewals-lost": Price(6, terms=1),
     "partition": Price(6, AGAIN, AGAIN, terms=1),
     "cut-all": Price(6, AGAIN, AGAIN),
-    "blind": Price(6, ANEW, ANEW),
+    "silent-watches": Price(6, ANEW, ANEW),
     "restart-server": Price(6, near=ANEW),
     "unreachable": Price(6, near=AGAIN, terms=1),
     "outage": Price(20, near=ANEW, terms=1),
