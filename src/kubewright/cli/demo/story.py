@@ -115,13 +115,13 @@ CHAPTERS = (
     ),
     Chapter(
         "Scale to five",
-        "kubectl scale machinedeployment workers --replicas 5",
+        "kubectl scale mcd workers --replicas 5",
         Demo.scale,
         lambda _demo, now: now.settled(5),
     ),
     Chapter(
         "Roll to a larger class, at most 2 more and 1 less",
-        "kubectl patch machinedeployment workers --type merge "
+        "kubectl patch mcd workers --type merge "
         '-p \'{"spec": {"template": {"spec": {"class": {"name": "sim-large"}}}}}\'',
         Demo.roll,
         lambda _demo, now: now.settled(5, "sim-large"),
@@ -129,7 +129,7 @@ CHAPTERS = (
     ),
     Chapter(
         "Delete everything",
-        "kubectl delete machinedeployment workers",
+        "kubectl delete mcd workers",
         Demo.delete,
         lambda _demo, now: now.empty,
     ),
