@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from kubewright.api.core import LEASE
+from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
 from kubewright.driver.contract import Closing, Driver
@@ -41,7 +42,8 @@ LEASELESS = "server"
 class Assembly:
     """The controllers that ``options`` asks for, all of ``beside``, and what they share.
 
-    ``services`` run always, whether this process leads or not.
+    ``connect`` makes the transports to workload clusters. ``services`` run always, whether this process
+    leads or not.
 
     Raises:
         InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
@@ -56,6 +58,7 @@ class Assembly:
         metrics: Metrics,
         *,
         beside: Sequence[World] = (),
+        connect: Connect = by_sockets,
     ) -> None:
         on_call = DriverMetrics(metrics.registry).of(options.driver)
         self.controllers: list[ControllerInfo] = [
@@ -64,7 +67,7 @@ class Assembly:
         ]
         self.clock = control.clock
         self.metrics = metrics
-        self._worlds = (*worlds(options, driver, on_call), *beside)
+        self._worlds = (*worlds(options, driver, on_call, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]

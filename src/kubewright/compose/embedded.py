@@ -46,6 +46,7 @@ from kubewright.compose.folder import (
 )
 from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.planes import Planes
+from kubewright.compose.shortcut import Shortcut
 from kubewright.compose.worlds import server_worlds
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
@@ -83,6 +84,13 @@ class Embedded:
         self.url = ""
         self._options = options
         self._stack = AsyncExitStack()
+        self.planes = Planes(
+            clock,
+            folder=None if config is None else private_folder(config.data_dir / CLUSTERS_FOLDER),
+            listens=config is not None,
+            nodes=NodeSettings(grace=options.grace),
+        )
+        """The control planes of simulated clusters: at sockets and in the data folder, or in memory."""
         self.driver: Driver
         self.manager: Manager
 
@@ -102,11 +110,18 @@ class Embedded:
             await self.server.start()
             self._stack.push_async_callback(self.server.close)
             await self._start_listener()
+            self._stack.push_async_callback(self.planes.close)
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
             assembly = Assembly(
-                self.client, self.client, self.driver, self._options, self.metrics, beside=beside
+                self.client,
+                self.client,
+                self.driver,
+                self._options,
+                self.metrics,
+                beside=beside,
+                connect=Shortcut(self.planes),
             )
             await self._create_objects(assembly)
             self.manager = self._manager(assembly)
@@ -187,18 +202,7 @@ class Embedded:
         folder = None if self.config is None else self.config.data_dir
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
         driver = registry.load(self._options.driver, settings)
-        return driver.hosting(self._planes(folder)) if isinstance(driver, SimDriver) else driver
-
-    def _planes(self, folder: Path | None) -> Planes:
-        """The control planes of simulated clusters: in the data folder and at sockets, or in memory."""
-        planes = Planes(
-            self.clock,
-            folder=None if folder is None else private_folder(folder / CLUSTERS_FOLDER),
-            listens=folder is not None,
-            nodes=NodeSettings(grace=self._options.grace),
-        )
-        self._stack.push_async_callback(planes.close)
-        return planes
+        return driver.hosting(self.planes) if isinstance(driver, SimDriver) else driver
 
     async def _create_objects(self, assembly: Assembly) -> None:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""

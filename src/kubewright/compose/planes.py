@@ -106,6 +106,10 @@ class Planes:
         """As ``ControlPlanes.release``."""
         self._reserved.pop(owner, None)
 
+    def hosts(self, address: str) -> bool:
+        """Whether this address is one of ours, whether or not an API server answers there now."""
+        return address in self._planes or address in self._reserved.values()
+
     def find(self, address: str) -> Plane | None:
         """As ``ControlPlanes.find``."""
         plane = self._planes.get(address)

@@ -11,6 +11,7 @@ Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kubewright import builtin
@@ -19,7 +20,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap import world as bootstrap
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters import world as clusters
-from kubewright.clusters.sessions.workload import WorkloadClusters
+from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_sockets
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
@@ -28,20 +29,25 @@ from kubewright.machines import world as machines
 from kubewright.runtime.world import ControllerInfo, Environment, World
 
 
-def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
-    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver."""
+def worlds(
+    options: Options, driver: Driver | None, on_call: Listener, connect: Connect = by_sockets
+) -> tuple[World, ...]:
+    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
+
+    ``connect`` makes the transports to workload clusters.
+    """
     drivers = {} if driver is None else {options.driver: driver}
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
-        clusters.world(),
-        bootstrap.world(_workload_clusters, options.bootstrap),
+        clusters.world(connect),
+        bootstrap.world(partial(_workload_clusters, connect), options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
     )
 
 
-def _workload_clusters(environment: Environment) -> WorkloadClusters:
+def _workload_clusters(connect: Connect, environment: Environment) -> WorkloadClusters:
     """The sessions of a world that may lead while another process leads that of clusters."""
-    return WorkloadClusters(environment.control, environment.entitled, nodes=False)
+    return WorkloadClusters(environment.control, environment.entitled, connect=connect, nodes=False)
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:

@@ -1,0 +1,108 @@
+"""From a kubeconfig to a simulated cluster in this process: without a socket, but not without a check.
+
+Theory.      Our own controllers reach a workload cluster by its kubeconfig, wherever it runs. For a cluster
+             of this process a TLS connection would cost more than the requests, and on virtual time there
+             are no sockets. So the request is handed over here; who sends it is found out as at a socket.
+Invariants.  A kubeconfig whose authority is not the cluster's gets no answer, one whose certificate or token
+             is not of the cluster gets 401, and the user is the one that the certificate names: what is
+             refused at a socket is refused here. A control plane that does not serve does not answer.
+Called by    ``compose`` as the ``Connect`` of the worlds that have workload clusters.
+"""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from kubewright.apiserver.http.answers import failure
+from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
+from kubewright.base.clock import Clock
+from kubewright.clusters.sessions.workload import by_sockets
+from kubewright.compose.planes import Plane, Planes
+from kubewright.kube.access import Access, Token
+from kubewright.kube.errors import ConnectFailed
+from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import Transport
+from kubewright.pki.certificates import Identity, has_signed
+from kubewright.pki.clusters import public_key_hashes
+from kubewright.wire.errors import Unauthorized
+from kubewright.wire.http import Request, Response
+
+
+class Shortcut:
+    """Makes transports (``Connect``): to the clusters of ``planes`` in process, to all others by sockets."""
+
+    def __init__(self, planes: Planes) -> None:
+        self._planes = planes
+
+    def __call__(self, access: Access, clock: Clock) -> Transport:
+        """The transport for this access. Contacts nothing."""
+        address = access.server.removeprefix("https://").rstrip("/")
+        if self._planes.hosts(address):
+            return _Handed(self._planes, address, access, clock)
+        return by_sockets(access, clock)
+
+
+class _Handed:
+    """Requests to one cluster, as the user of one kubeconfig."""
+
+    def __init__(self, planes: Planes, address: str, access: Access, clock: Clock) -> None:
+        self._planes = planes
+        self._address = address
+        self._access = access
+        self._clock = clock
+        self._closed = False
+        self._known: tuple[Plane, Authenticator, bytes | None] | None = None
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As ``Transport.request``."""
+        try:
+            line, sent = self._checked(request)
+        except Unauthorized as refused:
+            return failure(refused)
+        return await line.request(sent, timeout=timeout)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``."""
+        line, sent = self._checked(request)
+        async with line.stream(sent) as chunks:
+            yield chunks
+
+    async def close(self) -> None:
+        """As ``Transport.close``."""
+        self._closed = True
+
+    def _checked(self, request: Request) -> tuple[InProcess, Request]:
+        """The way to the cluster, and the request as the one of its user.
+
+        Raises:
+            ConnectFailed: it does not serve, or it is not the one that the kubeconfig means.
+            Unauthorized: it does not know the user.
+        """
+        plane = self._planes.find(self._address)
+        if self._closed or plane is None:
+            raise ConnectFailed(f"no API server answers at {self._address}")
+        if self._known is None or self._known[0] is not plane:
+            self._known = (plane, Authenticator(self._clock, plane.server.user_of_token), self._shown(plane))
+        _, authenticator, certificate = self._known
+        login = self._access.login
+        bearer = f"Bearer {login.token}" if isinstance(login, Token) else ""
+        user = authenticator.user(certificate, bearer)
+        refuse_anonymous(user, request.method, request.path)
+        return InProcess(plane.server.handle), replace(request, user=user)
+
+    def _shown(self, plane: Plane) -> bytes | None:
+        """The client's certificate, as a handshake would have checked it; None if it has none."""
+        trusted = set(public_key_hashes(self._access.ca)) if self._access.ca else set()
+        if not self._access.insecure and not trusted & set(public_key_hashes(plane.authority)):
+            raise ConnectFailed(f"the certificate of {self._address} is signed by an unknown authority")
+        if not self._access.certificate:
+            return None
+        try:
+            identity = Identity.from_pem(self._access.certificate + b"\n" + self._access.key)
+        except ValueError:
+            raise ConnectFailed("the client certificate of the kubeconfig has no key that fits") from None
+        if not has_signed(plane.identity, identity):
+            raise ConnectFailed(f"{self._address} does not know who has signed the client's certificate")
+        return ssl.PEM_cert_to_DER_cert(identity.certificate.decode())
