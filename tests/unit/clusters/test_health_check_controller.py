@@ -9,7 +9,7 @@ import pytest
 
 from kubewright.api.catalog import RULES
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_HEALTH_CHECK
-from kubewright.api.core import CRD, NODE, SECRET
+from kubewright.api.core import CRD, EVENT, NODE, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import rfc3339
 from kubewright.clusters import world as clusters
@@ -123,6 +123,10 @@ class World:
         found = await self.client.get(MACHINE, Key(NS, name))
         return {each.type: (each.status, each.reason) for each in found.status.conditions}
 
+    async def events(self):
+        found = await self.client.list(EVENT, NS)
+        return sorted({(each.involved_object.name, each.reason) for each in found})
+
     async def status(self):
         found = (await self.client.get(MACHINE_HEALTH_CHECK, CHECK)).status
         return found.expected_machines, found.current_healthy, found.remediations_allowed
@@ -148,11 +152,13 @@ async def test_a_node_that_stays_bad_makes_its_machine_unhealthy(world):
     await world.node_says("a", "False")
     await asyncio.sleep(60)
     assert (await world.said("a"), await world.status()) == (FINE, (2, 1, 1))
+    assert await world.events() == [("a", "DetectedUnhealthy")]
     await asyncio.sleep(70)
     assert await world.said("a") == {
         "HealthCheckSucceeded": ("False", "UnhealthyNode"),
         "OwnerRemediated": ("False", "WaitingForRemediation"),
     }
+    assert await world.events() == [("a", "DetectedUnhealthy"), ("a", "MachineMarkedUnhealthy")]
     await world.node_says("a", "True")
     await asyncio.sleep(10)
     assert await world.said("a") == FINE

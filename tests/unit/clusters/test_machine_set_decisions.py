@@ -23,7 +23,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters import owned
 from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated
-from kubewright.clusters.machineset.around import Around, obstacle
+from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.member import MachineMember, priority, ranking, read
 from kubewright.clusters.machineset.preflight import failed_checks
 from kubewright.clusters.machineset.propagation import marker, patch
@@ -192,6 +192,12 @@ OBSTACLES = {
 def test_what_keeps_a_set_from_making_machines(around, annotations, wanted):
     found = obstacle(machine_set(annotations=annotations), around)
     assert (found and found.reason) == wanted
+
+
+def test_an_old_set_of_a_deployment_that_replaces_on_deletion_lets_its_machines_be_replaced():
+    old = machine_set(annotations={"cluster.x-k8s.io/disable-machine-create": "true"})
+    assert obstacle(old, AROUND) is not None
+    assert replacement_obstacle(old, AROUND) is None
 
 
 def test_what_a_user_has_put_onto_a_machine_stays():

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from msgspec import structs
-
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import WARNING, not_so, so, with_conditions
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -56,6 +54,11 @@ class Judged:
     def healthy(self) -> int:
         """How many machines are healthy."""
         return sum(found.health is Health.HEALTHY for _, found in self.verdicts)
+
+    @cached_property
+    def waiting(self) -> tuple[Machine, ...]:
+        """The machines that will be unhealthy if they stay as they are."""
+        return tuple(target.machine for target, found in self.verdicts if found.health is Health.WAITING)
 
     @cached_property
     def allowance(self) -> "Allowance":
@@ -165,8 +168,3 @@ def _withdrawn(before: Iterable[Condition]) -> tuple[Condition, ...]:
     if owner is None or (owner.status, owner.reason) != ("False", Reason.WAITING_FOR_REMEDIATION):
         return found
     return without_condition(found, ConditionType.OWNER_REMEDIATED)
-
-
-def machine_status(machine: Machine, conditions: tuple[Condition, ...]) -> Machine:
-    """The machine with these conditions."""
-    return structs.replace(machine, status=structs.replace(machine.status, conditions=conditions))

@@ -48,6 +48,9 @@ class HealthChecks:
         teller = environment.recorder.of(MACHINE_HEALTH_CHECK_COMPONENT)
         self._actor = Actor(client, teller)
         self.reports = Reports(client, MACHINE_HEALTH_CHECK, teller)
+        self._teller = teller
+        self._waiting: dict[Key, frozenset[str]] = {}
+        """The machines of a check that will be unhealthy if they stay as they are, as events have told."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -59,6 +62,7 @@ class HealthChecks:
         if found is None:
             self._looker.forget(key)
             self.reports.forget(key)
+            self._waiting.pop(key, None)
             return Result.done()
         seen = self._looker.look(found)
         if found.metadata.deleting or owned.idle(found, seen.cluster):
@@ -66,6 +70,7 @@ class HealthChecks:
         if problem := summary(validate_health_check(seen.check)):
             self.reports.report_problem(found, INVALID, problem)
             return Result.done()
+        self._tell(key, Judged(seen))
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, plan)
@@ -73,6 +78,16 @@ class HealthChecks:
         if outcome.errors:
             raise ExceptionGroup(f"MachineHealthCheck {key}", outcome.errors)
         return result
+
+    def _tell(self, key: Key, judged: Judged) -> None:
+        """Tell of machines of which a limit runs, once for each time that it begins."""
+        waiting = judged.waiting
+        told = self._waiting.get(key, frozenset())
+        self._waiting[key] = frozenset(each.metadata.uid for each in waiting)
+        for machine in waiting:
+            if machine.metadata.uid not in told:
+                said = f"Machine {machine.name} has an unhealthy Node, or none yet"
+                self._teller.event(machine, EventReason.DETECTED_UNHEALTHY, said)
 
     async def _report(self, key: Key, failed: dict[str, str]) -> Result:
         """Write the status, and send an event when nothing may be replaced; returns when to look again."""

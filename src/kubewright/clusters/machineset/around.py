@@ -44,9 +44,15 @@ class Obstacle(NamedTuple):
 
 def obstacle(machine_set: MachineSet, around: Around) -> Obstacle | None:
     """The first thing that keeps a set from making machines; None: nothing does."""
-    cluster = around.cluster
     if names.DISABLE_MACHINE_CREATE_ANNOTATION in machine_set.metadata.annotations:
         return Obstacle("", f"the annotation {names.DISABLE_MACHINE_CREATE_ANNOTATION} forbids it")
+    return replacement_obstacle(machine_set, around)
+
+
+def replacement_obstacle(machine_set: MachineSet, around: Around) -> Obstacle | None:
+    """The first thing that keeps unhealthy machines from being replaced, by this set or by another of its
+    deployment; None: nothing does."""
+    cluster = around.cluster
     if cluster is None:
         return Obstacle(
             Reason.MACHINE_CREATION_FAILED, f"there is no Cluster {machine_set.spec.cluster_name}"

@@ -27,7 +27,7 @@ from kubewright.api.meta import LabelSelector
 from kubewright.base.plan import Plan, in_seconds
 from kubewright.clusters import owned
 from kubewright.clusters.machineset import clones, propagation
-from kubewright.clusters.machineset.around import Around, obstacle
+from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.clones import parts
 from kubewright.clusters.machineset.look import Looker
 from kubewright.clusters.machineset.member import MachineMember, ranking
@@ -78,7 +78,7 @@ def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
     marked = [member for member in seen.alive if member.remediate]
     if not marked:
         return Deletions()
-    if (waits := obstacle(seen.set, _around(seen))) is not None:
+    if (waits := replacement_obstacle(seen.set, _around(seen))) is not None:
         wake = in_seconds(waits.seconds) if waits.seconds is not None else None
         return Deletions((), f"{len(marked)} to be replaced, but {waits.message}", wake)
     ordered = sorted(marked, key=_remediation_order)
