@@ -1,0 +1,101 @@
+"""`kubewright up` in memory: a user applies a cluster, and all of our providers bring it up, and take it down again."""
+
+import asyncio
+from typing import Any
+
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
+from kubewright.api.core import NAMESPACE, NODE
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.compose import worlds
+from kubewright.compose.embedded import Embedded
+from kubewright.compose.options import Options
+from kubewright.kube.client import Client
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.clocks import LoopClock
+from kubewright.testing.world import running
+from kubewright.wire.gvk import Key
+
+NS = "fleet"
+INFRA = "infrastructure.cluster.x-k8s.io/v1beta1"
+BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta1"
+SENTINEL = {"/run/cluster-api/bootstrap-success.complete": "success\n"}
+
+
+def ref(api_version: str, kind: str, name: str) -> dict[str, str]:
+    return {"apiVersion": api_version, "kind": kind, "name": name}
+
+
+async def apply_cluster(client: Client) -> None:
+    """A cluster whose endpoint the driver finds."""
+    meta = {"name": "demo", "namespace": NS}
+    await client.create(KUBEWRIGHT_CLUSTER, {"metadata": meta, "spec": {}})
+    spec = {"infrastructureRef": ref(INFRA, "KubewrightCluster", "demo")}
+    await client.create(CLUSTER, {"metadata": meta, "spec": spec})
+
+
+async def apply_machine(
+    client: Client, name: str, config: dict[str, Any], *, control_plane: bool = False
+) -> None:
+    labels = {"cluster.x-k8s.io/cluster-name": "demo"}
+    if control_plane:
+        labels["cluster.x-k8s.io/control-plane"] = ""
+    meta = {"name": name, "namespace": NS, "labels": labels}
+    await client.create(KUBEWRIGHT_MACHINE, {"metadata": meta, "spec": {}})
+    await client.create(KUBEADM_CONFIG, {"metadata": meta, "spec": config})
+    spec = {
+        "clusterName": "demo",
+        "version": "v1.31.0",
+        "bootstrap": {"configRef": ref(BOOTSTRAP, "KubeadmConfig", name)},
+        "infrastructureRef": ref(INFRA, "KubewrightMachine", name),
+    }
+    await client.create(MACHINE, {"metadata": meta, "spec": spec})
+
+
+async def phases(client: Client) -> dict[str, str]:
+    return {each.name: each.status.phase for each in await client.list(MACHINE, NS)}
+
+
+async def until(client: Client, wanted: dict[str, str], seconds: int = 120) -> None:
+    """Wait until the machines have these phases."""
+    for _ in range(seconds):
+        if (found := await phases(client)) == wanted:
+            return
+        await asyncio.sleep(1)
+    raise AssertionError(f"{found} instead of {wanted}")
+
+
+async def test_a_cluster_comes_up_and_goes() -> None:
+    everything = Options(controllers=worlds.every_word(Options()))
+    embedded = Embedded(None, everything, LoopClock())
+    async with embedded, running(embedded.serve):
+        client = embedded.client
+        await client.create(NAMESPACE, {"metadata": {"name": NS}})
+        await apply_cluster(client)
+        await apply_machine(client, "cp", {"initConfiguration": {}}, control_plane=True)
+        for name in ("w1", "w2"):
+            await apply_machine(client, name, {"joinConfiguration": {}})
+        await until(client, {"cp": "Running", "w1": "Running", "w2": "Running"})
+
+        cluster = await client.get(CLUSTER, Key(NS, "demo"))
+        assert cluster.status.phase == "Provisioned"
+        plane = embedded.planes.find(str(cluster.spec.control_plane_endpoint))
+        assert plane is not None
+        nodes = {each.name: each for each in await plane.client.list(NODE)}
+        assert set(nodes) == {"cp", "w1", "w2"}
+        assert (
+            nodes["w1"].spec.taints == ()
+        )  # the core has taken off the one of a node that is not its own yet
+        assert await client.list(NODE) == []
+        assert isinstance(embedded.driver, SimDriver)
+        vms = embedded.driver.cloud.vms.values()
+        assert [dict(vm.bootstrap.files) for vm in vms if vm.bootstrap] == [SENTINEL] * 3
+
+        await client.delete(CLUSTER, Key(NS, "demo"))
+        for _ in range(120):
+            if not (left := [*await client.list(CLUSTER, NS), *await client.list(KUBEWRIGHT_MACHINE, NS)]):
+                break
+            await asyncio.sleep(1)
+        assert left == []
+        assert embedded.planes.find(plane.address) is None
+        assert embedded.driver.cloud.vms == {}
