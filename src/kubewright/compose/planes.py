@@ -44,6 +44,9 @@ from kubewright.wire.errors import AlreadyExists
 LIFETIME = timedelta(days=365)
 """Of the certificates that a control plane makes for itself, as kubeadm's."""
 
+TRIES = 100
+"""Free ports that are looked at before we give up: almost always the first will do."""
+
 FIRST_PORT = 20_000
 """Where addresses begin that nothing listens at."""
 
@@ -217,9 +220,18 @@ class Planes:
         if not self._listens:
             self._ports += 1
             return self._ports
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            return int(probe.getsockname()[1])
+        for _ in range(TRIES):
+            with socket.socket() as probe:
+                probe.bind((HOST, 0))
+                port = int(probe.getsockname()[1])
+            if not self._taken(f"{HOST}:{port}"):
+                return port
+        raise InvalidInput(f"no port of {HOST} is free for another cluster")
+
+    def _taken(self, address: str) -> bool:
+        """Whether a cluster has this address, even one whose machines have not booted since our start."""
+        path = self._path(address)
+        return self.hosts(address) or (path is not None and path.exists())
 
     def _path(self, address: str) -> Path | None:
         return None if self._folder is None else self._folder / address.replace(":", "-")

@@ -81,6 +81,16 @@ async def test_objects_outlive_a_pause_and_a_process_and_end_with_the_cluster(tm
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_an_address_whose_machines_have_not_booted_yet_is_not_given_away(tmp_path):
+    planes, ca = Planes(CLOCK, folder=tmp_path, listens=True), authority()
+    address = planes.reserve("demo")
+    await planes.begin(request(address, ca))
+    await planes.close()
+    later = Planes(CLOCK, folder=tmp_path, listens=True)
+
+    assert address not in {later.reserve(str(number)) for number in range(20)}
+
+
 async def test_addresses_are_kept_for_their_owner():
     planes = Planes(CLOCK, listens=True)
 
