@@ -42,7 +42,9 @@ from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
-WORKERS = 10
+WORKERS = 50
+"""Passes at one time. Each waits for a few writes and no more, and those of a cluster that hangs are held
+back (``remote``); upstream has 50 to 100 by now (capi.md appendix F)."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,9 +1,10 @@
 """Calls to workload clusters that hold no worker for long.
 
 Theory.      A cluster whose server accepts connections and does not answer would hold each worker that asks
-             it until its deadline, and soon all of them. So a call ends after ``CALL_SECONDS``; and while one
-             call to a cluster takes longer than ``SLOW_SECONDS``, no other pass calls the same cluster.
-Invariants.  A cluster that answers is never held back. What was refused here was not sent.
+             it until its deadline, and soon all of them. So a call ends after ``CALL_SECONDS``; one cluster
+             gets ``AT_ONCE`` calls at a time; and while one of them takes longer than ``SLOW_SECONDS``, no
+             other pass calls the same cluster.
+Invariants.  What was refused here was not sent; a cluster that answers is called again in a moment.
 Called by    ``look``, ``act``.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kubewright.base.clock import Clock
-from kubewright.base.delays import SHORT
+from kubewright.base.delays import BEHIND, SHORT
 from kubewright.base.errors import KubewrightError, Retry
 from kubewright.kube.errors import TimedOut
 from kubewright.wire.gvk import Key
@@ -24,10 +25,16 @@ SLOW_SECONDS = 1.0
 """From when on a call keeps others from the same cluster."""
 
 
-class Slow(KubewrightError):
-    """Another pass is waiting for an answer of the same cluster."""
+AT_ONCE = 10
+"""Passes that may call one cluster at the same time: a fifth of the workers."""
 
-    retry: Retry = SHORT
+
+class Slow(KubewrightError):
+    """Other passes wait for answers of the same cluster."""
+
+    def __init__(self, message: str, retry: Retry) -> None:
+        super().__init__(message)
+        self.retry = retry
 
 
 class Remote:
@@ -42,12 +49,14 @@ class Remote:
         """The time of one pass with a cluster.
 
         Raises:
-            Slow: the cluster is waited for already.
+            Slow: the cluster is waited for already, or called by many passes.
             TimedOut: it did not answer in time.
         """
         now, begun, me = self._clock.monotonic(), self._begun.setdefault(cluster, {}), object()
         if any(now - since > SLOW_SECONDS for since in begun.values()):
-            raise Slow(f"cluster {cluster} is slow to answer, and another pass waits for it")
+            raise Slow(f"cluster {cluster} is slow to answer, and another pass waits for it", SHORT)
+        if len(begun) >= AT_ONCE:
+            raise Slow(f"cluster {cluster} is being called by {AT_ONCE} passes already", BEHIND)
         begun[me] = now
         try:
             async with asyncio.timeout(CALL_SECONDS):
