@@ -203,3 +203,23 @@ def test_a_session_plans_with_what_it_remembers_and_notes_when_the_drain_was_ove
     assert session.plan([], LIMITED, now=later, started=NOW).done
     assert session.plan([], LIMITED, now=later + timedelta(hours=1), started=NOW).done
     assert session.drained_since == later
+
+
+@pytest.mark.parametrize(
+    ("node", "evicted"),
+    [
+        pytest.param("n1", ("a",), id="the pods of the node are planned for"),
+        pytest.param("n2", (), id="those of other nodes are not: the drain is over"),
+    ],
+)
+async def test_a_look_asks_the_server_for_the_pods_of_one_node(node, evicted):
+    async def listed(request: Request) -> Response:
+        wanted = request.param("fieldSelector") == "spec.nodeName=n1"
+        items = [json.loads(POD.encode(pod("a")))] if wanted else []
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+        return Response(200, json.dumps(body).encode())
+
+    session, client = DrainSession(), Client(InProcess(listed), LoopClock())
+    plan = await session.look(client, node, DrainPolicy(), now=NOW, started=NOW)
+    assert tuple(each.name for each in plan.evict) == evicted
+    assert session.drained_since == (None if evicted else NOW)

@@ -16,7 +16,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Machine
 from kubewright.api.conditions import true_condition
-from kubewright.api.core import POD, VOLUME_ATTACHMENT
+from kubewright.api.core import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.clusters.machine import deletion
@@ -173,9 +173,9 @@ class Looker:
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         if deletion.stage(seen).reason is not Reason.DRAINING_NODE or not node.spec.unschedulable:
             return seen
-        pods = await client.list(POD, fields=f"spec.nodeName={node.name}")
-        plan = self.notes(seen.machine.metadata.uid).drain.plan(
-            pods,
+        plan = await self.notes(seen.machine.metadata.uid).drain.look(
+            client,
+            node.name,
             deletion.drain_policy(seen, node),
             now=seen.now,
             started=seen.leaving.drain_since or seen.now,

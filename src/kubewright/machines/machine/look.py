@@ -1,10 +1,9 @@
 """Look at one machine: the caches, the cloud calls, and the live pods of a node that drains.
 
-Theory.      Almost everything is in the caches (``caches``). Two things are read live. The pods of a node
-             that is being drained, because a cache of all pods would cost more memory than everything
-             else, and a stale one could show a node as empty that is not. And the node itself where a late
-             cache would do harm: before and after the VM of a machine that is being deleted goes, before a
-             machine becomes Failed, and while a node's annotation preserves its machine.
+Theory.      Almost everything is in the caches (``caches``). Two things are read live: the pods of a node
+             that is being drained (``nodes.drain.session``), and the node itself where a late cache would do
+             harm: before and after the VM of a machine that is being deleted goes, before a machine becomes
+             Failed, and while a node's annotation preserves its machine.
              What a process remembers between passes stands in ``Notes``.
 Called by    ``reconciler.Machines``. What it finds is ``observe.Seen``.
 """
@@ -16,7 +15,7 @@ from math import isinf
 
 from msgspec import structs
 
-from kubewright.api.core import NODE, POD, Node
+from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
@@ -231,10 +230,10 @@ class Looker:
         return node if node is not None and belongs(node, machine) else None
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
-        pods = await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}")
         session = self.notes(seen.machine).drain
-        drain = session.plan(
-            pods,
+        drain = await session.look(
+            self._target,
+            node.metadata.name,
             seen.drain_policy,
             now=seen.now,
             started=seen.deleted_at if seen.machine.metadata.deleting else seen.phase_since,

@@ -15,7 +15,7 @@ from datetime import datetime
 
 import structlog
 
-from kubewright.api.core import NODE, POD, Node
+from kubewright.api.core import NODE, Node
 from kubewright.api.machine import names
 from kubewright.kube.patches import with_uid
 from kubewright.machines.machine import act, node_marks
@@ -64,8 +64,9 @@ class NodeCleanup:
         await self._mark(node, collecting)
         now, vm = self._now(), node.spec.provider_id
         started, session = self._drains.setdefault(vm, (now, DrainSession()))
-        plan = session.plan(
-            await self._target.list(POD, fields=f"spec.nodeName={node.metadata.name}"),
+        plan = await session.look(
+            self._target,
+            node.metadata.name,
             drain_policy(self._settings),
             now=now,
             started=started,

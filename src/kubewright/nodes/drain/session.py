@@ -1,12 +1,14 @@
-"""The drain of one node over all its passes: remembers refusals, plans a pass, and performs it.
+"""The drain of one node over all its passes: lists the pods, plans a pass, performs it, remembers refusals.
 
-Theory.      A pass never waits for a pod to leave: it sends each request once, some at a time, and
-             notes the errors. The next list of pods shows which are gone.
+Theory.      A pass never waits for a pod to leave: it sends each request once, some at a time, and notes the
+             errors. The next list of pods shows which are gone. Pods are listed for each pass: a cache of
+             all pods would cost more memory than everything else, and a late one could show a node as
+             empty that is not.
 Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
              An eviction of a pod that is gone succeeds. One pod's failure never stops the others; it is
              noted in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
              a deletion.
-Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``.
+Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``, ``clusters.machine``.
 """
 
 import asyncio
@@ -40,6 +42,24 @@ class DrainSession:
 
     tries: Tries = field(default_factory=dict)
     drained_since: datetime | None = None
+
+    async def look(
+        self,
+        client: Client,
+        node: str,
+        policy: DrainPolicy,
+        *,
+        now: datetime,
+        started: datetime,
+        conditions: Sequence[NodeCondition] = (),
+    ) -> DrainPlan:
+        """``plan`` for the pods that are on the node now, by the server.
+
+        Raises:
+            ApiError, TransportError: they could not be listed.
+        """
+        pods = await client.list(POD, fields=f"spec.nodeName={node}")
+        return self.plan(pods, policy, now=now, started=started, conditions=conditions)
 
     def plan(
         self,
