@@ -58,11 +58,15 @@ DRAIN = Growing(8, SOON, timedelta(seconds=10))
 NAMESPACE = Growing(4, SOON, timedelta(seconds=15))
 """Between two looks at a namespace that is being emptied, by the age of its deletion."""
 
+PREFLIGHT = timedelta(seconds=15)
+"""For an object that is there and not as a set needs it: no event tells of its changes (capi.md §7.8)."""
+
 EVICTION = timedelta(seconds=20)
 """After a refusal, until the eviction of a pod is tried again (mcm.md §5.6)."""
 
 UNHEARD = timedelta(seconds=30)
-"""For what comes back without an event: a cluster that cannot be watched, a Secret outside our caches."""
+"""For what comes back without an event that must be heard: a cluster that cannot be watched, a Secret outside
+our caches."""
 
 REFUSED = MEDIUM.pause
 """How long what an API server refused for good is not asked for again, unless it changes. A user who mends a

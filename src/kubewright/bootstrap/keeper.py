@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kubewright.api.core import SECRET, Secret
+from kubewright.base import delays
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap.seen import TokenSeen
@@ -37,9 +38,6 @@ from kubewright.wire.gvk import Key
 
 RETRIES = Curve(base=1.0, cap=60.0)
 """Between calls that fail, for each machine."""
-
-DISCONNECTED = timedelta(minutes=1)
-"""How often a cluster without a session is looked for, though its beginning is heard of."""
 
 
 class Workloads(Protocol):
@@ -84,7 +82,7 @@ class Keeper:
         try:
             self._workloads.get(cluster)
         except NotConnected as error:
-            return TokenSeen(call.answer, now + DISCONNECTED, str(error))
+            return TokenSeen(call.answer, now + delays.UNHEARD, str(error))
         if call.ended is None:
             return TokenSeen()
         wait = RETRIES.delay(call.failures, 0.0) if call.error else check_every(self._ttl).total_seconds()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
 from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
+from kubewright.base import delays
 from kubewright.clusters.machineset.preflight import failed_checks
 from kubewright.clusters.references.external import External
 
@@ -25,10 +26,6 @@ class Around:
     control_plane: External | None = None
     bootstrap: External | None = None
     infrastructure: External | None = None
-
-
-LOOK_SECONDS = 15.0
-"""How often to look again at an object that is there and not as it must be: no event tells of its changes."""
 
 
 class Obstacle(NamedTuple):
@@ -64,10 +61,10 @@ def replacement_obstacle(machine_set: MachineSet, around: Around) -> Obstacle | 
         (around.infrastructure, Reason.INFRASTRUCTURE_TEMPLATE_CLONING_FAILED),
     ):
         if template is not None and (problem := _template_problem(template)):
-            seconds = None if template.found is None else LOOK_SECONDS
+            seconds = None if template.found is None else delays.PREFLIGHT.total_seconds()
             return Obstacle("" if template.passing else reason, problem, seconds)
     if checks := failed_checks(machine_set, around.control_plane):
-        return Obstacle(Reason.PREFLIGHT_CHECK_FAILED, "; ".join(checks), LOOK_SECONDS)
+        return Obstacle(Reason.PREFLIGHT_CHECK_FAILED, "; ".join(checks), delays.PREFLIGHT.total_seconds())
     return None
 
 
