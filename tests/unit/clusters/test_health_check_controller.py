@@ -173,6 +173,7 @@ async def test_a_machine_that_does_not_start_and_a_node_that_goes(world):
     await world.check(nodeStartupTimeout="3m")
     await asyncio.sleep(120)
     assert (await world.said("a"), await world.status()) == ({}, (2, 1, 1))
+    assert await world.events() == []
     await asyncio.sleep(65)
     assert (await world.said("a"))["HealthCheckSucceeded"] == ("False", "NodeStartupTimeout")
     await world.inside.delete(NODE, Key("", "b"))

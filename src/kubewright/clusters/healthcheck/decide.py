@@ -57,8 +57,12 @@ class Judged:
 
     @cached_property
     def waiting(self) -> tuple[Machine, ...]:
-        """The machines that will be unhealthy if they stay as they are."""
-        return tuple(target.machine for target, found in self.verdicts if found.health is Health.WAITING)
+        """The machines that will be unhealthy if their Nodes stay as they are; those that start are none."""
+        return tuple(
+            target.machine
+            for target, found in self.verdicts
+            if found.health is Health.WAITING and target.node is not None
+        )
 
     @cached_property
     def allowance(self) -> "Allowance":

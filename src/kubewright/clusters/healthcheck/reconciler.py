@@ -50,7 +50,7 @@ class HealthChecks:
         self.reports = Reports(client, MACHINE_HEALTH_CHECK, teller)
         self._teller = teller
         self._waiting: dict[Key, frozenset[str]] = {}
-        """The machines of a check that will be unhealthy if they stay as they are, as events have told."""
+        """The machines of a check whose Nodes are in a bad state, as events have told."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -86,7 +86,7 @@ class HealthChecks:
         self._waiting[key] = frozenset(each.metadata.uid for each in waiting)
         for machine in waiting:
             if machine.metadata.uid not in told:
-                said = f"Machine {machine.name} has an unhealthy Node, or none yet"
+                said = f"Machine {machine.name} has an unhealthy Node"
                 self._teller.event(machine, EventReason.DETECTED_UNHEALTHY, said)
 
     async def _report(self, key: Key, failed: dict[str, str]) -> Result:
