@@ -9,7 +9,7 @@ Theory.      A request is one or more permissions: a verb on a resource, in a na
 Invariants.  Pure but for ``PermissionLog``, which changes nothing that passes. A path that is no resource
              (health, discovery) needs no permission here: every authenticated user may see those.
              Server-side apply, which may also create, is not understood: our controllers never use it.
-Called by    tests/conformance/test_access.py.
+Called by    tests/conformance/test_access.py, and tests of the roles of clusters.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -43,12 +43,9 @@ class Permission:
     namespace: str = ""
 
     def covers(self, need: "Permission") -> bool:
-        """Whether it is enough for ``need``."""
-        return self.namespace in ("", need.namespace) and (self.group, self.resource, self.verb) == (
-            need.group,
-            need.resource,
-            need.verb,
-        )
+        """Whether it is enough for ``need``. ``*`` stands for all resources, with their subresources."""
+        same = (self.group, self.verb) == (need.group, need.verb)
+        return same and self.namespace in ("", need.namespace) and self.resource in ("*", need.resource)
 
     def __str__(self) -> str:
         resource = f"{self.resource}.{self.group}" if self.group else self.resource

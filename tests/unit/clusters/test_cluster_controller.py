@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from kubewright.api.cluster import rbac
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.api.kinds import dynamic
@@ -23,13 +24,14 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
+from kubewright.testing import permissions
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
 
 NS, DEMO = "default", Key("default", "demo")
-INFRA, PLANE = "infra.example.com", "plane.example.com"
+INFRA, PLANE = "infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"
 FOO_CLUSTER = dynamic(Resource(INFRA, "v1beta1", "fooclusters", "FooCluster"))
 FOO_PLANE = dynamic(Resource(PLANE, "v1beta1", "fooplanes", "FooPlane"))
 PLACE = {"host": "10.0.0.1", "port": 6443}
@@ -216,7 +218,9 @@ async def test_infrastructure_may_come_later_and_its_kind_too(world):
         await asyncio.sleep(60)
         status, reason, message = await world.said("InfrastructureReady")
         assert (status, reason) == ("False", "WaitingForInfrastructure")
-        assert message.startswith("waiting: the kind FooCluster.infra.example.com is not installed")
+        assert message.startswith(
+            "waiting: the kind FooCluster.infrastructure.cluster.x-k8s.io is not installed"
+        )
         before = world.writes()
         await asyncio.sleep(10_000)
         assert world.writes() == before
@@ -468,3 +472,19 @@ async def test_a_failure_ends_when_the_provider_ends_it(world):
         await world.report(failureReason=None, failureMessage=None, ready=True)
         status = (await world.cluster()).status
         assert (status.phase, status.failure_reason, status.failure_message) == ("Provisioned", None, None)
+
+
+async def test_the_roles_that_we_ship_allow_all_that_a_life_of_a_cluster_asks_for(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await provisioned(world)
+        await world.user.create(
+            SECRET, authority(new_authority(world.clock.now(), Algorithm.EC), **LABELLED), namespace=NS
+        )
+        mine = {"kind": "Cluster", "name": "demo", "uid": (await world.cluster()).metadata.uid}
+        await world.user.create(MACHINE_DEPLOYMENT, child("md", mine, spec=DEPLOYMENT), namespace=NS)
+        await world.delete()
+        await world.release(MACHINE_DEPLOYMENT, Key(NS, "md"))
+        await world.release()
+        assert await world.gone(CLUSTER)
+    needs = {need for _, request in world.line.asked for need in permissions.asked(request)}
+    assert permissions.missing(needs, permissions.granted(rbac.manifest())) == []
