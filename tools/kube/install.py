@@ -5,8 +5,9 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              cache; else everything is built from the modules of go.mod beside this file, with the
              Go toolchain and the module registry that this machine is set up for, and moved into
              the cache in one step. A second run waits for the first and finds its result.
-             Cluster API's programs are built likewise, from a go.mod of their own, since they need other
-             versions of the same modules. About eight minutes on two cores, all in all.
+             kubeadm is built from the same modules. Cluster API's programs are built likewise, from a go.mod
+             of their own, since they need other versions of the same modules. About eight minutes on two
+             cores, all in all.
 Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result again.
 """
 
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.testing.real_kubernetes import capi
+from kubewright.testing.real_kubernetes import capi, kubeadm
 from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
@@ -57,9 +58,14 @@ class Release:
         return self.found(self.folder) is not None
 
 
-def kubernetes() -> Release:
+def stamp() -> str:
+    """What tells programs of Kubernetes their version."""
     major, minor, _ = VERSION.removeprefix("v").split(".")
     package = "k8s.io/component-base/version.git"
+    return f"-X {package}Version={VERSION} -X {package}Major={major} -X {package}Minor={minor}"
+
+
+def kubernetes() -> Release:
     return Release(
         "Kubernetes",
         VERSION,
@@ -71,9 +77,14 @@ def kubernetes() -> Release:
             "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
             "k8s.io/kubernetes/cmd/kubectl": "kubectl",
         },
-        f"-X {package}Version={VERSION} -X {package}Major={major} -X {package}Minor={minor}",
+        stamp(),
         in_folder,
     )
+
+
+def kubeadm_release() -> Release:
+    folder, packages = kubeadm.cache_folder(), {"k8s.io/kubernetes/cmd/kubeadm": kubeadm.PROGRAM}
+    return Release("kubeadm", VERSION, HERE, folder, packages, stamp(), kubeadm.in_folder)
 
 
 def capi_release() -> Release:
@@ -102,9 +113,9 @@ def main() -> int:
         found = find() if named else find_installed(os.environ) or cached_or_built()
         print(f"Kubernetes {found.version}: {found.apiserver.parent}")
         if not named:
-            theirs = capi_release()
-            build_once(theirs)
-            print(f"Cluster API {theirs.version}: {theirs.folder}")
+            for other in (kubeadm_release(), capi_release()):
+                build_once(other)
+                print(f"{other.name} {other.version}: {other.folder}")
     except (Failed, NoKubernetes) as failure:
         print(f"make kube: {failure}", file=sys.stderr)
         return 1
