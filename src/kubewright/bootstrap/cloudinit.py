@@ -44,7 +44,12 @@ def _file(file: File) -> Section:
             "permissions": file.permissions,
             "append": file.append or None,
         }
-    ) | {"content": file.content}
+    ) | {"content": file.content if file.encoding else ended(file.content)}
+
+
+def ended(text: str) -> str:
+    """A text whose last line ends, as upstream writes it: what is appended to a file begins a line."""
+    return f"{text}\n" if text and not text.endswith("\n") else text
 
 
 def _ntp(ntp: NTP) -> Section:

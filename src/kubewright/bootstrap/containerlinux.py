@@ -19,6 +19,9 @@ from kubewright.base.errors import InvalidInput
 
 Tree = dict[str, Any]
 
+FILE_MODE, FOLDER_MODE = 0o644, 0o755
+"""Where none is said."""
+
 _NODE: Tree = {
     "filesystem": "filesystem",
     "path": "path",
@@ -117,8 +120,11 @@ def converted(text: str, *, strict: bool) -> Tree:
     if not isinstance(parsed, dict):
         raise InvalidInput("additionalConfig must have names and values")
     found: Tree = _renamed(parsed, NAMES, "additionalConfig", strict=strict)
-    for file in found.get("storage", {}).get("files", []):
-        file.setdefault("filesystem", "root")
+    storage = found.get("storage", {})
+    for kind, mode in (("files", FILE_MODE), ("directories", FOLDER_MODE)):
+        for node in storage.get(kind, []):
+            node.setdefault("filesystem", "root")
+            node.setdefault("mode", mode)
     return found
 
 

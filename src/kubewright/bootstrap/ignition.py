@@ -21,7 +21,8 @@ from kubewright.api.bootstrap import names
 from kubewright.api.bootstrap.v1beta1 import DiskSetup, File, KubeadmConfigSpec, User
 from kubewright.api.cluster.names import SENTINEL_FILE
 from kubewright.base.errors import InvalidInput
-from kubewright.bootstrap.containerlinux import converted, merged
+from kubewright.bootstrap.cloudinit import ended
+from kubewright.bootstrap.containerlinux import FILE_MODE, converted, merged
 from kubewright.bootstrap.userdata import UserData
 
 VERSION = "2.3.0"
@@ -120,15 +121,14 @@ def _script(data: UserData) -> str:
     return "\n".join(lines) + "\n"
 
 
-def inline(path: str, mode: int | None, content: str) -> Section:
+def inline(path: str, mode: int, content: str) -> Section:
     """A file of the root file system with text in it."""
     source = f"data:,{quote(content)}"
     return _at(path, mode) | {"contents": {"source": source}}
 
 
-def _at(path: str, mode: int | None) -> Section:
-    found: Section = {"filesystem": "root", "path": path}
-    return found if mode is None else found | {"mode": mode}
+def _at(path: str, mode: int) -> Section:
+    return {"filesystem": "root", "path": path, "mode": mode}
 
 
 def _file(file: File) -> Section:
@@ -137,8 +137,7 @@ def _file(file: File) -> Section:
     if file.encoding == "base64":
         found["contents"] = {"source": f"data:;base64,{_base64(file)}"}
     else:
-        text = file.content if file.content.endswith("\n") else f"{file.content}\n"
-        found["contents"] = {"source": f"data:,{quote(text)}"}
+        found["contents"] = {"source": f"data:,{quote(ended(file.content))}"}
     user, _, group = (part.strip() for part in file.owner.partition(":"))
     if user:
         found["user"] = {"name": user}
@@ -149,9 +148,10 @@ def _file(file: File) -> Section:
     return found
 
 
-def _mode(file: File) -> int | None:
+def _mode(file: File) -> int:
+    """A file's mode; Ignition would make one without a mode unreadable."""
     if not file.permissions:
-        return None
+        return FILE_MODE
     try:
         return int(file.permissions, 8)
     except ValueError:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.keys import KEYS, PrivateKey, blank
+from kubewright.pki.keys import KEYS, PrivateKey, blank, read_certificates
 from kubewright.wire.http import User
 
 LONGEST_NAME = 64
@@ -47,11 +47,11 @@ class Identity:
     @property
     def expires(self) -> datetime:
         """Until when the certificate is valid."""
-        return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
+        return read_certificates(self.certificate)[0].not_valid_after_utc
 
     def names(self) -> frozenset[str]:
         """The host names and addresses that the certificate is for."""
-        certificate = x509.load_pem_x509_certificate(self.certificate)
+        certificate = read_certificates(self.certificate)[0]
         try:
             found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except x509.ExtensionNotFound:
@@ -73,7 +73,7 @@ class Identity:
         Raises:
             ValueError: it is not a certificate with the key that belongs to it.
         """
-        certificate = x509.load_pem_x509_certificate(pem)
+        certificate = read_certificates(pem)[0]
         key = serialization.load_pem_private_key(pem, password=None)
         if not isinstance(key, KEYS) or key.public_key() != certificate.public_key():
             raise ValueError("the key is not the certificate's")
@@ -113,9 +113,9 @@ def new_client(authority: Identity, user: User, now: datetime, lifetime: timedel
 
 def has_signed(authority: Identity, identity: Identity) -> bool:
     """Whether ``authority`` has signed ``identity``."""
-    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    issuer = read_certificates(authority.certificate)[0]
     try:
-        x509.load_pem_x509_certificate(identity.certificate).verify_directly_issued_by(issuer)
+        read_certificates(identity.certificate)[0].verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
@@ -127,7 +127,7 @@ def validity(pem: bytes) -> tuple[datetime, datetime]:
     Raises:
         ValueError: it is none.
     """
-    certificate = x509.load_pem_x509_certificate(pem)
+    certificate = read_certificates(pem)[0]
     return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
@@ -148,7 +148,7 @@ def _issued(
     names: x509.SubjectAlternativeName | None = None,
 ) -> Identity:
     """Signed by ``authority``: for a server when it has ``names``, else for a client."""
-    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    issuer = read_certificates(authority.certificate)[0]
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
     assert isinstance(issuer_key, KEYS)
     key = ec.generate_private_key(ec.SECP256R1())

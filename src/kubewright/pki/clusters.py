@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from kubewright.base.clock import rfc3339
-from kubewright.pki.keys import Algorithm, KeyPair, blank, new_key, openssl_pem
+from kubewright.pki.keys import Algorithm, KeyPair, blank, new_key, openssl_pem, read_certificates
 
 COMMON_NAME = "kubernetes"
 LIFETIME = timedelta(days=3650)
@@ -55,7 +55,7 @@ def public_key_hashes(pem: bytes) -> tuple[str, ...]:
         ValueError: there is no certificate, or one that cannot be read.
     """
     form = serialization.PublicFormat.SubjectPublicKeyInfo
-    keys = [each.public_key() for each in x509.load_pem_x509_certificates(pem)]
+    keys = [each.public_key() for each in read_certificates(pem)]
     digests = [sha256(key.public_bytes(serialization.Encoding.DER, form)) for key in keys]
     return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
 
@@ -80,14 +80,14 @@ def problem_of(pair: KeyPair, now: datetime) -> str:
 def expires(certificate: bytes) -> datetime | None:
     """Until when a certificate is valid; None for what is none."""
     try:
-        return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+        return read_certificates(certificate)[0].not_valid_after_utc
     except ValueError:
         return None
 
 
 def _public_key(pem: bytes) -> object:
     if _CERTIFICATE.search(pem):
-        return x509.load_pem_x509_certificates(pem)[0].public_key()
+        return read_certificates(pem)[0].public_key()
     return serialization.load_pem_public_key(pem)
 
 

@@ -5,6 +5,7 @@ Invariants.  Nothing here keeps a file or asks for the time. A certificate is va
 Called by    ``certificates``, ``clusters``.
 """
 
+import warnings
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +13,7 @@ from enum import StrEnum
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.utils import CryptographyDeprecationWarning
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 KEYS = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
@@ -46,6 +48,19 @@ def openssl_pem(key: PrivateKey) -> bytes:
     """As OpenSSL names a key by its algorithm: what upstream writes, and all of its readers take."""
     form = serialization.PrivateFormat.TraditionalOpenSSL
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def read_certificates(pem: bytes) -> list[x509.Certificate]:
+    """The certificates in a PEM, at least one.
+
+    Authorities that Cluster API made have the serial number 0, of which the library warns.
+
+    Raises:
+        ValueError: there is none, or one that cannot be read.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        return x509.load_pem_x509_certificates(pem)
 
 
 def blank(

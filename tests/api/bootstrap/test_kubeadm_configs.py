@@ -306,7 +306,7 @@ async def test_a_missing_secret_of_a_file_is_told_and_waited_for(world: World) -
     await world.user.create(SECRET, secret, namespace=NS)
     await asyncio.sleep(31)
     files = {each["path"]: each["content"] for each in (await world.data("w"))["write_files"]}
-    assert files["/a"] == "content"
+    assert files["/a"] == "content\n"
 
 
 async def test_bad_certificates_are_told_and_left_alone(world: World) -> None:

@@ -380,7 +380,7 @@ def test_files_and_passwords_come_from_secrets() -> None:
         users=(User(name="u", passwd_from=source),),
     )
     found = written(decide(seen))
-    assert found["write_files"][0] == {"path": "/a", "content": "from: the secret"}
+    assert found["write_files"][0] == {"path": "/a", "content": "from: the secret\n"}
     assert found["users"] == [{"name": "u", "passwd": "from: the secret"}]
 
 

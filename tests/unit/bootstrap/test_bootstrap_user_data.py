@@ -147,7 +147,7 @@ def test_no_value_breaks_the_form() -> None:
         pre_kubeadm_commands=(nasty,),
         mounts=((nasty, "#"),),
     )
-    assert found["write_files"][0] == {"path": "/a: b", "content": nasty}
+    assert found["write_files"][0] == {"path": "/a: b", "content": f"{nasty}\n"}
     assert found["users"][0]["gecos"] == nasty
     assert found["runcmd"][0] == nasty
     assert found["mounts"] == [[nasty, "#"]]
@@ -244,6 +244,7 @@ def test_ignition_has_files_with_owners_and_modes() -> None:
     assert second == {
         "filesystem": "root",
         "path": "/b",
+        "mode": 0o644,
         "user": {"name": "u"},
         "append": True,
         "contents": {"source": "data:;base64,aGk="},
@@ -378,6 +379,7 @@ def test_an_addition_comes_on_top() -> None:
         {
             "path": "/y",
             "filesystem": "oem",
+            "mode": 0o644,
             "contents": {"source": "https://e/f", "verification": {"hash": "sha512-00"}},
         },
     ]
