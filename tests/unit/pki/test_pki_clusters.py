@@ -116,3 +116,23 @@ def test_a_private_key_is_not_shown() -> None:
 def test_a_public_key_does_not_expire() -> None:
     assert expires(new_signing_keys(EC).certificate) is None
     assert expires(ONE.certificate) == LATER
+
+
+SERIAL_ZERO = b"""\
+-----BEGIN CERTIFICATE-----
+MIIBbTCCARKgAwIBAgIBADAKBggqhkjOPQQDAjAVMRMwEQYDVQQDDAprdWJlcm5l
+dGVzMB4XDTI2MTEyMjIyMTMwM1oXDTQ2MTExNzIyMTMwM1owFTETMBEGA1UEAwwK
+a3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABHYcq2ed9E0eIKds
+0a817zFVOqxf+V01NDIVmdu9Gx6N8Udljdc6UpgoYo12WCHLE+a/yAo3jP2YXfUA
+oD9IwXCjUzBRMB0GA1UdDgQWBBS5kOzeOjVYCi+uywDMd+NcIT91VjAfBgNVHSME
+GDAWgBS5kOzeOjVYCi+uywDMd+NcIT91VjAPBgNVHRMBAf8EBTADAQH/MAoGCCqG
+SM49BAMCA0kAMEYCIQDlS1+NtqS8cLY10c2iBPhao/spLKoyNcGBGDPNqOY/ZgIh
+ANV+32IaANhiS9Mbcgniilq9TwzLZsyFfVU9PFn7ONX8
+-----END CERTIFICATE-----
+"""
+
+
+def test_an_authority_with_the_serial_number_zero_is_read_as_cluster_api_makes_them() -> None:
+    assert problem_of(KeyPair(SERIAL_ZERO), NOW) == ""
+    assert len(public_key_hashes(SERIAL_ZERO)) == 1
+    assert expires(SERIAL_ZERO) is not None
