@@ -1,6 +1,6 @@
 """Plain questions to any API server, for tests that judge answers: status, body, watch events.
 
-Theory.      ``kube.Client`` hides what a conformance test wants to see: codes, headers, bodies of
+Theory.      ``kube.client.Client`` hides what a conformance test wants to see: codes, headers, bodies of
              refusals. ``Api`` sends exactly what a test says over any transport, and shows all of
              the answer. The same test then runs on the embedded server (in process, virtual
              time) and on a real kube-apiserver.
