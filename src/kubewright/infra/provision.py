@@ -37,11 +37,13 @@ class Told:
 
     ``problem``  why it cannot, in a clause; empty if it can
     ``version``  changes whenever the rest does
+    ``secret_missing``  the Secret with the credentials is not there
     """
 
     request: ClassRequest
     problem: str = ""
     version: str = ""
+    secret_missing: bool = False
 
 
 def effective(machine: Provision, cluster: Provision | None, domain: FailureDomainSpec | None) -> Provision:

@@ -160,6 +160,23 @@ TABLE = [
         "VMDeletionFailed/Warning",
     ),
     (
+        "its credentials are missing, and an earlier process may have made a VM",
+        seen(
+            machine(**DELETED),
+            problem="there is no Secret cloud with credentials",
+            secret_missing=True,
+            doubt_until=NOW - timedelta(minutes=9),
+        ),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
+    (
+        "its credentials are missing, and no process can have made a VM",
+        seen(machine(**DELETED), problem="there is no Secret cloud with credentials", secret_missing=True),
+        (RemoveFinalizer(),),
+        "",
+    ),
+    (
         "no VM is known, and the driver cannot be told",
         seen(machine(**DELETED), problem="no such driver"),
         (RemoveFinalizer(),),

@@ -61,8 +61,11 @@ def _after_failure(vm: VmPlan) -> Plan:
 
 
 def _blocked(seen: Seen) -> Plan | None:
-    """Where the driver cannot be asked, a known VM keeps its object; where none is known, nothing is lost."""
-    if not (seen.recorded or seen.vm.instance or seen.vm.doubt):
+    """Where the driver cannot be asked, a VM that is known keeps its object; so does, while the credentials
+    are missing, one that an earlier process may have made. With broken rules or an unknown driver none was.
+    """
+    doubt = seen.doubt_until if seen.secret_missing else seen.vm.doubt
+    if not (seen.recorded or seen.vm.instance or doubt):
         return None
     told = f"its VM cannot be deleted: {seen.problem}"
     warning = Told(EventReason.FAILED_DELETE_VM, told, warning=True)

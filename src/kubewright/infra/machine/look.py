@@ -62,6 +62,7 @@ class Looker:
             paused=paused(machine.metadata, cluster),
             vm=self._calls.seen(uid),
             problem=told.problem,
+            secret_missing=told.secret_missing,
             data_problem=self._data(owner)[2],
             inputs=told.version,
             doubt_until=self._calls.doubt_until(
@@ -111,6 +112,7 @@ class Looker:
             class_request(provision, machine.namespace, name, uid, credentials),
             wrong or missing or ("" if machine.spec.provider_id else misplaced),
             f"{versions[0]}/{versions[1]}/{wanted}/{credentials.metadata.resource_version}",
+            bool(missing),
         )
 
     def _data(self, owner: Machine | None) -> tuple[bytes, str, str]:
