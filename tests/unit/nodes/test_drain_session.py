@@ -39,6 +39,7 @@ class Server:
         self.asked = []
         self.listed = []
         self.budgets = budgets
+        self.pods = {}
 
     async def handle(self, request: Request) -> Response:
         parts = request.path.split("/")
@@ -48,6 +49,11 @@ class Server:
                 return Response(self.budgets.code, json.dumps(to_status(self.budgets)).encode())
             listed = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": self.budgets}
             return Response(200, json.dumps({**listed, "metadata": {"resourceVersion": "1"}}).encode())
+        if parts[-1] == "pods":
+            of = self.pods.get(request.param("fieldSelector").removeprefix("spec.nodeName="), ())
+            items = [json.loads(POD.encode(each)) for each in of]
+            listed = {"kind": "PodList", "apiVersion": "v1", "items": items}
+            return Response(200, json.dumps({**listed, "metadata": {"resourceVersion": "1"}}).encode())
         name, verb = (parts[-2], "evict") if parts[-1] == "eviction" else (parts[-1], "delete")
         self.asked.append((verb, name, json.loads(request.body)))
         if error := self.answers.get(name):
@@ -55,11 +61,22 @@ class Server:
         return Response(201, SUCCESS)
 
 
+def client_of(server):
+    return Client(InProcess(server.handle), LoopClock())
+
+
+async def look(session, pods, policy, now=NOW, **more):
+    """A look of a drain that began at ``NOW``, on a node with these pods."""
+    server = Server()
+    server.pods = {"n": pods}
+    return await session.look(client_of(server), "n", policy, now=now, started=NOW, **more)
+
+
 @pytest.fixture
 def passed():
     async def perform(plan, server, tries=None):
         session = DrainSession(tries or {})
-        await session.run(plan, Client(InProcess(server.handle), LoopClock()), now=NOW)
+        await session.run(plan, client_of(server), now=NOW)
         return session.tries
 
     return perform
@@ -169,10 +186,8 @@ FORCED = DrainPolicy(force=Force(requested=True))
 
 async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_are_refused():
     pods, session, passes = many(BATCH + 50), DrainSession(), 0
-    client = Client(
-        InProcess(Server(**{each.name: Forbidden("no role") for each in pods}).handle), LoopClock()
-    )
-    while not (planned := session.plan(pods, FORCED, now=NOW, started=NOW)).done:
+    client = client_of(Server(**{each.name: Forbidden("no role") for each in pods}))
+    while not (planned := await look(session, pods, FORCED)).done:
         await session.run(planned, client, now=NOW)
         passes += 1
         assert passes <= 2
@@ -181,45 +196,31 @@ async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_a
 async def test_the_refusals_of_pods_beyond_the_batch_are_kept():
     pods = many(BATCH + 50)
     session = DrainSession({each.metadata.uid: Try(9, NOW - timedelta(minutes=1)) for each in pods})
-    planned = session.plan(pods, LIMITED, now=NOW, started=NOW)
-    await session.run(planned, Client(InProcess(Server().handle), LoopClock()), now=NOW)
+    planned = await look(session, pods, LIMITED)
+    await session.run(planned, client_of(Server()), now=NOW)
     assert [each.name for each in planned.delete] == [f"p{each}" for each in range(BATCH)]
     assert {uid: tried.refused for uid, tried in session.tries.items()} == {
         f"uid-p{each}": 9 for each in range(BATCH, BATCH + 50)
     }
 
 
-def test_a_session_plans_with_the_conditions_of_the_node():
+async def test_a_session_plans_with_the_conditions_of_the_node():
     policy = DrainPolicy(force=Force(sick_after=timedelta(minutes=5), healthy={"Ready": "True"}))
     silent = NodeCondition(type="Ready", status="Unknown", last_transition_time=NOW - timedelta(hours=1))
-    planned = DrainSession().plan([pod("a")], policy, now=NOW, started=NOW, conditions=[silent])
-    assert planned.forced
+    assert (await look(DrainSession(), [pod("a")], policy, conditions=[silent])).forced
 
 
-def test_a_session_plans_with_what_it_remembers_and_notes_when_the_drain_was_over():
+async def test_a_session_plans_with_what_it_remembers_and_notes_when_the_drain_was_over():
     session, later = DrainSession({"uid-a": Try(9, NOW - timedelta(hours=1))}), NOW + timedelta(minutes=1)
-    planned = session.plan([pod("a")], LIMITED, now=NOW, started=NOW)
+    planned = await look(session, [pod("a")], LIMITED)
     assert ([each.name for each in planned.delete], session.drained_since) == (["a"], None)
-    assert session.plan([], LIMITED, now=later, started=NOW).done
-    assert session.plan([], LIMITED, now=later + timedelta(hours=1), started=NOW).done
+    assert (await look(session, [], LIMITED, later)).done
+    assert (await look(session, [], LIMITED, later + timedelta(hours=1))).done
     assert session.drained_since == later
 
 
-@pytest.mark.parametrize(
-    ("node", "evicted"),
-    [
-        pytest.param("n1", ("a",), id="the pods of the node are planned for"),
-        pytest.param("n2", (), id="those of other nodes are not: the drain is over"),
-    ],
-)
-async def test_a_look_asks_the_server_for_the_pods_of_one_node(node, evicted):
-    async def listed(request: Request) -> Response:
-        wanted = request.param("fieldSelector") == "spec.nodeName=n1"
-        items = [json.loads(POD.encode(pod("a")))] if wanted else []
-        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
-        return Response(200, json.dumps(body).encode())
-
-    session, client = DrainSession(), Client(InProcess(listed), LoopClock())
-    plan = await session.look(client, node, DrainPolicy(), now=NOW, started=NOW)
-    assert tuple(each.name for each in plan.evict) == evicted
-    assert session.drained_since == (None if evicted else NOW)
+async def test_a_session_looks_at_the_pods_of_its_node_alone():
+    server = Server()
+    server.pods = {"n1": [pod("a")], "n2": [pod("b")]}
+    planned = await DrainSession().look(client_of(server), "n1", DrainPolicy(), now=NOW, started=NOW)
+    assert [each.name for each in planned.evict] == ["a"]

@@ -53,24 +53,12 @@ class DrainSession:
         started: datetime,
         conditions: Sequence[NodeCondition] = (),
     ) -> DrainPlan:
-        """``plan`` for the pods that are on the node now, by the server.
+        """``plan_pass`` for the pods that the server lists; a note is kept of when the drain is over.
 
         Raises:
             ApiError, TransportError: they could not be listed.
         """
         pods = await client.list(POD, fields=f"spec.nodeName={node}")
-        return self.plan(pods, policy, now=now, started=started, conditions=conditions)
-
-    def plan(
-        self,
-        pods: Iterable[Pod],
-        policy: DrainPolicy,
-        *,
-        now: datetime,
-        started: datetime,
-        conditions: Sequence[NodeCondition] = (),
-    ) -> DrainPlan:
-        """``plan_pass`` with what is remembered, and the note when the drain is over. No I/O."""
         found = plan_pass(pods, policy, now=now, started=started, conditions=conditions, tries=self.tries)
         if found.done and self.drained_since is None:
             self.drained_since = now
