@@ -16,17 +16,17 @@ Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from kubewright.api.conditions import condition_of, node_condition
 from kubewright.api.core import LEASE, NODE, Lease, Node, NodeCondition, Taint
-from kubewright.base.clock import Clock, rfc3339
+from kubewright.api.diff import Patch
+from kubewright.base.clock import Clock
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import with_version
+from kubewright.nodes import marks
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -44,7 +44,12 @@ OWNED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 """The conditions that a kubelet posts."""
 
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
-EFFECTS = ("NoSchedule", "NoExecute")
+OURS = tuple(
+    Taint(key=key, effect=effect)
+    for key in (UNREACHABLE, NOT_READY)
+    for effect in ("NoSchedule", "NoExecute")
+)
+"""The taints that are put on and taken off here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,8 @@ class NodeLifecycle:
                 node = await self._client.patch(
                     NODE, key, patch, subresource="status", content_type=STRATEGIC_PATCH
                 )
-            if self._settings.taints and (taints := tainted(node, self._clock.now())) is not None:
-                wanted = {"spec": {"taints": [_plain_taint(each) for each in taints] or None}}
-                await self._client.patch(NODE, key, with_version(wanted, node.metadata.resource_version))
+            if self._settings.taints and (patch := taint_patch(node, self._clock.now())):
+                await self._client.patch(NODE, key, patch)
         except NotFound:
             return
 
@@ -172,23 +176,10 @@ def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
     return tuple(found)
 
 
-def tainted(node: Node, now: datetime) -> tuple[Taint, ...] | None:
-    """The taints that the node should have by its Ready condition; None when it has them."""
+def taint_patch(node: Node, now: datetime) -> Patch:
+    """Give a node the taints that follow from its Ready condition. Merge patch, with the node's version."""
     ready = condition_of(node.status.conditions, "Ready")
-    status = ready.status if ready else "Unknown"
-    wanted = {"True": "", "False": NOT_READY}.get(status, UNREACHABLE)
-    kept = tuple(t for t in node.spec.taints if t.key not in {UNREACHABLE, NOT_READY} or t.key == wanted)
-    there = {(taint.key, taint.effect) for taint in kept}
-    missing = tuple(
-        Taint(key=wanted, effect=effect, time_added=now if effect == "NoExecute" else None)
-        for effect in EFFECTS
-        if wanted and (wanted, effect) not in there
-    )
-    after = (*kept, *missing)
-    return None if after == node.spec.taints else after
-
-
-def _plain_taint(taint: Taint) -> Mapping[str, Any]:
-    added = {"timeAdded": rfc3339(taint.time_added)} if taint.time_added else {}
-    value = {"value": taint.value} if taint.value else {}
-    return {"key": taint.key, "effect": taint.effect, **value, **added}
+    key = {"True": "", "False": NOT_READY}.get(ready.status if ready else "Unknown", UNREACHABLE)
+    added = {"NoSchedule": None, "NoExecute": now.replace(microsecond=0)}
+    wanted = tuple(Taint(key=key, effect=effect, time_added=at) for effect, at in added.items() if key)
+    return marks.sync(node, marks.Desired(taints=wanted), marks.Desired(taints=OURS))

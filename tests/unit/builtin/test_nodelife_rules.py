@@ -1,12 +1,14 @@
 """What a silent node gets told."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from kubewright.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from kubewright.api.meta import ObjectMeta
+from kubewright.base.clock import rfc3339
 from kubewright.builtin.nodelife import (
     NOT_READY,
     OWNED,
@@ -14,7 +16,7 @@ from kubewright.builtin.nodelife import (
     Settings,
     grace_of,
     heartbeat,
-    tainted,
+    taint_patch,
     unknown,
 )
 
@@ -88,13 +90,14 @@ def test_heartbeat():
     ],
 )
 def test_taints(status, before, keys):
-    after = tainted(node(posted("Ready", status), taints=before), T1)
-    assert (after if after is None else {each.key for each in after}) == keys
+    patch = taint_patch(node(posted("Ready", status), taints=before), T1)
+    assert ({each["key"] for each in patch["spec"]["taints"]} if patch else None) == keys
 
 
 def test_taints_that_are_there_are_not_written_again():
     silent = node(posted("Ready", "Unknown"))
-    marked = structs.replace(silent, spec=NodeSpec(taints=tainted(silent, T1)))
-    assert tainted(marked, T1) is None
-    times = {each.effect: each.time_added for each in marked.spec.taints}
-    assert times == {"NoSchedule": None, "NoExecute": T1}
+    found = taint_patch(silent, T1 + timedelta(microseconds=7))["spec"]["taints"]
+    times = {each["effect"]: each.get("timeAdded") for each in found}
+    assert times == {"NoSchedule": None, "NoExecute": rfc3339(T1)}
+    marked = structs.replace(silent, spec=NodeSpec(taints=msgspec.convert(found, tuple[Taint, ...])))
+    assert taint_patch(marked, T1 + timedelta(hours=1)) == {}
