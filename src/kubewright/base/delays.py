@@ -10,31 +10,16 @@ Theory.      An object comes back to its controller by a change, by an error or 
 Called by    errors and decisions of every package.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from kubewright.base.errors import After
-
-
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """A pause that is the ``part``-th part of how long something has lasted, within bounds."""
-
-    part: int
-    least: timedelta
-    most: timedelta
-
-    def at(self, age: timedelta) -> timedelta:
-        """The pause for something of this age."""
-        return min(max(age / self.part, self.least), self.most)
-
 
 # -------------------------------------------------------------------- errors
 BEHIND = After(0.05)
 """Our caches do not show yet what is known otherwise; a watch is seldom later than this."""
 
 OVERTAKEN = After(0.2)
-"""Another client was faster, or has deleted what was seen: the next pass decides anew."""
+"""Another client was faster, or has deleted what was seen: the next pass decides anew (mcm.md §3.3)."""
 
 SHORT, MEDIUM, LONG = After(5), After(180), After(600)
 """What may succeed in a moment; what a user has to mend; what costs a cloud much (mcm.md §3.3)."""
@@ -51,12 +36,6 @@ SOON = timedelta(seconds=1)
 
 POLL = timedelta(seconds=5)
 """For what goes on elsewhere: pods that leave, other machines that are replaced, a doubt that expires."""
-
-DRAIN = Growing(8, SOON, timedelta(seconds=10))
-"""Between two looks at a machine that is being deleted and whose pods leave, by the age of its deletion."""
-
-NAMESPACE = Growing(4, SOON, timedelta(seconds=15))
-"""Between two looks at a namespace that is being emptied, by the age of its deletion."""
 
 PREFLIGHT = timedelta(seconds=15)
 """For an object that is there and not as a set needs it: no event tells of its changes (capi.md §7.8)."""
@@ -76,3 +55,13 @@ role or a webhook waits at most so long; one who mends the object does not wait.
 GATHER_FOR_SET, GATHER_FOR_DEPLOYMENT, GATHER = 0.03, 0.05, 0.1
 """Seconds that a change waits for others, so that a burst is one look. A set looks before its deployment
 does, whose look may resize sets. For large sets both wait longer (``replicas.members``)."""
+
+
+def for_drain(age: timedelta) -> timedelta:
+    """Between two looks at a machine whose pods leave: the longer, the older its deletion is."""
+    return min(max(age / 8, SOON), timedelta(seconds=10))
+
+
+def for_namespace(age: timedelta) -> timedelta:
+    """Between two looks at a namespace that is being emptied: the longer, the older its deletion is."""
+    return min(max(age / 4, SOON), timedelta(seconds=15))

@@ -144,7 +144,7 @@ def finalizes(namespace: Json) -> bool:
 
 def next_pass(namespace: Json, now: datetime) -> timedelta:
     """Until another pass: the longer, the longer its deletion has taken so far."""
-    return delays.NAMESPACE.at(now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"]))
+    return delays.for_namespace(now - parse_rfc3339(namespace["metadata"]["deletionTimestamp"]))
 
 
 CONDITIONS = (

@@ -133,7 +133,7 @@ def drain(seen: Seen) -> Plan | None:
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(plan))
-    wake = min(plan.wake, delays.DRAIN.at(seen.now - seen.deleted_at))
+    wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at))
     if report is None or not plan.obstacles:
         return Plan(tuple(steps), wake, plan.because, report, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD
