@@ -5,12 +5,13 @@ clones, the fields that are copied, the order of deletion.
 """
 
 import base64
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conformance.clusters import install, listed, until
 
 from kubewright.api.cluster.crds import crds
 from kubewright.base.clock import SystemClock
@@ -18,7 +19,7 @@ from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, capi, find
 from kubewright.testing.servers import real_api
 
-pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
+pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]
 
 GROUP, TOYS, VERSION = "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "v1beta1"
 KINDS = ("ToyCluster", "ToyMachine", "ToyMachineTemplate")
@@ -43,22 +44,6 @@ async def a_core(folder: Path) -> AsyncIterator[Api]:
             raise
         finally:
             await core.stop()
-
-
-async def install(api: Api, definitions: Sequence[Mapping[str, Any]]) -> None:
-    """Create CRDs, and wait until discovery names their kinds: a Go manager asks it once, when it starts."""
-    wanted = {each["spec"]["names"]["plural"] for each in definitions}
-    for each in definitions:
-        (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", each)).ok()
-
-    async def served() -> bool:
-        answers = [await api.get(f"/apis/{group}/{VERSION}") for group in (GROUP, TOYS)]
-        found = [
-            each["name"] for answer in answers if answer.code == 200 for each in answer.body["resources"]
-        ]
-        return wanted <= set(found)
-
-    await api.eventually(served, "the kinds are served")
 
 
 async def test_a_cluster_with_machines_comes_up_scales_and_goes(tmp_path: Path) -> None:
@@ -215,26 +200,3 @@ def condition(item: dict[str, Any], kind: str) -> dict[str, Any]:
 def controlled_by_machine(item: dict[str, Any]) -> bool:
     owners = item["metadata"].get("ownerReferences", [])
     return any(each["kind"] == "Machine" and each.get("controller") for each in owners)
-
-
-async def until(api: Api, path: str, met: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """The object at ``path``, once it is as it should be."""
-
-    async def look() -> Any:
-        answer = await api.get(path)
-        return answer.body if answer.code == 200 and met(answer.body) else None
-
-    return dict(await api.eventually(look, f"{path} is as it should be"))
-
-
-async def listed(api: Api, path: str, met: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """The objects at ``path``, once they are as they should be."""
-    found: list[dict[str, Any]] = []
-
-    async def look() -> bool:
-        nonlocal found
-        found = (await api.get(path)).ok()["items"]
-        return met(found)
-
-    await api.eventually(look, f"the objects at {path} are as they should be")
-    return found

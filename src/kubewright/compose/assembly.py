@@ -13,13 +13,14 @@ Called by    ``embedded``, ``cluster`` and ``testing``.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kubewright.api.core import LEASE
 from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
-from kubewright.driver.contract import Closing, Driver
+from kubewright.driver.contract import Background, Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
 from kubewright.kube.fence import Entitled, FencedTransport
@@ -43,7 +44,7 @@ class Assembly:
     """The controllers that ``options`` asks for, all of ``beside``, and what they share.
 
     ``connect`` makes the transports to workload clusters. ``services`` run always, whether this process
-    leads or not.
+    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term.
 
     Raises:
         InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
@@ -73,6 +74,7 @@ class Assembly:
         self.services: list[Task] = [self.recorder.run]
         self._control = Session(control, Informers(control, namespace=options.namespace))
         self._target = self._control if target is control else Session(target, Informers(target))
+        self.services += _loops(driver, self._target.caches)
         for each in self.informers:
             metrics.informers(each)
 
@@ -157,6 +159,11 @@ def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:
     transport = FencedTransport(session.client.transport, entitled)
     client = session.client.over(transport, user_agent=agent)
     return Session(client, session.caches.borrow(client))
+
+
+def _loops(driver: object, caches: Informers) -> list[Task]:
+    """What a driver runs by itself, such as the kubelets of a simulated cloud."""
+    return [partial(driver.run, caches)] if isinstance(driver, Background) else []
 
 
 async def close(driver: object, seconds: float = 2.0) -> None:

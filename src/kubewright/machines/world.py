@@ -12,13 +12,12 @@ Called by    ``compose.worlds``.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.driver.contract import Background, Driver
+from kubewright.driver.contract import Driver
 from kubewright.driver.guard import GuardedDriver, Listener
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
@@ -34,7 +33,6 @@ from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
-from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 
@@ -81,8 +79,6 @@ def world(
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
             background.append(calls.run)
-            if isinstance(driver, Background):
-                background.append(partial(driver.run, environment.targets.get(NAMELESS).caches))
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
