@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, Phase, settings
 
 from kubewright.base.clock import SystemClock
@@ -51,6 +52,14 @@ def pytest_collection_finish() -> None:
 def pytest_sessionstart() -> None:
     """Say that there is no event loop; else pytest-asyncio asks for one, and does not close it."""
     asyncio.set_event_loop(None)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Undo what a command, run in this process, has made of the log."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 SERVERS = [
