@@ -22,8 +22,8 @@ $(READY): requirements.lock requirements-uv.lock pyproject.toml tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-demo: $(READY)  ## the life of a few machines, live on this terminal in under a minute
-	@$(BIN)/kubewright demo
+demo: $(READY)  ## the life of a few machines, live on this terminal in under a minute (ARGS=clusters: of a cluster)
+	@$(BIN)/kubewright demo $(ARGS)
 
 test: $(READY)  ## every test that needs no real Kubernetes, on all cores (ARGS=-n0: on one, for a debugger)
 	@$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)

@@ -99,12 +99,15 @@ def status(data_dir: switches.DataDir = switches.DATA_DIR) -> None:
 
 
 @app.command()
-def demo(log_level: Verbosity = "error") -> None:
+def demo(
+    story: Annotated[str, typer.Argument(help="machines or clusters.", metavar="STORY")] = "machines",
+    log_level: Verbosity = "error",
+) -> None:
     """Watch machines come up, heal, scale, roll and go. Takes half a minute and leaves nothing behind."""
     from kubewright.cli.demo import demo as command
 
     _logging(log_level)
-    ended_well = command()
+    ended_well = command(story)
     if ended_well is None:
         print("kubewright: stopped before the end; nothing is left behind", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from kubewright.cli.demo.lines import command, sentence
-from kubewright.cli.demo.story import CHAPTERS
+from kubewright.cli.demo.machines import CHAPTERS, WORDS
 from kubewright.cli.demo.view import Row, View, happened
 
 PATCH = next(chapter.types for chapter in CHAPTERS if " -p " in chapter.types)
@@ -55,7 +55,7 @@ def seen(**states: str) -> View:
     ],
 )
 def test_what_happened_is_reported_once(before: View, after: View, sentences: list[str]) -> None:
-    assert happened(before, after) == sentences
+    assert happened(WORDS, before, after) == sentences
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

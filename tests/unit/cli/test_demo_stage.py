@@ -8,8 +8,9 @@ from rich.console import Console
 
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import ObjectMeta
+from kubewright.cli.demo.machines import WORDS, view
 from kubewright.cli.demo.stage import Stage
-from kubewright.cli.demo.view import Row, View, view
+from kubewright.cli.demo.view import Row, View
 
 ROW = Row("workers-84f8c-bx558", "sim-small", "Running", "workers-84f8c-bx558")
 ONE = View((ROW,), ready_nodes=1, nodes=1, vms=1)
@@ -19,7 +20,7 @@ NONE = View((), ready_nodes=0, nodes=0, vms=0)
 def shown(width: int, *, terminal: bool, now: View = ONE) -> str:
     screen = io.StringIO()
     console = Console(file=screen, width=width, force_terminal=terminal, no_color=True, highlight=False)
-    with Stage(1, console) as stage:
+    with Stage(WORDS, 1, console) as stage:
         stage.open("One comes up", "kubectl apply -f workers.yaml")
         stage.show(now, 0.5)
         stage.close(0.7, "at most 1 machine")
@@ -46,7 +47,7 @@ def test_no_name_is_cut_where_the_terminal_has_forty_columns(width: int, columns
     assert "…" not in text
     assert ROW.name in text
     assert all(column in text for column in columns)
-    assert (ROW.machine_class in text) is ("class" in columns)
+    assert (ROW.sort in text) is ("class" in columns)
 
 
 def test_the_end_says_what_is_left() -> None:
@@ -61,7 +62,7 @@ def test_a_closed_pipe_ends_the_demo_not_the_process(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("sys.stdout", Closed())
     with pytest.raises(BrokenPipeError):
-        Stage(1).open("One comes up", "kubectl")
+        Stage(WORDS, 1).open("One comes up", "kubectl")
 
 
 def test_a_machine_that_says_nothing_yet_is_shown_as_kubectl_shows_it_when_that_lasts() -> None:
@@ -71,7 +72,7 @@ def test_a_machine_that_says_nothing_yet_is_shown_as_kubectl_shows_it_when_that_
 def test_a_chapter_begins_without_the_table_of_the_one_before() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=80, force_terminal=True, no_color=True, highlight=False)
-    with Stage(2, console) as stage:
+    with Stage(WORDS, 2, console) as stage:
         stage.open("One comes up", "kubectl apply -f workers.yaml")
         stage.show(ONE, 7.7)
         stage.close(7.7)

@@ -147,6 +147,11 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
     assert not any(line.endswith("...") for line in commands)
 
 
+def test_a_demo_that_is_not_known_is_refused_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("demo", "pods") == 1
+    assert capsys.readouterr().err == "kubewright: no demo of 'pods'; there are: machines, clusters\n"
+
+
 EVERY = [
     "machine.sapcloud.io",
     "cluster.x-k8s.io",

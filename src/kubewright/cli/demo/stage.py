@@ -11,20 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from kubewright.cli.demo.lines import INDENT, command, sentence
-from kubewright.cli.demo.view import PENDING, TERMINATING, View, happened
+from kubewright.cli.demo.view import EMPTY, LEAVING, RUNNING, View, Words, happened
 from kubewright.compose.program import program
 
 WIDE = 76
-"""Columns of a terminal that has room for the class and the node of each machine."""
+"""Columns of a terminal that has room for the sort and the node of each machine."""
 
-PROLOGUE = (
-    "A machine is an object in the API that asks for one VM; the cloud makes the VM, here a simulated one; "
-    "and once the VM has joined Kubernetes it is a node."
-)
-NOTHING = View((), ready_nodes=0, nodes=0, vms=0)
-
-_COLOURS = {"Running": "green", PENDING: "yellow", "Unknown": "magenta", "Failed": "red",
-            TERMINATING: "dim"}  # fmt: skip
+_COLOURS = {RUNNING: "green", "Unknown": "magenta", "Failed": "red", "Unhealthy": "red",
+            **dict.fromkeys(("Pending", "Provisioning", "Provisioned"), "yellow"),
+            **dict.fromkeys(LEAVING, "dim")}  # fmt: skip
 
 
 class _Console(Console):
@@ -38,17 +33,18 @@ class _Console(Console):
 class Stage:
     """Shows chapters and what happens in them."""
 
-    def __init__(self, chapters: int, console: Console | None = None) -> None:
+    def __init__(self, words: Words, chapters: int, console: Console | None = None) -> None:
+        self._words = words
         self._console = console or _console()
         self._chapters = chapters
         self._live: Live | None = None
         self._title = ""
-        self._seen = NOTHING
+        self._seen = EMPTY
         self._when = 0.0
         self._done: list[tuple[str, float]] = []
 
     def __enter__(self) -> "Stage":
-        self._say(PROLOGUE)
+        self._say(self._words.prologue)
         return self
 
     def __exit__(
@@ -67,7 +63,7 @@ class Stage:
         """What is there now: events stay on the screen, the table only as long as the chapter."""
         if self._animated:
             self._draw_table(now, took)
-        for event in happened(self._seen, now):
+        for event in happened(self._words, self._seen, now):
             self._event(took, event)
         self._seen, self._when = now, took
 
@@ -112,7 +108,7 @@ class Stage:
         """Draw the table, or replace it, so that no event is printed above an old one."""
         wide = self._console.width >= WIDE
         clock = Text(f"     {took:5.1f} s  {_others(now)}", style="dim", no_wrap=True)
-        picture = Group(_table(now, wide), clock) if now.rows else Group(clock)
+        picture = Group(_table(now, self._words.sort if wide else ""), clock) if now.rows else Group(clock)
         if self._live is None:
             self._live = Live(picture, console=self._console, refresh_per_second=10, transient=True)
             self._live.start()
@@ -152,18 +148,20 @@ def _line(now: View) -> str:
 
 def _others(now: View) -> str:
     """What the table does not show."""
-    return f"nodes: {now.ready_nodes} of {now.nodes} ready; VMs: {now.vms}"
+    cluster = f"; cluster: {now.cluster}" if now.cluster else ""
+    return f"nodes: {now.ready_nodes} of {now.nodes} ready; VMs: {now.vms}{cluster}"
 
 
 def _indented(words: str, width: int | None) -> str:
     return sentence(words, width, first=" " * INDENT, hang=INDENT)
 
 
-def _table(now: View, wide: bool) -> Table:
+def _table(now: View, sort: str) -> Table:
+    """The machines. ``sort`` is the head of a column; empty: there is room for the first two only."""
     table = Table(box=None, pad_edge=True, padding=(0, 2))
-    for name in ("machine", "state", "class", "node") if wide else ("machine", "state"):
+    for name in ("machine", "state", sort, "node") if sort else ("machine", "state"):
         table.add_column(name, style="dim" if name != "state" else "", no_wrap=True)
     for row in now.rows:
         state = Text(row.state, style=_COLOURS.get(row.state, ""))
-        table.add_row(row.name, state, *((row.machine_class, row.node) if wide else ()))
+        table.add_row(row.name, state, *((row.sort, row.node) if sort else ()))
     return table
