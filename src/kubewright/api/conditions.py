@@ -4,6 +4,7 @@ Theory.      ``lastTransitionTime`` says when ``status`` last changed, so a cond
              with the same status keeps it. A list has at most one condition of a type; a new one comes last.
              Conditions of Nodes and Pods have many writers, each of which sends its own alone, in a strategic
              merge patch: the server puts them in place, and only their date is decided here (``dated``).
+             Cluster API has another rule for the date (``api.cluster.conditions``).
 Called by    the status functions of controllers and of the server; ``nodes.marks``, for which another reason
              is a transition too (mcm.md §2.5), and hollow kubelets.
 """

@@ -19,14 +19,13 @@ from kubewright.replicas.set.seen import Seen
 
 def counted(seen: Seen[S, M], members: Sequence[M]) -> dict[str, Any]:
     """The fields of a status that are numbers in every API; ``members``: those that it is about."""
-    spec, wanted = seen.set.spec, seen.set.spec.template.metadata.labels.items()
+    spec = seen.set.spec
+    wanted, min_ready = spec.template.metadata.labels.items(), spec.min_ready_seconds
     return {
         "replicas": len(members),
         "fully_labeled_replicas": sum(wanted <= member.labels.items() for member in members),
         "ready_replicas": sum(member.alive and member.ready for member in members),
-        "available_replicas": sum(
-            member.available_at(seen.now, spec.min_ready_seconds) for member in members
-        ),
+        "available_replicas": sum(member.available_at(seen.now, min_ready) for member in members),
     }
 
 

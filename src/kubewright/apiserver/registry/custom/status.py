@@ -45,19 +45,18 @@ def is_established(crd: Object) -> bool:
 
 def _wanted(crd: Object, clash: tuple[str, str] | None, now: datetime) -> list[dict[str, str]]:
     """The two conditions as they should be. A definition stays established."""
+
+    def said(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+        date = {"lastTransitionTime": rfc3339(now)}
+        return {**date, "type": kind, "status": status, "reason": reason, "message": message}
+
     if clash is None:
-        told = [
-            ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
-            ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
-        ]
+        accepted = said("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+        served = said("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
     else:
-        told = [
-            ("NamesAccepted", "False", f"{clash[0]}Conflict", f'"{clash[1]}" is already in use'),
-            ("Established", "False", "NotAccepted", "not all names are accepted"),
-        ]
-    fields = ("type", "status", "reason", "message")
-    wanted = [{"lastTransitionTime": rfc3339(now), **dict(zip(fields, each, strict=True))} for each in told]
-    return wanted[:1] if is_established(crd) else wanted
+        accepted = said("NamesAccepted", "False", f"{clash[0]}Conflict", f'"{clash[1]}" is already in use')
+        served = said("Established", "False", "NotAccepted", "not all names are accepted")
+    return [accepted] if is_established(crd) else [accepted, served]
 
 
 def _clashes(crd: Object, others: Iterable[Object]) -> Iterator[tuple[str, str]]:
