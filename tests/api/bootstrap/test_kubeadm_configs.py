@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from kubewright.api.bootstrap import rbac
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.tokens import expiration
 from kubewright.pki.clusters import public_key_hashes
+from kubewright.testing import permissions
 from kubewright.testing.faults import Answer, Delay
 from kubewright.wire.gvk import Key
 
@@ -392,3 +394,11 @@ async def test_a_lock_that_cannot_be_read_is_told(world: World) -> None:
     await world.user.delete(CONFIG_MAP, key("c-lock"))
     await asyncio.sleep(1)
     assert (await world.config("cp-0")).status.ready
+
+
+async def test_the_role_that_we_ship_allows_all_that_two_machines_ask_for(world: World) -> None:
+    await initialized(world)
+    await world.machine("w")
+    assert (await world.config("w")).status.ready
+    needs = {need for _, request in world.line.asked for need in permissions.asked(request)}
+    assert permissions.missing(needs, permissions.granted(rbac.manifest())) == []

@@ -160,6 +160,7 @@ BROUGHT = {
     "a secret's name": {"dataSecretName": "s"},
     "an empty name, which means none is needed": {"dataSecretName": ""},
     "the data themselves": {"data": "#cloud-config"},
+    "empty data, which mean none are needed": {"data": ""},
 }
 
 

@@ -105,6 +105,7 @@ READY = [
     ("missing", {"status": {}}, False),
     ("a text", {"status": {"ready": "true"}}, False),
     ("no status", {}, False),
+    ("addresses alone", {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}, False),
 ]
 
 

@@ -381,6 +381,11 @@ def test_a_living_machine_is_given(state, steps):
     assert kinds(decide(state)) == steps
 
 
+def test_bootstrap_is_claimed_before_infrastructure():
+    plan = decide(seen(infrastructure=external(owned=False), bootstrap=external(BOOT_REF, owned=False)))
+    assert [str(each.external) for each in plan.steps] == ["FooConfig m", "FooMachine m"]
+
+
 # ---------------------------------------------------------------- deletion
 
 NODES = Workload(nodes=(NODE,))

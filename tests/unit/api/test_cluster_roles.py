@@ -1,0 +1,51 @@
+"""What the roles of the core and of the bootstrap provider grant in a management cluster, and what not."""
+
+import pytest
+
+from kubewright.api.bootstrap import rbac as bootstrap
+from kubewright.api.cluster import rbac as core
+from kubewright.testing.permissions import Permission, granted
+
+CORE, BOOTSTRAP = granted(core.manifest()), granted(bootstrap.manifest())
+INFRA, BOOT = "infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io"
+PLANE, GROUP = "controlplane.cluster.x-k8s.io", "cluster.x-k8s.io"
+GRANTS = [
+    *[
+        (
+            f"the core may {verb} a kind of bootstrap that it does not know",
+            CORE,
+            BOOT,
+            "fooconfigs",
+            verb,
+            True,
+        )
+        for verb in ("get", "list", "watch", "create", "patch", "delete")
+    ],
+    ("so it may with infrastructure", CORE, INFRA, "foomachines", "patch", True),
+    ("so it may with control planes", CORE, PLANE, "fooplanes", "patch", True),
+    ("a group of another name is not the core's", CORE, "example.com", "foomachines", "get", False),
+    ("the bootstrap provider writes its own kind", BOOTSTRAP, BOOT, "kubeadmconfigs", "patch", True),
+    ("it says whether the data is there", BOOTSTRAP, BOOT, "kubeadmconfigs/status", "patch", True),
+    ("it makes Secrets", BOOTSTRAP, "", "secrets", "create", True),
+    ("it reads Clusters", BOOTSTRAP, GROUP, "clusters", "get", True),
+    ("it writes no Cluster", BOOTSTRAP, GROUP, "clusters", "patch", False),
+    ("nor its status", BOOTSTRAP, GROUP, "clusters/status", "patch", False),
+    ("it writes no Machine", BOOTSTRAP, GROUP, "machines", "patch", False),
+    ("it has nothing in infrastructure", BOOTSTRAP, INFRA, "foomachines", "get", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("grants", "group", "resource", "verb", "allowed"),
+    [row[1:] for row in GRANTS],
+    ids=[r[0] for r in GRANTS],
+)
+def test_a_role_grants(grants, group, resource, verb, allowed):
+    need = Permission(group, resource, verb)
+    assert any(each.covers(need) for each in grants) is allowed
+
+
+def test_a_provider_of_another_group_adds_its_rules_by_a_label():
+    (gathering,) = [each for each in core.manifest() if "aggregationRule" in each]
+    label = {"cluster.x-k8s.io/aggregate-to-manager": "true"}
+    assert gathering["aggregationRule"] == {"clusterRoleSelectors": [{"matchLabels": label}]}
