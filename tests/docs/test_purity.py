@@ -119,3 +119,24 @@ PURE = sorted(module for module in MODULES if is_pure(module))
 def test_a_pure_module_reaches_no_effect(module: str) -> None:
     found = reasons(module)
     assert not found, "\n".join(found)
+
+
+STATES_PHASES = {"kubewright.clusters.cluster.status", "kubewright.clusters.machine.status"}
+"""What writes the phases of Clusters and Machines, and tells of their changes."""
+PHASES_OF_PODS = {"kubewright.clusters.machine.deletion"}
+
+
+def reads_a_phase(module: str) -> bool:
+    """Whether it reads ``phase`` of anything, as an attribute or by name."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "phase" and isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.Constant) and node.value in ("phase", "status.phase"))
+        for node in ast.walk(tree(module))
+    )
+
+
+def test_the_phase_of_a_cluster_or_machine_decides_nothing() -> None:
+    """It is for people (S0-47); the phase of a Pod is not ours."""
+    worlds = ("kubewright.clusters.", "kubewright.bootstrap.", "kubewright.infra.")
+    readers = {module for module in MODULES if module.startswith(worlds) and reads_a_phase(module)}
+    assert readers == STATES_PHASES | PHASES_OF_PODS
