@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.core import CRD, NAMESPACE, POD
+from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import dynamic
 from kubewright.kube import patches
 from kubewright.kube.client import Client
@@ -51,7 +52,7 @@ async def test_an_object_from_birth_to_end(api: Api, client: Client) -> None:
     made = await client.create(MAPS, config_map("a", x="1"), namespace=api.namespace)
     with pytest.raises(AlreadyExists):
         await client.create(MAPS, config_map("a"), namespace=api.namespace)
-    changed = await client.patch(MAPS, key, patches.merge_patch(made, {**made, "data": {"y": "2"}}))
+    changed = await client.patch(MAPS, key, merge_patch(made, {**made, "data": {"y": "2"}}))
     assert changed["data"] == {"y": "2"}
     stale = patches.with_version({"data": {"z": "3"}}, made["metadata"]["resourceVersion"])
     with pytest.raises(Conflict):
