@@ -17,7 +17,7 @@ from dataclasses import replace
 from kubewright.apiserver.http.answers import failure
 from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
 from kubewright.base.clock import Clock
-from kubewright.clusters.sessions.workload import by_sockets
+from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.planes import Plane, Planes
 from kubewright.kube.access import Access, Token
 from kubewright.kube.errors import ConnectFailed
@@ -30,17 +30,18 @@ from kubewright.wire.http import Request, Response
 
 
 class Shortcut:
-    """Makes transports (``Connect``): to the clusters of ``planes`` in process, to all others by sockets."""
+    """Makes transports (``Connect``): to ``planes`` in process, to all other clusters by ``others``."""
 
-    def __init__(self, planes: Planes) -> None:
+    def __init__(self, planes: Planes, others: Connect = by_sockets) -> None:
         self._planes = planes
+        self._others = others
 
     def __call__(self, access: Access, clock: Clock) -> Transport:
         """The transport for this access. Contacts nothing."""
         address = access.server.removeprefix("https://").rstrip("/")
         if self._planes.hosts(address):
             return _Handed(self._planes, address, access, clock)
-        return by_sockets(access, clock)
+        return self._others(access, clock)
 
 
 class _Handed:

@@ -18,8 +18,17 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from kubewright.base.clock import Clock
-from kubewright.driver.contract import ClassRequest, Driver, Instance, MachineRequest, VolumeSpec
-from kubewright.driver.errors import Code, DriverError, NotFound
+from kubewright.driver.contract import (
+    ClassRequest,
+    Driver,
+    Endpoints,
+    Instance,
+    MachineRequest,
+    Size,
+    Sizes,
+    VolumeSpec,
+)
+from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.testing.simulation.loop import Process
 
 T = TypeVar("T")
@@ -104,6 +113,24 @@ class RemoteDriver:
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         return await self._driver.volume_ids(volumes)
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        driver, name = self._driver, request.machine_class.metadata.name
+        if not isinstance(driver, Endpoints):
+            raise Unimplemented("this cloud has no endpoints")
+        return await self._call("endpoint", name, lambda: driver.endpoint(request))
+
+    async def release(self, request: ClassRequest) -> None:
+        driver, name = self._driver, request.machine_class.metadata.name
+        if not isinstance(driver, Endpoints):
+            raise Unimplemented("this cloud has no endpoints")
+        await self._call("release", name, lambda: driver.release(request))
+
+    async def size(self, request: ClassRequest) -> Size:
+        driver = self._driver
+        if not isinstance(driver, Sizes):
+            raise Unimplemented("this cloud tells no sizes")
+        return await driver.size(request)
 
     def _account(self, request: MachineRequest | ClassRequest) -> Driver:
         strange = request.machine_class.secret_ref is not None and not request.secret.data

@@ -97,7 +97,14 @@ class Removal:
     vm: str = ""
 
 
-Step = ApiStep | VmStep | Removal
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A manager has written a line into its log. Only of runs that record plans."""
+
+    text: str
+
+
+Step = ApiStep | VmStep | Removal | Logged
 Listener = Callable[[Step], None]
 
 
@@ -163,6 +170,10 @@ class Journal:
     def asked(self, removal: Removal) -> None:
         """A manager has asked for a removal."""
         self._tell(removal)
+
+    def logged(self, text: str) -> None:
+        """A line of the product's log."""
+        self._tell(Logged(text))
 
     def vm_is(self, vm: Vm) -> None:
         """The cloud has made or changed a VM."""

@@ -24,6 +24,8 @@ def captured_logs(journal: Journal, *, plans: bool) -> Iterator[list[str]]:
     before = structlog.get_config()
 
     def capture(_logger: Any, level: str, event: MutableMapping[str, Any]) -> str:
+        if plans:
+            journal.logged(repr(event))
         if level in ("error", "exception", "critical"):
             errors.append(_defect(event))
         elif event.get("event") == "plan":

@@ -144,6 +144,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._turns = 0
         self._chance = LoopClock(seed=seed).random
         self._selector = self
+        self._others: WeakSet[asyncio.Task[Any]] = WeakSet()
+        """Tasks that belong to no process."""
         self._dead: list[asyncio.Task[Any]] = []
         self.processes: list[Process] = []
         self.steps = 0
@@ -180,6 +182,8 @@ class SimLoop(asyncio.BaseEventLoop):
         process = _PROCESS.get() if context is None else context.get(_PROCESS)
         if process is not None:
             process.owns(task)
+        else:
+            self._others.add(task)
         return task
 
     def call_at(  # type: ignore[override]
@@ -282,6 +286,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """After the last turn: kill all processes, then close their coroutines, without any effect."""
         for process in self.processes:
             process.kill()
+        self._dead += [task for task in self._others if not task.done()]
         self.close()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that never ran

@@ -17,6 +17,7 @@ from kubewright import builtin
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
+from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.machines.world import Half
 from kubewright.runtime.group import Settings
@@ -57,6 +58,8 @@ class Managers:
         self.living: list[Process] = []
         self.extra_worlds: list[ApiWorld] = []
         """Further APIs with their controllers (``runtime.world``) that every manager runs."""
+        self.own_worlds: Callable[[Process, Driver], Sequence[ApiWorld]] = lambda _process, _driver: ()
+        """The same for APIs that need the driver, or to know which manager runs them."""
         self.extra_resources: dict[str, str] = {}
         """Their resources on which decisions are based, as ``staleness.CONTROL``."""
         self._world = world
@@ -168,7 +171,7 @@ class Managers:
             driver,
             options,
             Metrics(),
-            beside=[_loops(world.plot.options.grace), *self.extra_worlds],
+            beside=[_loops(world.plot.options.grace), *self.extra_worlds, *self.own_worlds(process, driver)],
         )
         who = identity(process.name, clock) if world.plot.elect else ""
         groups = assembly.groups(Election(enabled=world.plot.elect), who, Settings())

@@ -134,7 +134,13 @@ class Host:
         await self.clock.sleep(self._leg())
         for asked in self.on_asked:
             asked(client.name, request)
-        response = await handle(request)
+        try:
+            response = await handle(request)
+        except Disconnected as broken:
+            self._waiting.pop(answer, None)
+            if not answer.done():
+                answer.set_result(broken)
+            return
         for answered in self.on_answered:
             answered(client.name, request, response)
         await self.clock.sleep(self._leg())

@@ -10,19 +10,18 @@ Called by    ``run``. What users do is in ``person``; the managers are in ``mana
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
 from kubewright.compose.options import Options
-from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
-from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.testing.simulation import removals
 from kubewright.testing.simulation.clock import SimClock
@@ -84,17 +83,18 @@ class World:
         self.faults = Process(loop, "faults")
         self._person = Process(loop, "person")
         self._kubelets = Process(loop, "kubelets")
-        self._kubelet_settings = kubelets or KubeletSettings()
         self._cloud = Process(loop, "cloud")
         self.control = self._cluster("control")
         self.target = self._cluster("target") if plot.apart else self.control
         self.clusters = (self.control, self.target) if plot.apart else (self.control,)
         self.cloud = Cloud(self.clock("cloud"), VmStore(self.journal))
-        self.driver: Driver = SimDriver(self.cloud)
+        self.driver = SimDriver(self.cloud, kubelets)
         steady = self.clock("person")
         self.client = self._connect(self.control, self._person, steady)
         self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
         self.managers = Managers(self, self._cloud)
+        self.beside: Callable[[], int] = lambda: 0
+        """How many requests the worlds beside machines may make (``work.Work``)."""
         self.tally.on_write.append(self._kill_after)
 
     @property
@@ -153,7 +153,7 @@ class World:
         informers = Informers(self._connect(self.target, self._kubelets, self.clock("kubelets")))
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())
-            group.create_task(Kubelets(self.cloud, informers, self._kubelet_settings).run())
+            group.create_task(self.driver.run(informers))
 
     def _kill_after(self) -> None:
         if self.began and self.counts.writes == self.plot.kill_after:

@@ -117,7 +117,7 @@ class Past:
         elif isinstance(step, Removal):
             if step.resource == PODS:
                 self.drained.hear(step)
-        elif (learn := _LEARNED.get(step.resource)) is not None:
+        elif isinstance(step, ApiStep) and (learn := _LEARNED.get(step.resource)) is not None:
             learn(self, step)
 
     # ------------------------------------------------------------ questions
