@@ -2,8 +2,8 @@
 
 Theory.      Upstream's provider is a program of its own with a Lease of its own; so is ours, and by the same
              name: the two never work on the same objects at once, whichever core runs beside them.
-Invariants.  The workload clusters are passed in as a function, since whoever knows their kubeconfigs makes
-             the sessions; one lookup for each term, run beside the controller.
+Invariants.  The workload clusters are passed in as a function: another context knows their kubeconfigs and
+             makes the sessions; one lookup for each term, run beside the controller.
 Source       capi.md §4.3 for the Lease, §13.1 for the controller.
 Called by    ``compose.worlds``.
 """

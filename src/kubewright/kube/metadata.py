@@ -1,8 +1,8 @@
 """A client that sees the metadata of objects and nothing else of them.
 
-Theory.      Whoever needs only to know that an object exists, who owns it or how it is labelled asks for
-             ``PartialObjectMetadata``: the server leaves spec and status out, which may be a hundred times as
-             large (a CustomResourceDefinition with its schemas is).
+Theory.      A reader that needs only to know that an object exists, who owns it or how it is labelled asks
+             for ``PartialObjectMetadata``: the server leaves spec and status out, which may be a hundred
+             times as large (a CustomResourceDefinition with its schemas is).
 Invariants.  Only reads are changed. A server that does not know the form answers whole objects, whose
              metadata reads the same.
 Called by    ``builtin.garbage`` for every kind, ``runtime.references`` for CustomResourceDefinitions.

@@ -266,8 +266,8 @@ async def test_who_asked_for_an_object_is_woken_when_it_comes(world):
         "its owner",
         "its owner, whatever version the reference says",
         "another owner, which never asked",
-        "nobody, for an owner of another kind",
-        "nobody, for an object without owner",
+        "no owner, if the reference names another kind",
+        "no owner, for an object without one",
     ],
 )
 async def test_a_change_of_an_object_wakes(world, owner, woken):

@@ -1,8 +1,9 @@
 """When the kubeconfig of a cluster is made anew, where no provider of a control plane keeps it. Pure.
 
-Theory.      Whoever holds the cluster's certificate authority (Secret ``<cluster>-ca``) can sign an
-             administrator, and with that everything else reaches the cluster. The certificate is good for
-             a year. It is made anew when half of its life is over, or authority or endpoint are others.
+Theory.      With the key of the cluster's certificate authority (Secret ``<cluster>-ca``) the controller
+             signs a certificate for an administrator; by it controllers and users reach the cluster. It is
+             good for a year, and is made anew when half of its life is over, or authority or endpoint are
+             others.
 Invariants.  A Secret that the Cluster does not own is a user's or a provider's, and is never written.
 Source.      capi.md §6.3.
 Called by    ``decide``. ``signing`` reads and makes the Secrets.

@@ -29,7 +29,7 @@ def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
 
 
 def wait_for_owner(seen: Seen) -> Plan | None:
-    """Without a Machine that owns it the object is nobody's: a set makes it before the Machine."""
+    """The object waits for a Machine to own it: a set makes it before the Machine."""
     if seen.owner is not None:
         return None
     return _waiting(seen, ConditionReason.WAITING_FOR_OWNER, "no Machine owns it yet")

@@ -5,6 +5,6 @@
 ``kinds``        one kind that is in use: its informer, who uses it, who waits for which object
 ``registry``     all of them: the lookup, and the wake-ups of owners
 
-A lookup never waits. Each kind is watched once, whoever asks for it, from its first use to its last; one that
-is installed later is found then, and one that is removed is dropped.
+A lookup never waits. Each kind is watched once for all that ask for it, from its first use to its last;
+one that is installed later is found then, and one that is removed is dropped.
 """

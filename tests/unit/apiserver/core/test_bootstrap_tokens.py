@@ -1,4 +1,4 @@
-"""Which bootstrap tokens are somebody's."""
+"""Which bootstrap tokens authenticate a user."""
 
 import base64
 import json

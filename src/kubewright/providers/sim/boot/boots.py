@@ -82,7 +82,7 @@ class Boots:
                 self._stopped(vm_id)
             return
         task = self._group.create_task(self._boot(vm), name=f"boot {vm_id}", context=Context())
-        self._tasks[vm_id] = (vm.boot, task)  # in a context of its own: its log lines are nobody else's
+        self._tasks[vm_id] = (vm.boot, task)  # in a context of its own, so that no log line names another VM
 
     async def wait_idle(self, vm_id: str) -> None:
         """Wait until the VM's boot has no request in flight: its task is cancelled when it is deleted."""
