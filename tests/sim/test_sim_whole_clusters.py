@@ -10,6 +10,12 @@ import pytest
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
+from kubewright.bootstrap import decide as bootstrap_decide
+from kubewright.bootstrap.seen import Seen
+from kubewright.bootstrap.steps import Plan
+from kubewright.clusters import owned
+from kubewright.infra.machine import decide as infra_decide
+from kubewright.infra.machine.deletion import remove_finalizer
 from kubewright.providers.sim import manifests
 from kubewright.testing.simulation import crashes
 from kubewright.testing.simulation.clusterapi.whole import entry as whole
@@ -168,3 +174,44 @@ def test_stories_of_whole_clusters_in_hostile_worlds(seed: int) -> None:
     calm = tuple(each for each in plot.schedule.faults if each.word not in NODE_FAULTS)
     outcome = run(story, replace(plot, schedule=Schedule(calm)))
     assert outcome.good, (seed, outcome.violations)
+
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+
+
+def forget_vms(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(infra_decide, "DELETING", (remove_finalizer,))
+
+
+def work_in_the_pause(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(owned, "idle", lambda _found, _cluster: "")
+
+
+def take_no_lock(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Seen, "holds_lock", property(lambda _seen: True))
+
+
+def tell_data(patch: pytest.MonkeyPatch) -> None:
+    """The reason of a plan has what the plan writes."""
+
+    def telling(seen: Seen) -> Plan | None:
+        plan = bootstrap_decide.make_data(seen)
+        return plan and replace(plan, because=str([getattr(step, "text", "") for step in plan.steps]))
+
+    patch.setattr(bootstrap_decide, "INIT", (*bootstrap_decide.INIT[:-1], telling))
+
+
+BUGS: dict[str, tuple[Bug, str]] = {
+    "no_vm_is_forgotten": (forget_vms, "whole-cluster-gone"),
+    "nothing_of_a_paused_cluster_is_written": (work_in_the_pause, "whole-cluster-paused"),
+    "one_machine_runs_init": (take_no_lock, "whole-cluster-two-planes"),
+    "secrets_stay_secret": (tell_data, "whole-cluster-up"),
+}
+
+
+@pytest.mark.parametrize("rule", BUGS)
+def test_a_planted_bug_violates_its_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, name = BUGS[rule]
+    plant(monkeypatch)
+    found = run(BY_NAME[name], Plot(seed=1)).violations
+    assert any(each.startswith(f"{rule}:") for each in found), found

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clusterapi.whole.entry import (
     CLUSTERS,
     CONFIGS,
@@ -73,11 +74,16 @@ class WholeRules:
         same = [vm.id for vm in past.journal.vms.values() if vm.owner_uid == step.new.owner_uid]
         return f"{step.new.name} has {len(same)} VMs: {same}" if len(same) > 1 else ""
 
-    def no_vm_is_forgotten(self, _step: Step, past: Past) -> str:
-        """A VM goes with its KubewrightMachine, and soon."""
+    def no_vm_is_forgotten(self, step: Step, past: Past) -> str:
+        """A KubewrightMachine goes after its VM; one that comes later all the same is deleted soon."""
+        old, new = _both(step, INFRA_MACHINES)
+        if old is not None and new is None:
+            name, uid = str(old["metadata"]["name"]), str(old["metadata"]["uid"])
+            if any(_owner(vm) == uid and vm.gone_at is None for vm in past.journal.vms.values()):
+                return f"KubewrightMachine {name} goes, and its VM lives"
         there = {str(each["metadata"]["uid"]) for each in past.journal.objects[INFRA_MACHINES].values()}
         for vm in past.journal.vms.values():
-            if vm.owner_uid.rpartition(".")[2] in there:
+            if _owner(vm) in there:
                 self._unowned.pop(vm.id, None)
             elif past.now() - self._unowned.setdefault(vm.id, past.now()) > FORGOTTEN_SECONDS:
                 return f"{vm.id} has had no KubewrightMachine for {FORGOTTEN_SECONDS:g} s"
@@ -167,6 +173,11 @@ def _values(secret: Object) -> Iterable[bytes]:
     decoded = [b64decode(each) for each in data.values()]
     inner = [b64decode(found) for each in decoded for found in re.findall(rb"client-key-data: *(\S+)", each)]
     return [*decoded, *inner]
+
+
+def _owner(vm: Vm) -> str:
+    """The uid of its KubewrightMachine."""
+    return vm.owner_uid.rpartition(".")[2]
 
 
 def _both(step: Step, resource: str) -> tuple[Object | None, Object | None]:
