@@ -2,7 +2,8 @@
 
 Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does
              (``runtime.references``), when the first machine of its control plane becomes a Node, when a
-             Secret of its own changes, and, while it is being deleted, when one of its children is gone.
+             Secret of its own changes, and, while it is being deleted, when one of its children comes,
+             becomes its own or is gone.
              The status is of a second look, after the steps: the caches show our own writes.
 Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
 Source.      capi.md §6.1, appendix A.
@@ -27,6 +28,7 @@ from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.kube.informer import Change
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -104,12 +106,9 @@ def wire(environment: Environment, references: References) -> Controller:
         return header is not None and header.deleting
 
     def of_child(change: Change[Any]) -> Iterable[Key]:
-        """The Cluster that is being deleted, when one of its children is gone."""
-        before = change.before() if change.new is None else None
-        if before is None:
-            return ()
-        key = Key(change.key.namespace, before.spec.cluster_name)
-        return (key,) if deleting(key) else ()
+        """The Cluster that is being deleted, when a child of it is gone, has come or has become its own."""
+        key = Key(change.key.namespace, _cluster_name(change))
+        return (key,) if deleting(key) and _matters_to_the_end(change) else ()
 
     def of_machine(change: Change[Machine]) -> Iterable[Key]:
         """The same, and the Cluster of a machine of a control plane that became a Node."""
@@ -121,6 +120,20 @@ def wire(environment: Environment, references: References) -> Controller:
     controller.watches(looker.secrets, _of_secret)
     references.wakes((GROUP, CLUSTER.resource.kind), controller.enqueue)
     return controller
+
+
+def _cluster_name(change: Change[Any]) -> str:
+    """The cluster of a child: by its label, if it has that already, so that it need not be decoded."""
+    header = change.new or change.old
+    if header is not None and (name := header.labels.get(names.CLUSTER_NAME_LABEL)):
+        return name
+    child = change.after() or change.before()
+    return child.spec.cluster_name if child is not None else ""
+
+
+def _matters_to_the_end(change: Change[Any]) -> bool:
+    """Whether a child of a Cluster that is being deleted is gone, or must be deleted too."""
+    return change.new is None or not (change.new.deleting or status_alone(change))
 
 
 def _gather(change: Change[Any]) -> float:

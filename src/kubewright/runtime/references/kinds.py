@@ -2,8 +2,8 @@
 
 Theory.      An owner that asked for an object of the kind uses the kind until it is forgotten. When the kind
              as a whole changes (it is installed, listed, removed), all its users look again. When an
-             object changes, the owners that it names look again, and those that asked for it before it was
-             there: a provider's object names no owner until its owner has found it.
+             object changes, the owners that it names look again, and those that looked at it, or for it,
+             while it did not name them: a provider's object names no owner until its owner has found it.
 Invariants.  At most one informer, and none without a user for longer than the registry allows. Owners are
              matched by group and kind, in whatever version an owner reference says. While the first list
              comes in, no object wakes its owners: all users are woken at its end.
@@ -77,7 +77,7 @@ class UsedKind:
         return self.informer
 
     def find(self, reference: Reference, owner: Owner) -> Answer:
-        """The object; ``owner`` is woken when it comes, if it is not there. Only after ``follow``."""
+        """The object; ``owner`` is woken at its next change, be it that it comes. Only after ``follow``."""
         informer = self.informer
         assert informer is not None
         if not informer.synced:
@@ -85,10 +85,12 @@ class UsedKind:
             trouble = informer.statistics().trouble
             message = f"the objects of kind {self} are not listed yet{': ' if trouble else ''}{trouble}"
             return Absent(Cause.FILLING, message, passing=not trouble)
-        found = informer.get(reference.key)
-        if found is None:
+        header = informer.header(reference.key)
+        if owner not in _owners(header):  # else the object itself says whom to wake
             self._awaited.setdefault(reference.key, {})[owner] = None
             self.users[owner][reference.key] = None
+        found = informer.get(reference.key)
+        if found is None:
             return Absent(Cause.MISSING, f"there is no {reference}")
         return Found(found, informer.kind, self._contract)
 
@@ -118,10 +120,9 @@ class UsedKind:
         verb = "added" if change.old is None else "gone" if change.new is None else "changed"
         why = f"{self.kind} {change.key} {verb}"
         owners = dict.fromkeys((*_owners(change.old), *_owners(change.new)))
-        if change.new is not None:
-            for owner in self._awaited.pop(change.key, ()):
-                del self.users[owner][change.key]
-                owners[owner] = None
+        for owner in self._awaited.pop(change.key, ()):
+            del self.users[owner][change.key]
+            owners[owner] = None
         for owner in owners:
             self._wake(owner, why)
 
