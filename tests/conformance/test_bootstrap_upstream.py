@@ -47,7 +47,7 @@ HOST = {
             "name": "ann",
             "gecos": "Ann",
             "groups": "adm, wheel",
-            "homeDir": "/home/ann",
+            "homeDir": "/srv/ann",
             "shell": "/bin/bash",
             "passwd": "$6$rounds",
             "primaryGroup": "staff",

@@ -17,7 +17,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 350
 LEAST_LINES = 40
 SMALL = {
-    "api/cluster/v1beta1/condition.py": "the kinds of three API groups have it; none of them is its home",
     "base/names.py": "the lowest floor: rollouts and servers use the same alphabet",
     "cli/counts.py": "status and the demo share it; the demo's view is pure, status is not",
     "cli/completion.py": "around private functions of typer, and nothing else is",

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from kubewright.api.cluster.v1beta1.condition import Condition
+from kubewright.api.cluster.v1beta1.shared import Condition
 from kubewright.api.meta import Json
 from kubewright.base.clock import parse_rfc3339
 

@@ -15,7 +15,8 @@ Called by    ``decide``; ``conditions`` reads ``stage``.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
@@ -114,40 +115,56 @@ SKIPS: tuple[Skip, ...] = (
 
 def drain_is_over(seen: Seen) -> str:
     """Why no pod is waited for, as a clause; empty: pods are drained, or to be looked at first."""
-    machine, leaving = seen.machine, seen.leaving
-    if because := skip(seen):
+    timeout, drain = limit(seen.machine.spec.node_drain_timeout), seen.leaving.drain
+    if because := _ends_early(seen, _DRAIN, timeout, seen.leaving.drain_since):
         return because
-    if names.EXCLUDE_NODE_DRAINING_ANNOTATION in machine.metadata.annotations:
-        return "an annotation excludes it from draining"
-    if seen.infrastructure.gone or seen.infrastructure.deleting:
-        return "its infrastructure is going already"
-    timeout, since = limit(machine.spec.node_drain_timeout), leaving.drain_since
-    if timeout is not None and since is not None and seen.now - since >= timeout:
-        return f"the drain took longer than {format_duration(timeout)}"
-    if seen.workload.unreachable or leaving.unread:
+    if _cannot_look(seen):
         return ""
     if not seen.workload.nodes:
         return "its Node is gone"
-    return leaving.drain.because if leaving.drain is not None and leaving.drain.done else ""
+    return drain.because if drain is not None and drain.done else ""
 
 
 def detach_is_over(seen: Seen) -> str:
     """Why no volume is waited for, as a clause; empty: some are attached, or it is not known."""
-    machine, leaving = seen.machine, seen.leaving
-    if because := skip(seen):
+    timeout = limit(seen.machine.spec.node_volume_detach_timeout)
+    if because := _ends_early(seen, _DETACH, timeout, seen.leaving.detach_since):
         return because
-    if names.EXCLUDE_WAIT_FOR_NODE_VOLUME_DETACH_ANNOTATION in machine.metadata.annotations:
-        return "an annotation excludes it from waiting for volumes"
-    if seen.infrastructure.gone or seen.infrastructure.deleting:
-        return "its infrastructure is going already"
-    timeout, since = limit(machine.spec.node_volume_detach_timeout), leaving.detach_since
-    if timeout is not None and since is not None and seen.now - since >= timeout:
-        return f"the volumes took longer than {format_duration(timeout)}"
-    if seen.workload.unreachable or leaving.unread:
+    if _cannot_look(seen):
         return ""
     if not seen.workload.nodes:
         return "its Node is gone"
-    return "" if leaving.volumes else "no volume is attached"
+    return "" if seen.leaving.volumes else "no volume is attached"
+
+
+class _OfNode(NamedTuple):
+    """A stage that ends early: the annotation that leaves it out, from what, and what took too long."""
+
+    annotation: str
+    excludes: str
+    late: str
+
+
+_DRAIN = _OfNode(names.EXCLUDE_NODE_DRAINING_ANNOTATION, "draining", "the drain")
+_DETACH = _OfNode(names.EXCLUDE_WAIT_FOR_NODE_VOLUME_DETACH_ANNOTATION, "waiting for volumes", "the volumes")
+
+
+def _ends_early(seen: Seen, stage: _OfNode, timeout: timedelta | None, since: datetime | None) -> str:
+    """Why a stage is over whatever its Node has, as a clause; empty: it depends on the Node."""
+    if because := skip(seen):
+        return because
+    if stage.annotation in seen.machine.metadata.annotations:
+        return f"an annotation excludes it from {stage.excludes}"
+    if seen.infrastructure.gone or seen.infrastructure.deleting:
+        return "its infrastructure is going already"
+    if timeout is not None and since is not None and seen.now - since >= timeout:
+        return f"{stage.late} took longer than {format_duration(timeout)}"
+    return ""
+
+
+def _cannot_look(seen: Seen) -> str:
+    """Why pods and volumes of the Node are not known, as a clause; empty: they are."""
+    return seen.workload.unreachable or seen.leaving.unread
 
 
 def hooks(seen: Seen, prefix: str) -> tuple[str, ...]:
@@ -195,7 +212,7 @@ def _drain(seen: Seen) -> Stage | None:
     reason, plan = Reason.DRAINING_NODE, seen.leaving.drain
     if cordons := tuple(_cordon(seen)):
         return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods"))
-    if (why := seen.workload.unreachable or seen.leaving.unread) or plan is None:
+    if (why := _cannot_look(seen)) or plan is None:
         return _waits(reason, why or "the pods of its Node have not been looked at", UNHEARD)
     steps = (Drain(plan),) if plan.evict or plan.delete else ()
     because = f"{plan.because}; {plan.obstacles}" if plan.obstacles else plan.because
@@ -211,7 +228,7 @@ def _cordon(seen: Seen) -> Iterator[PatchNode]:
 def _detach(seen: Seen) -> Stage | None:
     if detach_is_over(seen):
         return None
-    why = seen.workload.unreachable or seen.leaving.unread
+    why = _cannot_look(seen)
     waits = why or f"volumes are attached to its Node: {_told(seen.leaving.volumes)}"
     return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, UNHEARD)
 

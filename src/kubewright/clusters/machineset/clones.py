@@ -39,7 +39,7 @@ from kubewright.clusters.references.external import External, mapping
 from kubewright.kube.client import Client
 from kubewright.replicas.naming import number_of
 from kubewright.replicas.ownership import reference
-from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key, Resource, split_api_version
 
 
@@ -72,9 +72,9 @@ async def discard(client: Client, owner: MachineSet, around: Around, name: str) 
     for template in parts(around).values():
         kind = clone_kind(template)
         try:
-            await _check_owner(client, owner, kind, name)
-            await client.delete(kind, Key(owner.namespace, name))
-        except (NotFound, AlreadyExists):
+            uid = await _check_owner(client, owner, kind, name)
+            await client.delete(kind, Key(owner.namespace, name), uid=uid)
+        except (NotFound, AlreadyExists, Conflict):
             continue
 
 
@@ -147,8 +147,12 @@ async def propagate(client: Client, owner: MachineSet, machine: Machine) -> None
             continue
 
 
-async def _check_owner(client: Client, owner: MachineSet, kind: Kind[dict[str, Any]], name: str) -> None:
-    """Raises ``AlreadyExists`` when a clone of this name belongs neither to the set nor to its machine."""
+async def _check_owner(client: Client, owner: MachineSet, kind: Kind[dict[str, Any]], name: str) -> str:
+    """The uid of the clone of this name.
+
+    Raises:
+        AlreadyExists: it belongs neither to the set nor to its machine.
+    """
     found = await client.get(kind, Key(owner.namespace, name))
     owners = mapping(found, "metadata").get("ownerReferences") or ()
     ours = (owner.metadata.uid, (API_VERSION, MACHINE.resource.kind, name))
@@ -157,3 +161,4 @@ async def _check_owner(client: Client, owner: MachineSet, kind: Kind[dict[str, A
         for each in owners
     ):
         raise AlreadyExists(f"{kind.resource.kind} {name} belongs to another owner")
+    return str(mapping(found, "metadata").get("uid", ""))

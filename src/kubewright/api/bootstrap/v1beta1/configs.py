@@ -13,7 +13,7 @@ from kubewright.api.bootstrap.names import GROUP, VERSION, Format
 from kubewright.api.bootstrap.v1beta1.cluster import ClusterConfiguration
 from kubewright.api.bootstrap.v1beta1.host import NTP, DiskSetup, File, IgnitionSpec, User
 from kubewright.api.bootstrap.v1beta1.nodes import InitConfiguration, JoinConfiguration
-from kubewright.api.cluster.v1beta1.condition import Condition
+from kubewright.api.cluster.v1beta1.shared import Condition
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Int32, Int64, KubeObject, ObjectMeta, Value, doc
 from kubewright.wire.gvk import Resource

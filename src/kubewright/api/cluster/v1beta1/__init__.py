@@ -21,7 +21,6 @@ from kubewright.api.cluster.v1beta1.clusters import (
     FailureDomain,
     NetworkRanges,
 )
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.deployments import (
     MACHINE_DEPLOYMENT,
     MachineDeployment,
@@ -52,6 +51,7 @@ from kubewright.api.cluster.v1beta1.shared import (
     CONTRACT_VERSIONS,
     GROUP,
     VERSION,
+    Condition,
     NodeSystemInfo,
     ObjectReference,
     reference,

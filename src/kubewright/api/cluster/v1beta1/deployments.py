@@ -9,10 +9,9 @@ from typing import Annotated
 from msgspec import field
 
 from kubewright.api.cluster.names import StrategyType
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.machines import MachineTemplateSpec
 from kubewright.api.cluster.v1beta1.sets import DELETE_POLICIES, SELECTOR_TEXT, one
-from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, resource
+from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, Condition, resource
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import (
     ATOMIC_MAP,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.shared import (
     CONDITIONS,
     OBSERVED_GENERATION,
+    Condition,
     ObjectReference,
     reference,
     resource,

@@ -9,12 +9,12 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.shared import (
     CONDITIONS,
     FAILURE_MESSAGE,
     FAILURE_REASON,
     OBSERVED_GENERATION,
+    Condition,
     NodeSystemInfo,
     ObjectReference,
     reference,

@@ -11,13 +11,13 @@ from typing import Annotated
 from msgspec import field
 
 from kubewright.api.cluster.names import DeletePolicy
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.machines import MachineTemplateSpec
 from kubewright.api.cluster.v1beta1.shared import (
     CONDITIONS,
     FAILURE_MESSAGE,
     FAILURE_REASON,
     OBSERVED_GENERATION,
+    Condition,
     resource,
 )
 from kubewright.api.kinds import Kind

@@ -1,8 +1,9 @@
-"""What several kinds have: the group, references to other objects, and metadata of templates.
+"""What several kinds have: the group, conditions, references to other objects, what a kubelet says.
 
 Invariants.  An ``ObjectReference`` names an object by kind and name in the namespace of the object that
              has it; its version and namespace may be missing or out of date, so readers go by group, kind
-             and name.
+             and name. A ``Condition`` is not ``metav1.Condition``: it has a severity, which says how bad a
+             False is, and no generation; its time has whole seconds.
 Source.      capi.md §2.1, §2.2.
 Called by    the other modules here, ``api.bootstrap`` and ``api.infra``.
 """
@@ -12,7 +13,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from kubewright.api.cluster import names
-from kubewright.api.meta import ATOMIC_MAP, Value, doc
+from kubewright.api.meta import ATOMIC_MAP, Time, Value, doc, whole_seconds
 from kubewright.wire.gvk import Resource, split_api_version
 
 GROUP = "cluster.x-k8s.io"
@@ -31,6 +32,27 @@ CONDITIONS = "What is so and what is not, with reasons."
 def resource(plural: str, kind: str, *short_names: str) -> Resource:
     """One kind of the group, as the API server serves it."""
     return Resource(GROUP, VERSION, plural, kind, short_names=short_names)
+
+
+class Condition(Value, frozen=True, kw_only=True):
+    """One thing that is so, is not so, or is not known."""
+
+    type: Annotated[
+        str, doc("What the condition is about, in CamelCase; Ready sums up the others.", required=True)
+    ] = ""
+    status: Annotated[str, doc("True, False or Unknown.", required=True)] = ""
+    severity: Annotated[
+        str, doc("How bad it is that the status is False: Error, Warning or Info. Empty for other statuses.")
+    ] = ""
+    last_transition_time: Annotated[
+        Time | None,
+        doc("When status, severity, reason or message last changed.", required=True),
+    ] = None
+    reason: Annotated[str, doc("Why the condition has this status, as one word in CamelCase.")] = ""
+    message: Annotated[str, doc("Why the condition has this status, in a sentence for people.")] = ""
+
+    def __post_init__(self) -> None:
+        whole_seconds(self, "last_transition_time")
 
 
 class ObjectReference(Value, frozen=True, kw_only=True):

@@ -11,12 +11,12 @@ from typing import Annotated
 from msgspec import field
 
 from kubewright.api.cluster.v1beta1.clusters import ApiEndpoint, FailureDomain
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.shared import (
     CONDITIONS,
     FAILURE_MESSAGE,
     FAILURE_REASON,
     OBSERVED_GENERATION,
+    Condition,
 )
 from kubewright.api.infra.v1beta1.provision import Provision, resource
 from kubewright.api.kinds import Kind

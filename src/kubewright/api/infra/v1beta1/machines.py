@@ -12,12 +12,12 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.cluster.v1beta1.condition import Condition
 from kubewright.api.cluster.v1beta1.shared import (
     CONDITIONS,
     FAILURE_MESSAGE,
     FAILURE_REASON,
     OBSERVED_GENERATION,
+    Condition,
 )
 from kubewright.api.core import NodeAddress
 from kubewright.api.infra.v1beta1.provision import Provision, resource
