@@ -270,6 +270,24 @@ async def test_data_that_starts_nothing_makes_a_vm_and_no_node():
         assert await clusters.management.people.list(NODE) == []
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"dataSecretName": "empty"}, {"dataSecretName": ""}],
+    ids=["a Secret with an empty value", "an empty name of a Secret"],
+)
+async def test_empty_data_make_a_vm_that_boots_and_runs_nothing(given):
+    async with simulated() as clusters:
+        await clusters.management.data("empty", value=b"")
+        await clusters.management.machine("m1", data="")
+        await clusters.management.change("m1", bootstrap=given)
+        await clusters.management.until(lambda found: found is not None and found.status.ready)
+        await asyncio.sleep(30)
+
+        booted = clusters.vm("m1").bootstrap
+        assert (booted.data, booted.files, booted.cluster, booted.trouble) == (b"", {}, "", "")
+        assert await clusters.management.people.list(NODE) == []
+
+
 async def test_a_process_that_ends_loses_no_cluster():
     async with management_cluster() as management:
         planes = Planes(management.clock)

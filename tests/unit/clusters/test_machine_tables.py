@@ -318,6 +318,11 @@ UPDATES = [
         {"spec": {"bootstrap": {"data": None, "dataSecretName": "m-bootstrap-data"}}},
     ),
     (
+        "an empty name, which means no data, becomes that of a Secret without any",
+        seen(machine(spec={"bootstrap": Bootstrap(data_secret_name="")}), bootstrap=external(BOOT_REF, **TOLD)),
+        {"spec": {"bootstrap": {"dataSecretName": "m-bootstrap-data"}}},
+    ),
+    (
         "data beside the name of a Secret goes",
         seen(machine(spec={"bootstrap": Bootstrap(data="x", data_secret_name="mine")})),
         {"spec": {"bootstrap": {"data": None}}},
@@ -330,9 +335,18 @@ def test_what_is_written_onto_the_machine_itself(state, patch):
     assert wanted.update(state) == patch
 
 
-def test_empty_data_says_that_there_is_nothing_to_boot_with():
-    state = seen(machine(spec={"bootstrap": Bootstrap(data="")}))
-    assert wanted.store_data(state) == StoreData("m-bootstrap-data", "")
+STORED = [
+    ("empty data, which say that there is nothing to boot with", Bootstrap(data=""), ""),
+    ("an empty name of a Secret, which says the same", Bootstrap(data_secret_name=""), ""),
+    ("an empty name, whatever a provider tells", Bootstrap(config_ref=BOOT_REF, data_secret_name=""), ""),
+    ("data beside an empty name", Bootstrap(data="x", data_secret_name=""), "x"),
+]
+
+
+@pytest.mark.parametrize(("bootstrap", "data"), [r[1:] for r in STORED], ids=[r[0] for r in STORED])
+def test_what_is_moved_into_a_secret(bootstrap, data):
+    state = seen(machine(spec={"bootstrap": bootstrap}), bootstrap=external(BOOT_REF, **TOLD))
+    assert wanted.store_data(state) == StoreData("m-bootstrap-data", data)
 
 
 def test_data_that_a_provider_wrote_in_place_of_a_name_goes_into_a_secret():

@@ -31,6 +31,9 @@ PLACED = MACHINE.from_plain(
         "spec": {"clusterName": "demo", "bootstrap": {"dataSecretName": "data"}, "failureDomain": "a"},
     }
 )
+NOTHING_TO_BOOTSTRAP = MACHINE.from_plain(
+    {"metadata": {"name": "m1"}, "spec": {"clusterName": "demo", "bootstrap": {"dataSecretName": ""}}}
+)
 BARE = MACHINE.from_plain({"metadata": {"name": "m1"}, "spec": {"clusterName": "demo"}})
 READY = CLUSTER.from_plain({"metadata": {"name": "demo"}, "status": {"infrastructureReady": True}})
 NOT_READY = CLUSTER.from_plain({"metadata": {"name": "demo"}})
@@ -76,6 +79,12 @@ TABLE = [
     ),
     ("its driver does not run here", seen(problem="no such driver"), (), "InvalidConfiguration/Error"),
     ("everything is there", seen(), (Call(Verb.ENSURE),), ""),
+    (
+        "the Machine names an empty Secret: no data",
+        seen(owner=NOTHING_TO_BOOTSTRAP),
+        (Call(Verb.ENSURE),),
+        "",
+    ),
     ("the driver works on it", seen(vm=called(Verb.ENSURE, ended=None)), (), "CreatingVM/Info"),
     (
         "the driver works on it again after a failure",

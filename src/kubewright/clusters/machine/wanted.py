@@ -4,7 +4,9 @@ Theory.      All that is to be changed in metadata and spec goes into one patch.
              from the object that is ready, and only from it: the name of the Secret with the bootstrap data,
              the providerID, the failure domain. A Machine that nothing made belongs to its Cluster.
              Bootstrap data that stands in the Machine itself is moved into a Secret before anything else, so
-             that no plaintext stays (S0-15); empty data says that there is nothing to boot with (S0-19).
+             that no plaintext stays (S0-15). Empty data, or an empty name of a Secret, says that there is
+             nothing to boot with (S0-19): it becomes a Secret with an empty value, since no provider but ours
+             knows an empty name.
 Invariants.  A providerID is not changed once the machine is a Node: the Node is found by it. A Secret of the
              user's own is never replaced. Nothing is removed but the plaintext.
 Source       capi.md §5.2 (rows 5 to 8), §5.4; S0-15, S0-19, S0-22, S0-34, S0-35, S0-40, S0-41.
@@ -38,13 +40,14 @@ def update(seen: Seen) -> dict[str, Any]:
 
 
 def store_data(seen: Seen) -> StoreData | None:
-    """The data to move into a Secret: the Machine's own, or what its provider wrote in place of a Secret's
-    name, as those of v1alpha2 did (S0-34). None when there is none."""
+    """The data to move into a Secret: the Machine's own; none at all, where the name of the Secret is empty;
+    or what its provider wrote in place of a name, as those of v1alpha2 did (S0-34). None: nothing to move."""
     bootstrap = seen.machine.spec.bootstrap
-    data = bootstrap.data if bootstrap.data is not None else _old_data(seen.bootstrap)
-    if data is None or bootstrap.data_secret_name is not None:
+    if bootstrap.data_secret_name:
         return None
-    return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", data)
+    given = bootstrap.data if bootstrap.data is not None else bootstrap.data_secret_name
+    data = given if given is not None else _old_data(seen.bootstrap)
+    return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", data) if data is not None else None
 
 
 def _old_data(external: External | None) -> str | None:

@@ -82,7 +82,7 @@ def wait_for_data(seen: Seen) -> Plan | None:
     """No VM before there is something that it can boot from."""
     if seen.complete:
         return None
-    if not seen.data_secret:
+    if not seen.has_data:
         told = "the Machine has no spec.bootstrap.dataSecretName"
         return _waiting(seen, ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, told)
     if not seen.data_problem:

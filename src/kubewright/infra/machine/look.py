@@ -116,10 +116,13 @@ class Looker:
         )
 
     def _data(self, owner: Machine | None) -> tuple[bytes, str, str]:
-        """The bootstrap data, its format, and why there is none although the Machine names a Secret."""
-        name = (owner.spec.bootstrap.data_secret_name or "") if owner is not None else ""
+        """The bootstrap data, its format, and why there is none although the Machine names a Secret.
+
+        An empty name means that there is nothing to bootstrap, and so do empty data (S0-19).
+        """
+        name = owner.spec.bootstrap.data_secret_name if owner is not None else None
         if owner is None or not name:
-            return b"", "", ""
+            return b"", CLOUD_CONFIG, ""
         secret = self._caches.secret(owner.namespace, name)
         if secret is None:
             return b"", "", f"there is no Secret {name}, which the Machine names as its bootstrap data"

@@ -67,9 +67,9 @@ class Seen:
         return status if same else structs.replace(status, last_known_state=left)
 
     @property
-    def data_secret(self) -> str:
-        """The name of the Secret with the bootstrap data; empty while there is none."""
-        return (self.owner.spec.bootstrap.data_secret_name or "") if self.owner is not None else ""
+    def has_data(self) -> bool:
+        """Whether the Machine says what the VM boots from: a Secret, or nothing by an empty name (S0-19)."""
+        return self.owner is not None and self.owner.spec.bootstrap.data_secret_name is not None
 
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""

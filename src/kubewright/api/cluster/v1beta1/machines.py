@@ -33,7 +33,10 @@ class Bootstrap(Value, frozen=True, kw_only=True):
     ] = None
     data_secret_name: Annotated[
         str | None,
-        doc("The Secret that has the bootstrap data under the key value; set it to bring your own."),
+        doc(
+            "The Secret that has the bootstrap data under the key value; set it to bring your own. An empty "
+            "name says that there is nothing to bootstrap."
+        ),
     ] = None
     data: Annotated[
         str | None,

@@ -49,7 +49,9 @@ class BootData:
 
 
 def read(data: bytes, data_format: str, variables: Mapping[str, str]) -> BootData:
-    """What a VM does with its data; ``variables`` is what cloud-init knows of it (``ds.meta_data.…``).
+    """What a VM does with its data: nothing, if they are empty.
+
+    ``variables`` is what cloud-init knows of the VM (``ds.meta_data.…``).
 
     Raises:
         Unbootable: it is not of that format, or something in it cannot be read.
@@ -60,7 +62,7 @@ def read(data: bytes, data_format: str, variables: Mapping[str, str]) -> BootDat
     }
     if (reader := readers.get(data_format)) is None:
         raise Unbootable(f"no image of the simulated cloud reads user data of format {data_format!r}")
-    return reader()
+    return reader() if data else BootData()
 
 
 def _cloud_config(text: str, variables: Mapping[str, str]) -> BootData:
