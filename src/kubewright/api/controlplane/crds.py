@@ -1,0 +1,82 @@
+"""The CustomResourceDefinitions of control planes.
+
+Theory.      Names, paths, types, short names and categories are those of Cluster API Provider Nested v0.1.0;
+             what we add is beside them: fields, the scale subresource, columns. So its manifests apply as
+             they are, and a user of kubectl sees more. The label of the contract says that ``v1alpha4`` of
+             these kinds follows Cluster API's contract v1beta1.
+Called by    ``kubewright crds`` and the world of control planes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.api.cluster import names as cluster_names
+from kubewright.api.cluster.crds import AGE
+from kubewright.api.controlplane.names import INFRASTRUCTURE_PROVIDER, PROVIDER
+from kubewright.api.controlplane.v1alpha4 import (
+    CATEGORIES,
+    NESTED_API_SERVER,
+    NESTED_CLUSTER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROL_PLANE_TEMPLATE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+    VERSION,
+)
+from kubewright.api.crd import Column, Definition, crd
+from kubewright.api.kinds import Kind
+
+PHASE = Column("Phase", ".status.phase", description="What the component is doing.")
+OF_VERSION = Column("Version", ".status.version", description="The version that runs.")
+REPLICAS = Column("Replicas", ".status.replicas", "integer", "How many instances there are.", priority=1)
+SCALE = (".spec.replicas", ".status.replicas", ".status.selector")
+
+
+def _labels(provider: str) -> Mapping[str, str]:
+    return {
+        cluster_names.PROVIDER_LABEL: provider,
+        cluster_names.CLUSTERCTL_LABEL: "",
+        cluster_names.CONTRACT_LABEL: VERSION,
+    }
+
+
+def _definition(
+    kind: Kind[Any],
+    columns: Sequence[Column],
+    *,
+    status: bool = True,
+    scale: tuple[str, str, str] | None = None,
+    provider: str = PROVIDER,
+) -> Definition:
+    labels = _labels(provider)
+    return Definition(kind, columns, status=status, scale=scale, categories=CATEGORIES, labels=labels)
+
+
+COMPONENT_COLUMNS = (PHASE, AGE, OF_VERSION, REPLICAS)
+
+DEFINITIONS = (
+    _definition(
+        NESTED_CONTROL_PLANE,
+        (
+            Column("Ready", ".status.ready", "boolean", "Whether all its components are ready."),
+            AGE,
+            OF_VERSION,
+            Column("Host", ".spec.controlPlaneEndpoint.host", description="Where it is reached.", priority=1),
+        ),
+        scale=SCALE,
+    ),
+    _definition(NESTED_ETCD, COMPONENT_COLUMNS, scale=SCALE),
+    _definition(NESTED_API_SERVER, COMPONENT_COLUMNS, scale=SCALE),
+    _definition(NESTED_CONTROLLER_MANAGER, COMPONENT_COLUMNS),
+    _definition(NESTED_CONTROL_PLANE_TEMPLATE, (AGE,), status=False),
+    _definition(
+        NESTED_CLUSTER,
+        (Column("Ready", ".status.ready", "boolean", "Whether machines can join its control plane."), AGE),
+        provider=INFRASTRUCTURE_PROVIDER,
+    ),
+)
+
+
+def crds() -> tuple[dict[str, Any], ...]:
+    """All of them, in the order in which to install them."""
+    return tuple(crd(each) for each in DEFINITIONS)

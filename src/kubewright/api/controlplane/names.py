@@ -1,0 +1,45 @@
+"""Every string of nested control planes that other programs parse.
+
+Theory.      Cluster API finds the kubeconfig and the certificates of a cluster by the names of their Secrets,
+             clusterctl finds a provider by the label of its CRDs, and a program that provisions one component
+             itself reads the annotation by which our controllers leave that object alone.
+Source       nested.md A2 (names), A3 (phases), A5 (finalizer), A10 (conditions), A12 (labels), A15.
+"""
+
+from enum import StrEnum
+
+PROVIDER = "control-plane-nested"
+INFRASTRUCTURE_PROVIDER = "infrastructure-nested"
+"""The label ``cluster.x-k8s.io/provider`` of the CRDs."""
+
+FINALIZER = "nested.controlplane.cluster.x-k8s.io"
+"""On a NestedControlPlane and on each component, until what runs is gone."""
+
+COMPONENT_LABEL = "component-name"
+"""On pods and Services of a component: the name of its object."""
+
+LONGEST_CLUSTER_NAME = 33
+"""``<name>-controller-manager`` names a StatefulSet, and its revision label takes 52 characters (D7)."""
+
+
+class Phase(StrEnum):
+    """What a component is doing; ``ready`` is ``Ready`` as a boolean."""
+
+    PENDING = "Pending"
+    WAITING_FOR_DEPENDENCY = "WaitingForDependency"
+    PROVISIONING = "Provisioning"
+    READY = "Ready"
+    UNREADY = "Unready"
+    UPGRADING = "Upgrading"
+    ROTATING_CERTIFICATES = "RotatingCertificates"
+    SLEEPING = "Sleeping"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+
+
+class Component(StrEnum):
+    """The three components; the value is the name of the package of templates, and ends names."""
+
+    ETCD = "etcd"
+    API_SERVER = "apiserver"
+    CONTROLLER_MANAGER = "controller-manager"

@@ -1,0 +1,141 @@
+"""The rules of control planes beyond the schema: of an object, and of a change.
+
+Theory.      Manifests written for Cluster API Provider Nested are accepted as they are, so admission refuses
+             only what could never mean anything: a name that leaves the folder of templates, a file without
+             a source, a number of instances below zero, a reference to another kind or namespace. What may
+             become right by another change (a version that is not installed, a component that is not there)
+             is a condition of the object, and the controller's.
+Invariants.  Pure; every violation is reported, in the order of the fields.
+Source       nested.md A3 (safe names), A4 (references in one namespace), D7 (length of names).
+Called by    admission and the controllers, since an object may have come past any webhook.
+"""
+
+import re
+from collections.abc import Iterable
+
+from kubewright.api.cluster.v1beta1 import ObjectReference
+from kubewright.api.controlplane.names import LONGEST_CLUSTER_NAME
+from kubewright.api.controlplane.v1alpha4 import (
+    GROUP,
+    NESTED_API_SERVER,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+    ComponentSpec,
+    ExtraFile,
+    NestedControlPlane,
+    NestedControlPlaneSpec,
+    NestedControlPlaneTemplate,
+    Patch,
+)
+from kubewright.api.faults import Errors, Fault, FieldError
+
+_CHANNEL = re.compile(r"[a-z]+|[0-9]+\.[0-9]+")
+_VERSION = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_FLAG = re.compile(r"[a-z][a-z0-9-]*")
+_REFERENCES = (
+    ("etcd", NESTED_ETCD.resource.kind),
+    ("apiserver", NESTED_API_SERVER.resource.kind),
+    ("controllerManager", NESTED_CONTROLLER_MANAGER.resource.kind),
+)
+
+
+def validate_component(spec: ComponentSpec) -> list[FieldError]:
+    """Every broken rule of a component's spec; empty when it is good."""
+    return [
+        *_safe_names(spec),
+        *_patches(spec.patches),
+        *_replicas("spec.replicas", spec.replicas),
+        *_flags(spec),
+        *_files(spec.extra_files),
+    ]
+
+
+def validate_control_plane(plane: NestedControlPlane) -> list[FieldError]:
+    """Every broken rule of a NestedControlPlane; empty when it is good."""
+    errors = list(_control_plane_spec(plane.spec, "spec", plane.namespace))
+    if len(plane.name) > LONGEST_CLUSTER_NAME:
+        told = f"must be no longer than {LONGEST_CLUSTER_NAME} characters, since names of workloads end in it"
+        errors.insert(0, FieldError("metadata.name", told, Fault.INVALID, plane.name))
+    return errors
+
+
+def validate_template(template: NestedControlPlaneTemplate) -> list[FieldError]:
+    """Every broken rule of a NestedControlPlaneTemplate; empty when it is good."""
+    return list(_control_plane_spec(template.spec.template.spec, "spec.template.spec", template.namespace))
+
+
+def _control_plane_spec(spec: NestedControlPlaneSpec, path: str, namespace: str) -> Errors:
+    references = (spec.etcd, spec.apiserver, spec.controller_manager)
+    for (name, kind), named in zip(_REFERENCES, references, strict=True):
+        if named is not None:
+            yield from _reference(named, f"{path}.{name}", kind, namespace)
+    yield from _version(f"{path}.version", spec.version)
+    yield from _replicas(f"{path}.replicas", spec.replicas)
+
+
+def _reference(named: ObjectReference, path: str, kind: str, namespace: str) -> Errors:
+    if not named.name:
+        yield FieldError(f"{path}.name", "it names no object")
+    if named.kind and named.kind != kind:
+        yield FieldError(f"{path}.kind", f"must be {kind}", Fault.INVALID, named.kind)
+    if named.group and named.group != GROUP:
+        yield FieldError(
+            f"{path}.apiVersion", f"must be of the group {GROUP}", Fault.INVALID, named.api_version
+        )
+    if named.namespace and namespace and named.namespace != namespace:
+        told = "components are in the namespace of their control plane"
+        yield FieldError(f"{path}.namespace", told, Fault.INVALID, named.namespace)
+
+
+def _safe_names(spec: ComponentSpec) -> Errors:
+    yield from _version("spec.version", spec.version)
+    if spec.channel and not _CHANNEL.fullmatch(spec.channel):
+        told = "must be lower-case letters, such as stable, or a minor version, such as 1.36"
+        yield FieldError("spec.channel", told, Fault.INVALID, spec.channel)
+
+
+def _version(path: str, version: str) -> Errors:
+    if version and (not _VERSION.fullmatch(version) or ".." in version):
+        yield FieldError(path, "must be a version such as 1.36.3", Fault.INVALID, version)
+
+
+def _replicas(path: str, replicas: int | None) -> Errors:
+    if replicas is not None and replicas < 0:
+        yield FieldError(path, "must not be negative", Fault.INVALID, replicas)
+
+
+def _patches(patches: Iterable[Patch]) -> Errors:
+    for number, patch in enumerate(patches):
+        path = f"spec.patches[{number}]"
+        if "target" in patch:
+            if not patch.get("patch"):
+                yield FieldError(f"{path}.patch", "a patch with a target needs what it changes")
+        elif not (patch.get("apiVersion") and patch.get("kind")):
+            yield FieldError(path, "needs apiVersion and kind of what it changes, or a target")
+
+
+def _flags(spec: ComponentSpec) -> Errors:
+    named = [(f"spec.extraArgs[{name}]", name) for name in spec.extra_args]
+    named += [(f"spec.withoutArgs[{number}]", name) for number, name in enumerate(spec.without_args)]
+    for path, name in named:
+        if not _FLAG.fullmatch(name):
+            yield FieldError(
+                path, "must be the name of a flag, without dashes before it", Fault.INVALID, name
+            )
+    for name in sorted(set(spec.extra_args) & set(spec.without_args)):
+        yield FieldError(f"spec.extraArgs[{name}]", "spec.withoutArgs names it too", Fault.FORBIDDEN)
+
+
+def _files(files: Iterable[ExtraFile]) -> Errors:
+    seen: set[str] = set()
+    for number, file in enumerate(files):
+        path = f"spec.extraFiles[{number}]"
+        parts = file.path.split("/")
+        if not all(parts) or {".", ".."} & set(parts) or "\0" in file.path:
+            told = "must be a path below the component's folder, without . and .."
+            yield FieldError(f"{path}.path", told, Fault.INVALID, file.path)
+        if file.path in seen:
+            yield FieldError(f"{path}.path", "another file has it", Fault.INVALID, file.path)
+        seen.add(file.path)
+        if (file.secret is None) == (file.config_map is None):
+            yield FieldError(path, "needs one source: a secret or a configMap")

@@ -1,0 +1,65 @@
+"""Our CRDs of control planes beside those of Cluster API Provider Nested v0.1.0: all that those say, and more.
+
+The tables in ``crd_facts`` are written by ``tools/crd_facts.py``.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kubewright.api.cluster.names import CONTRACT_LABEL
+from kubewright.api.controlplane import crds
+from kubewright.testing.crd_facts import facts
+
+TABLES = Path(__file__).parent / "crd_facts"
+OURS = {crd["metadata"]["name"]: crd for crd in crds.crds()}
+UPSTREAMS = [name for name in OURS if not name.startswith("nestedcontrolplanetemplates")]
+
+ATOMIC = {
+    "field .spec.etcd object",
+    "field .spec.apiserver object",
+    "field .spec.controllerManager object",
+    "field .status.apiserverService object",
+}
+"""Upstream does not say that a reference changes as a whole; ours does."""
+PRUNED = "field .spec.patches[] object"
+"""Upstream's schema prunes every patch to an empty object (nested.md A14, D-16); ours keeps what it says."""
+REQUIRED = "field .status.healthy boolean required"
+"""A program that provisions a component need not write it."""
+DATED = 'field .status.conditions[].lastTransitionTime string format="date-time"'
+"""Required in Cluster API's v1beta1, whose type of conditions we have."""
+DIFFERENT = {*ATOMIC, PRUNED, REQUIRED, DATED}
+
+
+def table(name):
+    return {line for line in (TABLES / f"{name}.txt").read_text().splitlines() if not line.startswith("#")}
+
+
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_a_crd_says_all_that_upstreams_says(name):
+    assert table(name) - set(facts(OURS[name], "v1alpha4")) <= DIFFERENT
+
+
+@pytest.mark.parametrize("kind", ["nestedetcds", "nestedapiservers", "nestedcontrollermanagers"])
+def test_patches_keep_what_they_say(kind):
+    ours = facts(OURS[f"{kind}.controlplane.cluster.x-k8s.io"], "v1alpha4")
+    assert f"{PRUNED} x-kubernetes-preserve-unknown-fields=true" in ours
+
+
+@pytest.mark.parametrize(
+    ("kind", "scales"),
+    [
+        ("nestedcontrolplanes", True),
+        ("nestedetcds", True),
+        ("nestedapiservers", True),
+        ("nestedcontrollermanagers", False),
+    ],
+)
+def test_kubectl_scale_works_on(kind, scales):
+    version = OURS[f"{kind}.controlplane.cluster.x-k8s.io"]["spec"]["versions"][0]
+    assert ("scale" in version["subresources"]) == scales
+
+
+@pytest.mark.parametrize("crd", OURS.values(), ids=OURS)
+def test_the_contract_finds_v1alpha4(crd):
+    assert crd["metadata"]["labels"][CONTRACT_LABEL] == "v1alpha4"

@@ -1,0 +1,202 @@
+"""Which control planes and components admission accepts, and what it says of the others."""
+
+import pytest
+
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROL_PLANE_TEMPLATE,
+    NESTED_ETCD,
+)
+from kubewright.api.controlplane.validate import (
+    validate_component,
+    validate_control_plane,
+    validate_template,
+)
+
+GROUP = "controlplane.cluster.x-k8s.io"
+SECRET = {"name": "oidc", "key": "ca.crt"}
+
+
+def component(**spec):
+    return NESTED_ETCD.from_plain({"spec": spec}).spec
+
+
+def plane(name="demo", **spec):
+    metadata = {"name": name, "namespace": "default"}
+    return NESTED_CONTROL_PLANE.from_plain({"metadata": metadata, "spec": spec})
+
+
+def messages(errors):
+    return [str(error) for error in errors]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="nothing at all, as in the manifests of v0.1.0"),
+        pytest.param({"replicas": 1}, id="one instance"),
+        pytest.param({"replicas": 0}, id="no instance, which the controller answers with a condition"),
+        pytest.param({"version": "1.36.3"}, id="a version"),
+        pytest.param({"version": "v1.36.3"}, id="a version with its letter"),
+        pytest.param({"channel": "stable"}, id="a channel"),
+        pytest.param({"channel": "1.36"}, id="a minor version as a channel"),
+        pytest.param({"channel": "stable", "version": "1.36.3"}, id="both, of which the version counts"),
+        pytest.param(
+            {"patches": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"replicas": 1}}]},
+            id="a part of an object as a patch",
+        ),
+        pytest.param(
+            {"patches": [{"target": {"kind": "StatefulSet"}, "type": "json", "patch": [{"op": "remove"}]}]},
+            id="a patch with a target",
+        ),
+        pytest.param({"extraArgs": {"v": "2", "oidc-issuer-url": "https://i"}}, id="flags"),
+        pytest.param({"withoutArgs": ["anonymous-auth"]}, id="a flag that is not wanted"),
+        pytest.param({"extraFiles": [{"path": "oidc/ca.crt", "secret": SECRET}]}, id="a file from a Secret"),
+    ],
+)
+def test_a_component_is_accepted(spec):
+    assert validate_component(component(**spec)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param(
+            {"version": "../../etc"},
+            'spec.version: Invalid value: "../../etc": must be a version such as 1.36.3',
+            id="a version that leaves its folder",
+        ),
+        pytest.param(
+            {"version": "1..2"},
+            'spec.version: Invalid value: "1..2": must be a version such as 1.36.3',
+            id="a version with two dots in a row",
+        ),
+        pytest.param(
+            {"channel": "a/b"},
+            'spec.channel: Invalid value: "a/b": must be lower-case letters, such as stable, or a minor '
+            "version, such as 1.36",
+            id="a path as a channel",
+        ),
+        pytest.param(
+            {"patches": [{"spec": {}}]},
+            "spec.patches[0]: Required value: needs apiVersion and kind of what it changes, or a target",
+            id="a patch of nothing",
+        ),
+        pytest.param(
+            {"patches": [{"target": {"kind": "StatefulSet"}}]},
+            "spec.patches[0].patch: Required value: a patch with a target needs what it changes",
+            id="a target without a change",
+        ),
+        pytest.param(
+            {"replicas": -1},
+            "spec.replicas: Invalid value: -1: must not be negative",
+            id="fewer than no instances",
+        ),
+        pytest.param(
+            {"extraArgs": {"--v": "2"}},
+            'spec.extraArgs[--v]: Invalid value: "--v": must be the name of a flag, without dashes before it',
+            id="a flag with its dashes",
+        ),
+        pytest.param(
+            {"extraArgs": {"v": "2"}, "withoutArgs": ["v"]},
+            "spec.extraArgs[v]: Forbidden: spec.withoutArgs names it too",
+            id="a flag that is both set and not wanted",
+        ),
+        pytest.param(
+            {"extraFiles": [{"path": "../key", "secret": SECRET}]},
+            'spec.extraFiles[0].path: Invalid value: "../key": must be a path below the component\'s folder, '
+            "without . and ..",
+            id="a file outside the folder",
+        ),
+        pytest.param(
+            {"extraFiles": [{"path": "a", "secret": SECRET}, {"path": "a", "configMap": SECRET}]},
+            'spec.extraFiles[1].path: Invalid value: "a": another file has it',
+            id="two files of one path",
+        ),
+        pytest.param(
+            {"extraFiles": [{"path": "a"}]},
+            "spec.extraFiles[0]: Required value: needs one source: a secret or a configMap",
+            id="a file without a source",
+        ),
+    ],
+)
+def test_a_component_is_refused(spec, told):
+    assert messages(validate_component(component(**spec))) == [told]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="no component"),
+        pytest.param({"etcd": {"name": "demo-etcd"}}, id="a name alone"),
+        pytest.param(
+            {"etcd": {"apiVersion": f"{GROUP}/v1alpha4", "kind": "NestedEtcd", "name": "e"}},
+            id="a whole reference",
+        ),
+        pytest.param({"etcd": {"name": "e", "namespace": "default"}}, id="the same namespace"),
+        pytest.param({"version": "v1.36.3", "replicas": 3}, id="a version and three instances"),
+    ],
+)
+def test_a_control_plane_is_accepted(spec):
+    assert validate_control_plane(plane(**spec)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param(
+            {"etcd": {"kind": "NestedEtcd"}},
+            "spec.etcd.name: Required value: it names no object",
+            id="a reference without a name",
+        ),
+        pytest.param(
+            {"apiserver": {"kind": "NestedEtcd", "name": "e"}},
+            'spec.apiserver.kind: Invalid value: "NestedEtcd": must be NestedAPIServer',
+            id="a reference to another component",
+        ),
+        pytest.param(
+            {"controllerManager": {"apiVersion": "v1", "name": "e"}},
+            None,
+            id="the core group, which an apiVersion without a slash means, says nothing",
+        ),
+        pytest.param(
+            {"controllerManager": {"apiVersion": "apps/v1", "name": "e"}},
+            f'spec.controllerManager.apiVersion: Invalid value: "apps/v1": must be of the group {GROUP}',
+            id="a reference to another group",
+        ),
+        pytest.param(
+            {"etcd": {"name": "e", "namespace": "other"}},
+            'spec.etcd.namespace: Invalid value: "other": components are in the namespace of their control '
+            "plane",
+            id="a reference to another namespace",
+        ),
+        pytest.param(
+            {"version": "new/est"},
+            'spec.version: Invalid value: "new/est": must be a version such as 1.36.3',
+            id="a version that is none",
+        ),
+        pytest.param(
+            {"replicas": -3},
+            "spec.replicas: Invalid value: -3: must not be negative",
+            id="fewer than no instances",
+        ),
+    ],
+)
+def test_a_control_plane_is_refused(spec, told):
+    assert messages(validate_control_plane(plane(**spec))) == ([told] if told else [])
+
+
+def test_a_name_leaves_room_for_the_names_of_workloads():
+    assert validate_control_plane(plane(name="a" * 33)) == []
+    assert messages(validate_control_plane(plane(name="a" * 34))) == [
+        f'metadata.name: Invalid value: "{"a" * 34}": must be no longer than 33 characters, since names of '
+        "workloads end in it"
+    ]
+
+
+def test_a_template_is_checked_like_what_is_made_from_it():
+    body = {"spec": {"template": {"spec": {"etcd": {"name": ""}, "replicas": -1}}}}
+    assert messages(validate_template(NESTED_CONTROL_PLANE_TEMPLATE.from_plain(body))) == [
+        "spec.template.spec.etcd.name: Required value: it names no object",
+        "spec.template.spec.replicas: Invalid value: -1: must not be negative",
+    ]
