@@ -107,6 +107,7 @@ class Assembly:
             identity=identity,
             timings=election.timings,
             recorder=self.recorder,
+            on_request=election.on_request,
         )
 
         def begin() -> Work:

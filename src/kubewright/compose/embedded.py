@@ -44,6 +44,7 @@ from kubewright.compose.folder import (
     recall,
     remember,
 )
+from kubewright.compose.leases import Announced
 from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.planes import Planes
 from kubewright.compose.shortcut import Shortcut
@@ -81,6 +82,8 @@ class Embedded:
         self.metrics = Metrics()
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
         self.client = Client(transport, clock, name="embedded")
+        self.others = Announced(self.server.handle)
+        """The server as other processes reach it."""
         self.url = ""
         self._options = options
         self._stack = AsyncExitStack()
@@ -186,7 +189,7 @@ class Embedded:
         kept = recall(config.data_dir) if config.port is None else None
         port = kept.port if kept is not None else config.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
-        listener = Listener(self.server.handle, authenticator, keys, port=port)
+        listener = Listener(self.others.handle, authenticator, keys, port=port)
         try:
             await listener.start()
         except PortTaken:
@@ -220,11 +223,13 @@ class Embedded:
 
     def _manager(self, assembly: Assembly) -> Manager:
         """In memory no other process can reach the server. A folder's server can be reached, so there our
-        controllers work under Leases.
+        controllers work under Leases, which are renewed when another process asks for them.
 
         The folder's lock allows one ``up`` per folder, so its identity in the Leases can stay the same: an
         ``up`` after one that was killed need not wait until the Leases expire.
         """
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.config is not None)
-        groups = assembly.groups(Election(enabled=self.config is not None), IDENTITY, settings)
+        election = Election(enabled=self.config is not None, on_request=True)
+        groups = assembly.groups(election, IDENTITY, settings)
+        self.others.electors = [each.elector for each in groups if each.elector is not None]
         return Manager(assembly.informers, groups, services=assembly.services)

@@ -15,8 +15,15 @@ Invariants.  The work is cancelled and has ended before ``run`` releases the Lea
              the leader to step down. The leader sees that at its next renewal at the earliest. So a
              candidate takes at once only a Lease that its holder released, after its work had ended;
              a Lease that a user cleared must stay unchanged for its duration like any other.
+On request.  In ``up`` all requests of other processes pass through the process that leads. There the leader
+             renews only when another process is about to use the Lease (``before_others``): its request is
+             handled once the last renewal is younger than ``retry_period``. So a process that looks again and
+             again sees the Lease change in time, and the server refuses a write that was computed from a
+             Lease that had not changed for longer. Until a process asks, none can have begun to wait, so the
+             term is certain; from then on and until the next renewal the rules above hold.
 Cost.        One request per ``retry_period`` and replica: five a minute at the 12 s of ``compose.options``.
-Called by    ``group``. Continues in ``lease``.
+             On request: none while no other process asks.
+Called by    ``group``; ``compose.leases`` for ``before_others``. Continues in ``lease``.
 """
 
 import asyncio
@@ -49,7 +56,10 @@ class LostLease(KubewrightError):
 
 
 class Elector:
-    """One candidate for the Lease at ``key``. No other process may have the same ``identity``."""
+    """One candidate for the Lease at ``key``. No other process may have the same ``identity``.
+
+    ``on_request``: each request of another process to the Lease waits for ``before_others``; see the module.
+    """
 
     def __init__(
         self,
@@ -60,6 +70,7 @@ class Elector:
         identity: str,
         timings: Timings | None = None,
         recorder: Recorder | None = None,
+        on_request: bool = False,
     ) -> None:
         self.key = key
         self.identity = identity
@@ -68,6 +79,8 @@ class Elector:
         self._client = client
         self._clock = clock
         self._recorder = recorder
+        self._on_request = on_request
+        self._asked, self._renewed = asyncio.Event(), asyncio.Event()
         self._seen: Seen | None = None
         self._certain = False
         self._began = 0.0
@@ -81,7 +94,37 @@ class Elector:
     @property
     def entitled(self) -> bool:
         """Whether no other process can have taken the Lease yet, even if ours stood still. Writes ask it."""
-        return self.leading and self._clock.monotonic() < self._began + self.timings.certain
+        unseen = self._on_request and not self._asked.is_set()
+        return self.leading and (unseen or self._clock.monotonic() < self._began + self.timings.certain)
+
+    async def before_others(self) -> bool:
+        """Wait until another process may send a request to the Lease: at once, or after a renewal.
+
+        False: there was none within ``REQUEST_SECONDS``. Then the request must be refused.
+        """
+        if not self._on_request:
+            return True
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                while self.leading and self._due_in() <= 0:
+                    self._ask()
+                    self._renewed.clear()
+                    await self._renewed.wait()
+        except TimeoutError:
+            return False
+        self._asked.set()
+        return True
+
+    def _ask(self) -> None:
+        """Renew now. A Lease that no other process has seen since its renewal is as good as one renewed a
+        period ago: candidates can begin to wait only from now on."""
+        if not self._asked.is_set():
+            self._began = self._clock.monotonic() - self.timings.retry_period
+            self._asked.set()
+
+    def _due_in(self) -> float:
+        """Seconds until the last renewal is a period old."""
+        return self._began + self.timings.retry_period - self._clock.monotonic()
 
     async def run(
         self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = lambda: None
@@ -120,11 +163,12 @@ class Elector:
             raise
         finally:
             self.leading = False
+            self._renewed.set()
 
     async def _keep(self) -> None:
         """Renew until cancelled; raise once a renewal is overdue or another process holds the Lease."""
         while True:
-            await self._clock.sleep(self.timings.retry_period)
+            await self._until_due()
             remaining = self._began + self.timings.renew_deadline - self._clock.monotonic()
             if remaining <= 0:
                 raise self._overdue("this process stood still")
@@ -134,6 +178,13 @@ class Elector:
                         await self._clock.sleep(self._shortly())
             except TimeoutError:
                 raise self._overdue(self._trouble or "the server did not answer") from None
+
+    async def _until_due(self) -> None:
+        if self._on_request:
+            await self._asked.wait()
+            await self._clock.sleep(max(0.0, self._due_in()))
+        else:
+            await self._clock.sleep(self.timings.retry_period)
 
     def _overdue(self, why: str) -> LostLease:
         seconds = self.timings.renew_deadline
@@ -190,6 +241,8 @@ class Elector:
         began = self._clock.monotonic()
         await self._write(seen.lease, self._claimed(seen.lease))
         self._began = began
+        self._asked.clear()
+        self._renewed.set()
         return True
 
     async def _look(self) -> Seen:
