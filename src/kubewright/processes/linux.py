@@ -1,0 +1,182 @@
+"""Starts, finds, signals and measures processes of this machine.
+
+Theory.      The number of a process is given to another once it has ended, so a number alone is never
+             trusted: ``/proc/<pid>/stat`` says when it started, its environment has our mark, and a file
+             descriptor of the process (pidfd) keeps meaning the same one. A process is started in a session
+             of its own, with its output in a file, so it does not end with us, nor by a signal to our
+             terminal. One that we started is our child and tells its exit code; one that we found is not.
+Invariants.  No process is signalled without a descriptor that was opened and then compared. Nothing of our
+             environment is handed on.
+Called by    ``supervisor``.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.processes import record
+from kubewright.processes.program import Exit, Process, Program
+from kubewright.processes.record import Record
+
+MARK = "KUBEWRIGHT_PROCESS"
+"""The variable in whose value a process carries its mark."""
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process uses: resident bytes, and seconds of processor time since its start."""
+
+    memory: int = 0
+    cpu: float = 0.0
+
+
+class Handle:
+    """A process that is certainly ours, until ``close``."""
+
+    def __init__(
+        self, process: Process, descriptor: int, child: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self.process = process
+        self._descriptor = descriptor
+        self._child = child
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens if the process has ended."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, number)
+
+    async def ended(self) -> Exit:
+        """Wait until it has ended. Has no deadline: a process may run for years; the caller cancels it."""
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._descriptor, done.set)
+        try:
+            await done.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+        return self._reaped()
+
+    def usage(self) -> Usage:
+        """What it uses now; nothing once it has ended."""
+        try:
+            fields = _stat(self.process.pid)
+        except OSError:
+            return Usage()
+        ticks = os.sysconf("SC_CLK_TCK")
+        cpu = (int(fields[11]) + int(fields[12])) / ticks
+        return Usage(int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu)
+
+    def close(self) -> None:
+        """Leave the process alone; it goes on."""
+        os.close(self._descriptor)
+        if self._child is not None and self._child.returncode is None:
+            self._child.returncode = 0  # else the interpreter complains that it still runs, as it should
+
+    def _reaped(self) -> Exit:
+        if self._child is None:
+            return Exit()
+        return Exit(self._child.wait())  # at once: its descriptor says that it has ended
+
+
+def boot_id() -> str:
+    """Differs after each boot of the machine, so that ticks of an earlier one mean nothing."""
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
+    """Start a process for the program, in its folder, which has its files.
+
+    Raises:
+        OSError: the program is not there, cannot be executed, or the folder cannot be written to.
+    """
+    record.make_folder(folder, program.user)
+    record.sync_files(folder, program.files, program.user)
+    started = Record(mark=mark, fingerprint=program.fingerprint, boot=boot_id())
+    record.write(folder, started)
+    uid, gid = program.user or (None, None)
+    output = os.open(folder / record.OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        child = subprocess.Popen(
+            program.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**program.environment, MARK: mark},
+            start_new_session=True,
+            user=uid,
+            group=gid,
+            extra_groups=None if uid is None else [],
+            umask=0o077,
+        )
+    finally:
+        os.close(output)
+    descriptor = os.pidfd_open(child.pid)
+    process = Process(child.pid, _ticks(child.pid), mark, program.fingerprint)
+    record.write(folder, _known(started, process, now))
+    return Handle(process, descriptor, child)
+
+
+def find(folder: Path) -> tuple[Handle, float] | None:
+    """The process that the folder's record tells of, and since when it runs; None if it has ended."""
+    found = record.read(folder)
+    if found is None or found.boot != boot_id():
+        return None
+    for pid in [found.pid] if found.pid else _all():
+        with suppress(OSError):
+            if (handle := _opened(pid, found)) is not None:
+                return handle, found.since
+    return None
+
+
+def _known(started: Record, process: Process, now: float) -> Record:
+    return Record(
+        mark=started.mark,
+        fingerprint=started.fingerprint,
+        boot=started.boot,
+        pid=process.pid,
+        ticks=process.ticks,
+        since=now,
+    )
+
+
+def _opened(pid: int, found: Record) -> Handle | None:
+    """A handle of the process with this id if it is the one of the record."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        ticks = _ticks(pid)
+        same = ticks == found.ticks if found.ticks else os.getsid(pid) == pid  # not a child of it
+        fits = same and found.mark == _mark(pid) and _runs(pid)
+    except OSError:
+        fits, ticks = False, 0
+    if not fits:
+        os.close(descriptor)
+        return None
+    return Handle(Process(pid, ticks, found.mark, found.fingerprint), descriptor)
+
+
+def _all() -> Iterator[int]:
+    yield from (int(each.name) for each in PROC.iterdir() if each.name.isdigit())
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of ``/proc/<pid>/stat`` after the name, which may hold spaces: the first is the state."""
+    return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
+def _ticks(pid: int) -> int:
+    return int(_stat(pid)[19])
+
+
+def _runs(pid: int) -> bool:
+    return _stat(pid)[0] not in ("Z", "X")
+
+
+def _mark(pid: int) -> str:
+    entries = (PROC / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
+    return dict(entry.partition("=")[::2] for entry in entries).get(MARK, "")

@@ -1,0 +1,130 @@
+"""Asks a program how it is, and remembers how often it did not answer well.
+
+Theory.      As a kubelet does: until the startup probe has been good once, no other is asked; readiness says
+             whether the program takes part, liveness whether it has to be replaced. A question counts only
+             after so many answers no in a row. ``Answers`` is pure; ``ask`` contacts the program.
+Invariants.  Each question has a deadline. A program without a startup probe has started at once, one without
+             a readiness probe is ready when it has started.
+Source       nested.md D4; the defaults are Kubernetes'.
+Called by    ``supervisor``.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import aiohttp
+
+from kubewright.processes.life import Health
+from kubewright.processes.program import Command, HttpGet, Probe, Program, TcpConnect
+
+GOOD = range(200, 400)
+UNPROBED = 10.0
+"""Seconds between two looks at the output of a program that has no probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The last answers of one process: how many no in a row for each probe, and the last reason."""
+
+    started: bool = False
+    ready: bool = False
+    startup_failures: int = 0
+    readiness_failures: int = 0
+    liveness_failures: int = 0
+    message: str = ""
+
+    def next_in(self, program: Program, before: "Answers | None") -> float:
+        """Seconds until to ask again, after the answers ``before``; None: nothing was asked yet.
+
+        The first question of a probe comes after its delay, the others after its period.
+        """
+        due = [each for each in self.to_ask(program) if each is not None]
+        first = before is None or before.started != self.started
+        return min((each.delay if first else each.period for each in due), default=UNPROBED)
+
+    def to_ask(self, program: Program) -> tuple[Probe | None, Probe | None, Probe | None]:
+        """The startup, readiness and liveness probes that are due: the first alone, then the other two."""
+        if program.startup is not None and not self.started:
+            return program.startup, None, None
+        return None, program.readiness, program.liveness
+
+    def after(
+        self, program: Program, startup: str | None, readiness: str | None, liveness: str | None
+    ) -> "Answers":
+        """After these answers: empty for good, else why not; None for one that was not asked."""
+        failed = next((each for each in (startup, readiness, liveness) if each), "")
+        found = replace(self, message=failed)
+        if startup is not None:
+            found = replace(found, started=not startup, startup_failures=_row(self.startup_failures, startup))
+        elif program.startup is None:
+            found = replace(found, started=True)
+        if readiness is not None:
+            row = _row(self.readiness_failures, readiness)
+            enough = program.readiness is not None and row >= program.readiness.failures
+            found = replace(found, readiness_failures=row, ready=not readiness or (self.ready and not enough))
+        elif program.readiness is None:
+            found = replace(found, ready=found.started)
+        if liveness is not None:
+            found = replace(found, liveness_failures=_row(self.liveness_failures, liveness))
+        return found
+
+    def health(self, program: Program) -> Health:
+        """What follows from them."""
+        unwell = ""
+        if program.startup is not None and self.startup_failures >= program.startup.failures:
+            unwell = f"it did not start: {self.message}"
+        elif program.liveness is not None and self.liveness_failures >= program.liveness.failures:
+            unwell = f"its liveness probe fails: {self.message}"
+        return Health(self.started, self.ready, unwell, self.message)
+
+
+async def ask(probe: Probe, folder: Path, environment: Mapping[str, str]) -> str:
+    """Ask once. Empty for a good answer, else why it is not, without a full stop."""
+    try:
+        async with asyncio.timeout(probe.timeout):
+            return await _ask(probe, folder, environment)
+    except TimeoutError:
+        return f"no answer within {probe.timeout:g} s"
+    except (OSError, aiohttp.ClientError) as error:
+        return str(error) or type(error).__name__
+
+
+async def _ask(probe: Probe, folder: Path, environment: Mapping[str, str]) -> str:
+    match probe.check:
+        case HttpGet(url):
+            unchecked = ssl.create_default_context()
+            unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+            async with aiohttp.request("GET", url, ssl=unchecked, allow_redirects=False) as answer:
+                return "" if answer.status in GOOD else f"{url} answers {answer.status}"
+        case TcpConnect(host, port):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+            return ""
+        case Command(argv):
+            return await _run(argv, folder, environment)
+
+
+async def _run(argv: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=folder,
+        env=dict(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        code = await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        raise
+    return "" if code == 0 else f"{argv[0]} exits with {code}"
+
+
+def _row(before: int, answer: str) -> int:
+    return before + 1 if answer else 0

@@ -1,0 +1,109 @@
+"""The programs of one folder: which are wanted, and how they are.
+
+Theory.      Callers say what they want (``want``, ``drop``) and read what is (``status``); neither waits. A
+             worker for each program does the rest (``worker``). Listeners hear the name of a program whose
+             status may have changed. When ``run`` ends, processes go on; the next supervisor finds them.
+Invariants.  At most ``starts`` programs are starting at one time, because a start takes seconds of processor
+             time. A program is known from ``want`` until nothing of it runs.
+Called by    the hosting of control planes in processes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.processes import record
+from kubewright.processes.program import Program, Status, folder_of, safe_name
+from kubewright.processes.worker import Worker
+
+STARTS = 2
+"""Programs that start at one time: on two cores more of them only make each other late (nested.md D3)."""
+
+Listener = Callable[[str], None]
+
+
+class Supervisor:
+    """The programs below ``root``, which one supervisor has at a time: its caller holds the lock of it."""
+
+    def __init__(self, root: Path, clock: Clock, *, starts: int = STARTS) -> None:
+        self._root = root
+        self._clock = clock
+        self._slots = asyncio.Semaphore(starts)
+        self._workers: dict[str, Worker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._listeners: list[Listener] = []
+        self._runs = False
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` with the name of each program whose status may have changed."""
+        self._listeners.append(listener)
+
+    def want(self, program: Program) -> None:
+        """Keep this program running, in the place of what runs under its name.
+
+        Raises:
+            InvalidInput: the name cannot be that of a folder.
+        """
+        self._worker(program.name).want(program)
+
+    def drop(self, name: str) -> None:
+        """End the program; its folder stays. Also what another supervisor has started under this name."""
+        if name in self._workers or (folder_of(self._root, name) / record.RECORD).exists():
+            self._worker(name).want(None)
+
+    def status(self, name: str) -> Status | None:
+        """What can be seen of a program; None if nothing of it runs and nothing is wanted."""
+        worker = self._workers.get(name)
+        return None if worker is None else worker.status()
+
+    def folder(self, name: str) -> Path:
+        """Where a program keeps its files and its output."""
+        return folder_of(self._root, name)
+
+    def recorded(self) -> list[str]:
+        """The names of all folders that tell of a process, whether it is wanted or not, sorted."""
+        return record.recorded(self._root)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep them running until ``stop``; then leave their processes alone."""
+        self._runs = True
+        for name in self._workers:
+            self._begin(name)
+        try:
+            await stop.wait()
+        finally:
+            self._runs = False
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _worker(self, name: str) -> Worker:
+        if not safe_name(name):
+            raise InvalidInput(f"{name!r} cannot be the name of a program: it names a folder")
+        if name not in self._workers:
+            told = partial(self._tell, name)
+            self._workers[name] = Worker(name, self.folder(name), self._clock, self._slots, told)
+            self._begin(name)
+        return self._workers[name]
+
+    def _begin(self, name: str) -> None:
+        if self._runs and name not in self._tasks:
+            task = asyncio.create_task(self._workers[name].run(), name=f"program {name}")
+            self._tasks[name] = task
+            task.add_done_callback(partial(self._done, name))
+
+    def _done(self, name: str, task: asyncio.Task[None]) -> None:
+        """Its worker has ended: nothing of the program runs, or the supervisor ends."""
+        self._tasks.pop(name, None)
+        worker = self._workers.pop(name)
+        if self._runs and worker.wanted is not None:  # wanted again while the last process ended
+            self.want(worker.wanted)
+        self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        for listener in self._listeners:
+            listener(name)

@@ -1,0 +1,265 @@
+"""Keeps one program running: a task that looks, decides and acts.
+
+Theory.      The task finds the process that the folder tells of, asks ``life.decide`` what is next, does it,
+             and waits for the first of four things: another wish, the end of the process, the time of the
+             next probe, the end of a pause.
+Invariants.  The task alone starts and signals the process of its folder. A fault of the folder (no space, no
+             rights) is a failed start, with a pause, and told; it ends no other program.
+Called by    ``supervisor``.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from kubewright.base.clock import Clock
+from kubewright.processes import linux, probes, record
+from kubewright.processes.life import (
+    Failures,
+    Forget,
+    Health,
+    Kill,
+    NextPlan,
+    Seen,
+    Start,
+    Step,
+    Terminate,
+    decide,
+)
+from kubewright.processes.linux import Handle
+from kubewright.processes.probes import Answers
+from kubewright.processes.program import GRACE, Exit, Phase, Program, Status
+
+STARTING = 30.0
+"""Seconds after which a program that still starts lets the next one start."""
+
+log = structlog.get_logger("kubewright.processes")
+
+
+class Worker:
+    """One program. ``told`` is called when its status may have changed; ``slots`` bounds the starts."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        clock: Clock,
+        slots: asyncio.Semaphore,
+        told: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._folder = folder
+        self._clock = clock
+        self._slots = slots
+        self._told = told
+        self._wanted: Program | None = None
+        self._changed = asyncio.Event()
+        self._handle: Handle | None = None
+        self._ended: asyncio.Task[Exit] | None = None
+        self._running: Program | None = None
+        self._since = 0.0
+        self._began = 0.0
+        self._asked: float | None = None
+        self._failed = True
+        self._failures = Failures()
+        self._answers = Answers()
+        self._next_probe = 0.0
+        self._slot = False
+        self._plan = NextPlan(because="it is looked for")
+        self._gone = False
+
+    @property
+    def wanted(self) -> Program | None:
+        """What is to run; None: nothing."""
+        return self._wanted
+
+    def want(self, program: Program | None) -> None:
+        """From now on this is to run, or nothing."""
+        if program == self._wanted:
+            return
+        if self._wanted is None or program is None or program.fingerprint != self._wanted.fingerprint:
+            self._failures = replace(self._failures, row=0)  # other settings need not wait for the old ones
+        self._wanted = program
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until nothing is wanted and nothing runs. Cancelled, it leaves the process alone."""
+        try:
+            self._adopt()
+            while not self._gone:
+                self._changed.clear()
+                self._ask_as_wanted()
+                self._plan = decide(self._seen())
+                for step in self._plan.steps:
+                    await self._perform(step)
+                self._told()
+                if not self._gone:
+                    await self._wait()
+        finally:
+            self._release_slot()
+            if self._ended is not None:
+                self._ended.cancel()
+            if self._handle is not None:
+                self._handle.close()
+
+    def status(self) -> Status:
+        """What can be seen of the program."""
+        if self._handle is None:
+            phase = Phase.BACK_OFF if self._failures.row else Phase.WAITING
+            return Status(self._name, phase, restarts=self._failures.count, message=self._plan.because)
+        usage, answers = self._handle.usage(), self._answers
+        message = self._plan.because if self._asked is not None else answers.message
+        return Status(
+            self._name,
+            self._phase(),
+            ready=answers.ready and self._asked is None,
+            pid=self._handle.process.pid,
+            fingerprint=self._handle.process.fingerprint,
+            since=self._since,
+            restarts=self._failures.count,
+            message=message,
+            memory=usage.memory,
+            cpu=usage.cpu,
+        )
+
+    def _phase(self) -> Phase:
+        if self._asked is not None:
+            return Phase.TERMINATING
+        return Phase.RUNNING if self._answers.started else Phase.STARTING
+
+    # ------------------------------------------------------------------ look
+    def _adopt(self) -> None:
+        if (found := linux.find(self._folder)) is not None:
+            handle, since = found
+            log.info("found the process of a program", program=self._name, pid=handle.process.pid)
+            self._began_with(handle, since)
+
+    def _ask_as_wanted(self) -> None:
+        """Probes and grace of a process are those that are wanted now, if it may go on."""
+        wanted, handle = self._wanted, self._handle
+        fits = wanted is not None and handle is not None and wanted.fingerprint == handle.process.fingerprint
+        if fits and wanted != self._running:
+            self._running, self._next_probe = wanted, self._clock.monotonic()
+
+    def _seen(self) -> Seen:
+        running = self._running or self._wanted
+        return Seen(
+            now=self._clock.monotonic(),
+            wanted=self._wanted,
+            process=None if self._handle is None else self._handle.process,
+            health=Health() if running is None else self._answers.health(running),
+            asked=self._asked,
+            grace=GRACE if running is None else running.grace,
+            failures=self._failures,
+        )
+
+    # ------------------------------------------------------------------ act
+    async def _perform(self, step: Step) -> None:
+        match step:
+            case Start():
+                await self._start()
+            case Terminate(failed):
+                self._asked, self._failed = self._clock.monotonic(), failed
+                self._signal(signal.SIGTERM)
+            case Kill():
+                self._signal(signal.SIGKILL)
+            case Forget():
+                with suppress(OSError):  # else the next supervisor sees that the process has ended
+                    record.forget(self._folder)
+                self._gone = True
+
+    async def _start(self) -> None:
+        """Start it when it is its turn, if it is still wanted then."""
+        await self._slots.acquire()
+        self._slot = True
+        if (program := self._wanted) is None:
+            return self._release_slot()
+        mark, now = f"{self._clock.random.getrandbits(64):016x}", self._clock.now().timestamp()
+        try:
+            handle = await asyncio.to_thread(linux.start, program, self._folder, mark, now)
+        except (OSError, ValueError) as error:
+            self._release_slot()
+            self._failures = self._failures.with_end(
+                f"it cannot be started: {error}", self._clock.monotonic(), 0
+            )
+            self._plan = decide(self._seen())
+            return None
+        log.info("started a program", program=self._name, pid=handle.process.pid)
+        self._running = program
+        return self._began_with(handle, now)
+
+    def _began_with(self, handle: Handle, since: float) -> None:
+        self._handle, self._since, self._began = handle, since, self._clock.monotonic()
+        self._ended = asyncio.create_task(handle.ended(), name=f"end of {self._name}")
+        self._asked, self._failed, self._answers = None, True, Answers()
+        self._next_probe = self._began
+        if self._running is not None:
+            self._next_probe += self._answers.next_in(self._running, None)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._handle is not None:
+            log.info("sent a signal", program=self._name, signal=number.name, because=self._plan.because)
+            self._handle.signal(number)
+
+    # ------------------------------------------------------------------ wait
+    async def _wait(self) -> None:
+        """For the first of: another wish, the end of the process, the next probe, the time of the plan."""
+        changed = asyncio.create_task(self._changed.wait())
+        try:
+            waits = {changed} if self._ended is None else {changed, self._ended}
+            await asyncio.wait(waits, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        if self._ended is not None and self._ended.done():
+            self._over(self._ended.result())
+        elif self._handle is not None and self._clock.monotonic() >= self._next_probe:
+            await self._probe()
+        if self._slot and (self._answers.started or self._clock.monotonic() >= self._began + STARTING):
+            self._release_slot()
+
+    def _patience(self) -> float | None:
+        """Seconds until something is due without an event; None for never."""
+        now, due = self._clock.monotonic(), []
+        if self._plan.wake is not None:
+            due.append(self._plan.wake.total_seconds())
+        if self._handle is not None:
+            due.append(max(self._next_probe - now, 0.0))
+        return min(due, default=None)
+
+    def _over(self, end: Exit) -> None:
+        """The process has ended."""
+        now = self._clock.monotonic()
+        told = str(end) if self._asked is None else self._plan.because
+        log.info("a program ended", program=self._name, how=str(end))
+        if self._failed:
+            self._failures = self._failures.with_end(told, now, now - self._began)
+        if self._handle is not None:
+            self._handle.close()
+        self._handle, self._ended, self._running, self._asked = None, None, None, None
+        self._release_slot()
+
+    async def _probe(self) -> None:
+        """Ask what is due; a process that is to end is not asked."""
+        program = self._running or self._wanted
+        if program is None or self._asked is not None:
+            self._next_probe = self._clock.monotonic() + GRACE
+            return
+        with suppress(OSError):  # a disk that is full holds no second file of output; the program goes on
+            record.turn_over(self._folder)
+        before = self._answers
+        startup, readiness, liveness = [
+            None if probe is None else await probes.ask(probe, self._folder, program.environment)
+            for probe in before.to_ask(program)
+        ]
+        self._answers = before.after(program, startup, readiness, liveness)
+        self._next_probe = self._clock.monotonic() + self._answers.next_in(program, before)
+
+    def _release_slot(self) -> None:
+        if self._slot:
+            self._slot = False
+            self._slots.release()
