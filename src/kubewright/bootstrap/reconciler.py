@@ -73,14 +73,20 @@ class Wakes:
         self._looker = looker
 
     def of_cluster(self, cluster: Key, *, control_plane: bool = False) -> set[Key]:
-        """Those of the machines of a cluster, or of its control plane, that have no node yet."""
+        """Those of the machines of a cluster, or of its control plane, that wait: their machine has no node,
+        or their status was lost in a move, where the node may be found first."""
         found = set()
         for machine in self._caches.machines.by(BY_CLUSTER, str(cluster)):
-            waits = machine.status.node_ref is None
             ours = not control_plane or CONTROL_PLANE_LABEL in machine.metadata.labels
-            if waits and ours and (key := config_of(machine)) is not None:
+            if ours and (key := config_of(machine)) is not None and self._waits(machine, key):
                 found.add(key)
         return found
+
+    def _waits(self, machine: Machine, key: Key) -> bool:
+        if machine.status.node_ref is None:
+            return True
+        config = self._caches.configs.get(key)
+        return config is not None and not config.status.ready
 
     def by_config(self, change: Change[Any]) -> Iterable[Key]:
         """The object itself, but for the status that is being written just now."""

@@ -276,6 +276,14 @@ async def test_a_status_that_was_lost_in_a_move_is_made_again(world: World, name
     assert world.writes() == [("PATCH", "kubeadmconfigs/w/status")]
 
 
+async def test_a_status_that_was_lost_is_made_again_when_the_node_was_found_first(world: World) -> None:
+    await world.cluster(infrastructure=False)
+    await world.machine("w", bootstrap={"dataSecretName": "w"})
+    await world.joined("w")
+    await world.said_of_cluster()
+    assert (await world.config("w")).status.ready
+
+
 async def test_a_moved_secret_is_owned_by_the_moved_object(world: World) -> None:
     await initialized(world)
     await world.machine("w")
