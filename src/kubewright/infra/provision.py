@@ -4,10 +4,13 @@ Theory.      The driver port speaks of a Machine and its MachineClass (``driver.
              stands for what the machines of one cluster have in common, and is made up for each call: its
              providerSpec is the machine's own, with that of its failure domain merged into it. What a
              machine leaves empty (driver, credentials) is its cluster's.
+             The owner in a request is who the object was when the cloud was first asked for it. That is
+             written down beside its finalizer: an object that is moved gets another uid, its VM does not.
 Invariants.  The owner in a request is tagged with its kind, so that no other world takes these VMs for its
-             own. The class of a cluster has a name that no MachineClass has by accident: quotas and lists
-             go by it.
-Source       decision 0023.
+             own. That of a VM also says for which KubewrightCluster it was made, and so in which management
+             cluster: names are not unique among these. The class of a cluster has a name that no
+             MachineClass has by accident: quotas and lists go by it.
+Source       decisions 0023 and 0027.
 Called by    ``machine.look``, ``cluster.look``.
 """
 
@@ -16,17 +19,19 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from kubewright.api.core import Secret
+from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import (
     GROUP,
-    KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE,
     FailureDomainSpec,
     KubewrightCluster,
     KubewrightMachine,
     Provision,
 )
+from kubewright.api.kinds import Kind
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.meta import ObjectMeta
+from kubewright.base.names import fnv32a
 from kubewright.driver.contract import ClassRequest, MachineRequest, owner_tag, stub
 from kubewright.wire.patch import apply_merge
 
@@ -57,11 +62,24 @@ def effective(machine: Provision, cluster: Provision | None, domain: FailureDoma
     )
 
 
+def cloud_owner(kind: Kind[KubewrightCluster] | Kind[KubewrightMachine], meta: ObjectMeta) -> str:
+    """As whom clouds know an object: as is written down, else by its uid."""
+    return meta.annotations.get(CLOUD_OWNER_ANNOTATION) or owner_tag(kind.resource.kind, meta.uid)
+
+
+def owner_in(cluster: ObjectMeta | None, machine_uid: str) -> str:
+    """As whom clouds are going to know a new machine of this KubewrightCluster.
+
+    A cloud's labels may be no longer than 63 characters, and a uid has 36: so of the cluster's only a hash.
+    """
+    place = f"{fnv32a(cluster.uid.encode()):08x}." if cluster is not None else ""
+    return owner_tag(KUBEWRIGHT_MACHINE.resource.kind, f"{place}{machine_uid}")
+
+
 def class_request(
-    provision: Provision, namespace: str, cluster: str, uid: str, credentials: Secret
+    provision: Provision, namespace: str, cluster: str, owner: str, credentials: Secret
 ) -> ClassRequest:
     """The request about a cluster as a whole, and what those about its machines have in common."""
-    owner = owner_tag(KUBEWRIGHT_CLUSTER.resource.kind, uid) if uid else ""
     meta = ObjectMeta(name=f"{cluster}.{GROUP}", namespace=namespace, uid=owner)
     made = MachineClass(metadata=meta, provider=provision.driver, provider_spec=provision.provider_spec)
     return ClassRequest(made, Secret(data=credentials.data))
@@ -70,7 +88,7 @@ def class_request(
 def machine_request(of: ClassRequest, machine: KubewrightMachine, state: str) -> MachineRequest:
     """The request about one machine; ``state`` is what the driver left for this call."""
     meta = machine.metadata
-    owner = owner_tag(KUBEWRIGHT_MACHINE.resource.kind, meta.uid)
+    owner = cloud_owner(KUBEWRIGHT_MACHINE, meta)
     known = {"provider_id": machine.spec.provider_id or "", "node_name": machine.status.node_name}
     stand_in = stub(meta.name, meta.namespace, owner, **known)
     status = structs.replace(stand_in.status, last_known_state=state)

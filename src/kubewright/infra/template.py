@@ -17,6 +17,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.core import Secret
 from kubewright.api.diff import merge_patch
 from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE_TEMPLATE,
     KubewrightCluster,
     KubewrightMachineTemplate,
@@ -27,11 +28,11 @@ from kubewright.base import delays
 from kubewright.driver.contract import ClassRequest, Size
 from kubewright.driver.errors import Unimplemented
 from kubewright.infra.caches import Caches, Shared, owner_key, paused
-from kubewright.infra.provision import class_request, effective
+from kubewright.infra.provision import class_request, cloud_owner, effective
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import only, spec_or_life
+from kubewright.runtime.mapping import only, spec_or_existence, spec_or_life
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
@@ -87,8 +88,9 @@ class Templates:
         credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
         if missing or meta.deleting or paused(meta, cluster) or self._driver.problem(provision.driver):
             return None
-        name, uid = (owner.name, shared.metadata.uid) if owner and shared else (meta.name, "")
-        return class_request(provision, meta.namespace, name, uid, Secret(data=credentials.data))
+        name = owner.name if owner and shared else meta.name
+        known = cloud_owner(KUBEWRIGHT_CLUSTER, shared.metadata) if owner and shared else ""
+        return class_request(provision, meta.namespace, name, known, Secret(data=credentials.data))
 
 
 def template_status(before: KubewrightMachineTemplateStatus, size: Size) -> KubewrightMachineTemplateStatus:
@@ -115,6 +117,10 @@ def wire(shared: Shared) -> Controller:
     )
     controller.watches(caches.templates, only(spec_or_life))
     controller.watches(caches.clusters, only(spec_or_life, lambda change: _of_cluster(caches, change)))
+    controller.watches(
+        caches.owner_clusters,  # the end of a pause
+        only(spec_or_existence, lambda change: caches.templates.keys_by("owner-cluster", str(change.key))),
+    )
     controller.watches(
         caches.secrets, lambda change: caches.templates.keys_by("credentials", str(change.key))
     )

@@ -5,7 +5,7 @@ virtual time begins.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -94,6 +94,7 @@ class Management:
         cluster: str = "demo",
         data: str = "data",
         spec: dict[str, Any] | None = None,
+        annotations: Mapping[str, str] | None = None,
         **own: Any,
     ) -> None:
         """A Machine with its KubewrightMachine, as after the core has claimed it."""
@@ -104,6 +105,7 @@ class Management:
         meta = {"name": name, "namespace": NS, "labels": {"cluster.x-k8s.io/cluster-name": cluster}}
         owner = await self.people.create(MACHINE, {"metadata": meta, "spec": body})
         mine = self._meta(name, cluster, "Machine", owner.metadata.uid)
+        mine["annotations"] = dict(annotations or {})
         await self.people.create(KUBEWRIGHT_MACHINE, {"metadata": mine, "spec": spec or {}})
 
     async def infrastructure_ready(self, name: str = "demo") -> None:
@@ -168,13 +170,16 @@ class Management:
 
 
 @asynccontextmanager
-async def management_cluster() -> AsyncIterator[Management]:
-    """An empty management cluster with the CRDs of the core and of our provider."""
-    clock = LoopClock()
+async def management_cluster(*, cloud: Cloud | None = None, seed: int = 0) -> AsyncIterator[Management]:
+    """An empty management cluster with the CRDs of the core and of our provider, and a cloud: its own, or that
+    of another. ``seed`` is that of its uids.
+    """
+    clock = LoopClock(seed=seed)
     server = ApiServer(clock, admission=RULES)
     await server.start()
     try:
         found = Management(server, clock)
+        found.cloud = cloud or found.cloud
         for crd in (*cluster_crds(), *infra_crds()):
             await found.people.create(CRD, crd)
         await found.people.create(NAMESPACE, {"metadata": {"name": NS}})

@@ -4,6 +4,7 @@ import asyncio
 
 from tests.api.infra.management import NS, management_cluster
 
+from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_MACHINE_TEMPLATE,
@@ -43,6 +44,23 @@ async def test_credentials_are_waited_for() -> None:
 
     assert found.status.capacity["cpu"] == "2"
     assert SECRET.resource.plural not in repr(found)
+
+
+async def test_a_template_of_a_paused_cluster_is_written_when_the_pause_is_over() -> None:
+    async with management_cluster() as management, management.provider():
+        await management.cluster(paused=True)
+        uid = (await management.people.get(CLUSTER, Key(NS, "demo"))).metadata.uid
+        owner = {"apiVersion": CLUSTER.resource.api_version, "kind": "Cluster", "name": "demo", "uid": uid}
+        meta = {"name": "t", "namespace": NS, "ownerReferences": [owner]}
+        body = {"metadata": meta, "spec": {"template": {"spec": {}}}}
+        await management.people.create(KUBEWRIGHT_MACHINE_TEMPLATE, body)
+        await asyncio.sleep(5)
+        paused = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
+        await management.pause(paused=False)
+        await asyncio.sleep(5)
+        after = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
+
+    assert (paused.status.capacity, after.status.capacity["cpu"]) == ({}, "2")
 
 
 async def test_another_driver_is_left_alone() -> None:

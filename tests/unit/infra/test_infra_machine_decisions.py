@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
-from kubewright.api.infra.names import MACHINE_FINALIZER
+from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, MACHINE_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
@@ -68,7 +69,25 @@ GOING = machine(spec={"providerID": VM.provider_id}, **DELETED)
 TABLE = [
     ("a set has made it, and no Machine yet", seen(owner=None), (), "WaitingForOwner/Info"),
     ("its Cluster does not exist", seen(cluster=None), (), "WaitingForClusterInfrastructure/Info"),
-    ("it is new", seen(machine(finalizer=False)), (AddFinalizer(),), ""),
+    ("it is new", seen(machine(finalizer=False)), (AddFinalizer("kubewrightmachine.u1"),), ""),
+    (
+        "it is new, and its cluster's infrastructure is ours",
+        seen(machine(finalizer=False), infrastructure=ObjectMeta(name="demo", uid="c1")),
+        (AddFinalizer("kubewrightmachine.8829dfd9.u1"),),
+        "",
+    ),
+    (
+        "it has lost the finalizer, and clouds know it",
+        seen(machine(finalizer=False, annotations={CLOUD_OWNER_ANNOTATION: "kubewrightmachine.a.u0"})),
+        (AddFinalizer("kubewrightmachine.a.u0"),),
+        "",
+    ),
+    (
+        "it is new, and it is not known yet for which infrastructure",
+        seen(machine(finalizer=False), cluster=NOT_READY),
+        (),
+        "WaitingForClusterInfrastructure/Info",
+    ),
     ("the infrastructure is not ready", seen(cluster=NOT_READY), (), "WaitingForClusterInfrastructure/Info"),
     ("the Machine names no data", seen(owner=BARE), (), "WaitingForBootstrapData/Info"),
     (

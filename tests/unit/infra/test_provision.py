@@ -1,6 +1,7 @@
 """What a driver is told about a machine: from the object, its cluster and its failure domain."""
 
 from kubewright.api.core import Secret
+from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE,
@@ -8,7 +9,15 @@ from kubewright.api.infra.v1beta1 import (
     LocalSecretReference,
     Provision,
 )
-from kubewright.infra.provision import class_request, domain_of, effective, machine_request, with_data
+from kubewright.api.meta import ObjectMeta
+from kubewright.infra.provision import (
+    class_request,
+    domain_of,
+    effective,
+    machine_request,
+    owner_in,
+    with_data,
+)
 
 CLOUD = LocalSecretReference(name="cloud")
 
@@ -54,7 +63,11 @@ def test_a_request_names_machine_owner_vm_and_class() -> None:
         "status": {"nodeName": "node-1"},
     }
     of = class_request(
-        Provision(driver="sim", provider_spec={"a": 1}), "ns", "demo", "c1", Secret(data={"key": b"k"})
+        Provision(driver="sim", provider_spec={"a": 1}),
+        "ns",
+        "demo",
+        "kubewrightcluster.c1",
+        Secret(data={"key": b"k"}),
     )
     request = with_data(
         machine_request(of, KUBEWRIGHT_MACHINE.from_plain(body), "note"), b"#cloud-config", "cloud-config"
@@ -72,3 +85,25 @@ def test_a_request_names_machine_owner_vm_and_class() -> None:
     assert request.secret.data == {"key": b"k", "userData": b"#cloud-config"}
     assert request.data_format == "cloud-config"
     assert "k'" not in repr(request.secret)
+
+
+def test_clouds_know_an_object_that_was_moved_as_who_it_was() -> None:
+    body = {
+        "metadata": {
+            "name": "m1",
+            "uid": "u2",
+            "annotations": {CLOUD_OWNER_ANNOTATION: "kubewrightmachine.a.u1"},
+        }
+    }
+    moved = KUBEWRIGHT_MACHINE.from_plain(body)
+    request = machine_request(class_request(Provision(), "ns", "demo", "", Secret()), moved, "")
+
+    assert request.owner_uid == "kubewrightmachine.a.u1"
+
+
+def test_the_name_by_which_clouds_know_a_machine_fits_into_their_labels() -> None:
+    uid = "efb2d584-d372-4e8a-b18b-e0d3e6959ba3"
+    made, elsewhere = (owner_in(ObjectMeta(name="demo", uid=each), uid) for each in (uid, "another"))
+
+    assert (made, elsewhere) == (f"kubewrightmachine.74326a2e.{uid}", f"kubewrightmachine.23176214.{uid}")
+    assert len(made) == 63

@@ -14,6 +14,10 @@ PROVIDER = "infrastructure-kubewright"
 CLUSTER_FINALIZER = "kubewrightcluster.infrastructure.cluster.x-k8s.io"
 MACHINE_FINALIZER = "kubewrightmachine.infrastructure.cluster.x-k8s.io"
 
+CLOUD_OWNER_ANNOTATION = "kubewright.dev/cloud-owner"
+"""On a KubewrightCluster or a KubewrightMachine: as whom clouds know it (``driver.contract.owner_tag``). An
+object that clusterctl has moved has another uid, and keeps this."""
+
 LEASE = "controller-leader-election-kubewright-infrastructure"
 
 CLUSTER_COMPONENT = "kubewrightcluster-controller"

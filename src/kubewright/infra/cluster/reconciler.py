@@ -13,7 +13,12 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.infra.names import CLUSTER_COMPONENT, CLUSTER_FINALIZER, EventReason
+from kubewright.api.infra.names import (
+    CLOUD_OWNER_ANNOTATION,
+    CLUSTER_COMPONENT,
+    CLUSTER_FINALIZER,
+    EventReason,
+)
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KubewrightCluster, KubewrightMachine
 from kubewright.api.infra.validate import validate_cluster
 from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
@@ -24,7 +29,7 @@ from kubewright.infra.caches import Caches, Shared, paused, refers
 from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.observe import Seen
-from kubewright.infra.provision import class_request
+from kubewright.infra.provision import class_request, cloud_owner
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
@@ -89,7 +94,8 @@ class InfraClusters:
             offers=self._driver.offers_endpoints(cluster.spec.driver),
             endpoint=self._calls.seen(meta.uid),
         )
-        return seen, class_request(cluster.spec, meta.namespace, name, meta.uid, credentials)
+        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
+        return seen, class_request(cluster.spec, meta.namespace, name, known, credentials)
 
     async def _perform(self, seen: Seen, plan: Plan, request: ClassRequest) -> Result:
         latest = seen.cluster.metadata
@@ -106,7 +112,8 @@ class InfraClusters:
         match step:
             case Step.ADD_FINALIZER:
                 added = with_finalizer(meta.finalizers, CLUSTER_FINALIZER)
-                return await self._patch(meta, {"metadata": {"finalizers": added}})
+                known = {CLOUD_OWNER_ANNOTATION: cloud_owner(KUBEWRIGHT_CLUSTER, meta)}
+                return await self._patch(meta, {"metadata": {"finalizers": added, "annotations": known}})
             case Step.RESERVE:
                 self._calls.reserve(key, meta.uid, request)
             case Step.RECORD:

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 import structlog
 
 from kubewright.api.diff import merge_patch
-from kubewright.api.infra.names import MACHINE_COMPONENT, MACHINE_FINALIZER
+from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, MACHINE_COMPONENT, MACHINE_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
 from kubewright.driver.life.calls import VmCalls
@@ -63,9 +63,10 @@ class Actor:
     async def _perform(self, seen: Seen, step: Step, meta: ObjectMeta) -> ObjectMeta:
         """Perform one step; the object's metadata after it."""
         match step:
-            case AddFinalizer():
+            case AddFinalizer(owner):
                 added = with_finalizer(meta.finalizers, MACHINE_FINALIZER)
-                return await self._patch(meta, {"metadata": {"finalizers": added}})
+                known = {CLOUD_OWNER_ANNOTATION: owner}
+                return await self._patch(meta, {"metadata": {"finalizers": added, "annotations": known}})
             case Call(verb):
                 self._call(seen, verb)
             case Record(found, place):

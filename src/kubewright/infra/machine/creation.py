@@ -15,12 +15,19 @@ from datetime import timedelta
 
 from kubewright.api.cluster.conditions import ERROR, INFO, WARNING, not_so, so
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.infra.names import MACHINE_FINALIZER, ConditionReason, ConditionType, EventReason
+from kubewright.api.infra.names import (
+    CLOUD_OWNER_ANNOTATION,
+    MACHINE_FINALIZER,
+    ConditionReason,
+    ConditionType,
+    EventReason,
+)
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.observe import Seen
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, Told
+from kubewright.infra.provision import owner_in
 
 
 def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
@@ -53,10 +60,14 @@ def wait_for_cluster(seen: Seen) -> Plan | None:
 
 
 def add_finalizer(seen: Seen) -> Plan | None:
-    """The finalizer is there before the cloud is asked for anything."""
-    if MACHINE_FINALIZER in seen.machine.metadata.finalizers:
+    """The finalizer is there before the cloud is asked; by then it is known for which cluster."""
+    meta = seen.machine.metadata
+    if MACHINE_FINALIZER in meta.finalizers:
         return None
-    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours yet")
+    if waiting := wait_for_infrastructure(seen):
+        return waiting
+    owner = meta.annotations.get(CLOUD_OWNER_ANNOTATION) or owner_in(seen.infrastructure, meta.uid)
+    return Plan((AddFinalizer(owner),), AT_ONCE, "it has no finalizer of ours yet")
 
 
 def record_vm(seen: Seen) -> Plan | None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.faults import summary
-from kubewright.api.infra.v1beta1 import KubewrightMachine
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KubewrightMachine
 from kubewright.api.infra.validate import validate_machine
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError, Retry
@@ -22,6 +22,7 @@ from kubewright.infra.machine.observe import Seen
 from kubewright.infra.provision import (
     Told,
     class_request,
+    cloud_owner,
     domain_of,
     effective,
     machine_request,
@@ -52,6 +53,7 @@ class Looker:
         owner = self._caches.machine_of(machine)
         cluster = self._cluster(machine, owner)
         told = self._told(machine, owner, cluster)
+        shared = self._caches.infrastructure_of(cluster)
         uid = machine.metadata.uid
         return Seen(
             machine=machine,
@@ -59,6 +61,7 @@ class Looker:
             now=now,
             owner=owner,
             cluster=cluster,
+            infrastructure=shared.metadata if shared is not None else None,
             paused=paused(machine.metadata, cluster),
             vm=self._calls.seen(uid),
             problem=told.problem,
@@ -104,12 +107,12 @@ class Looker:
         domain, misplaced = domain_of(shared, machine.spec.failure_domain or wanted)
         provision = effective(machine.spec, shared.spec if shared is not None else None, domain)
         credentials, missing = self._caches.credentials(machine.namespace, provision.credentials_ref)
-        uid = shared.metadata.uid if shared is not None else ""
+        known = cloud_owner(KUBEWRIGHT_CLUSTER, shared.metadata) if shared is not None else ""
         name = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "") or (cluster.name if cluster else "")
         wrong = summary(validate_machine(machine)) or self._driver.problem(provision.driver)
         versions = (machine.metadata.generation, shared.metadata.generation if shared is not None else 0)
         return Told(
-            class_request(provision, machine.namespace, name, uid, credentials),
+            class_request(provision, machine.namespace, name, known, credentials),
             wrong or missing or ("" if machine.spec.provider_id else misplaced),
             f"{versions[0]}/{versions[1]}/{wanted}/{credentials.metadata.resource_version}",
             bool(missing),

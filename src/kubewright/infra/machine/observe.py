@@ -10,6 +10,7 @@ from msgspec import structs
 
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.infra.v1beta1 import KubewrightMachine, KubewrightMachineStatus
+from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.infra.settings import InfraSettings
@@ -22,6 +23,7 @@ class Seen:
     ``now``          on a clock that does not step
     ``owner``        the Machine that controls it; None: none names it, or it is not there
     ``cluster``      the Cluster of that Machine
+    ``infrastructure``  the KubewrightCluster of that Cluster; None: another provider's, or it is not there
     ``paused``       the object or its cluster is paused
     ``problem``      why the driver cannot be told of this machine: broken rules, a missing secret
     ``secret_missing``  the Secret with its credentials is not there
@@ -35,6 +37,7 @@ class Seen:
     now: datetime
     owner: Machine | None = None
     cluster: Cluster | None = None
+    infrastructure: ObjectMeta | None = None
     paused: bool = False
     vm: VmSeen = NOTHING
     problem: str = ""

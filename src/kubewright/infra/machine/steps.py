@@ -12,7 +12,9 @@ from kubewright.driver.life.seen import Verb
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer onto the machine."""
+    """Put our finalizer onto the machine, and write down as whom clouds are going to know it."""
+
+    owner: str
 
 
 @dataclass(frozen=True, slots=True)
