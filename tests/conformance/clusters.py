@@ -1,10 +1,38 @@
-"""What the tests of clusters on a real kube-apiserver share: kinds that are served, and objects that are waited for."""
+"""What the tests of clusters on a real kube-apiserver share: kinds that are served, objects that are waited for,
+the cluster of the example, and our controllers on the simulated cloud."""
 
-from collections.abc import Callable, Mapping, Sequence
+import base64
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from kubewright.testing.api import Api
+import yaml
 
+from kubewright.api.admission import Rules, defaulted
+from kubewright.api.catalog import RULES
+from kubewright.base.clock import SystemClock
+from kubewright.bootstrap import world as bootstrap
+from kubewright.clusters import world as clusters
+from kubewright.compose.cluster import run_with
+from kubewright.compose.options import Election, Options
+from kubewright.compose.planes import Planes
+from kubewright.driver import registry
+from kubewright.driver.contract import Driver
+from kubewright.infra import world as infra
+from kubewright.kube.client import Client
+from kubewright.kube.config import from_secret, load
+from kubewright.providers import sim
+from kubewright.providers.sim.driver import SimDriver
+from kubewright.testing.api import Api
+from kubewright.testing.world import running
+from kubewright.wire.gvk import Resource
+
+GROUP = "cluster.x-k8s.io"
+CORE = tuple(each.name for each in clusters.CONTROLLERS)
+BOOTSTRAP = tuple(each.name for each in bootstrap.CONTROLLERS)
+INFRA = tuple(each.name for each in infra.CONTROLLERS)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster.yaml"
 WAIT_SECONDS = 120.0
 """The Go programs wait for 30 s and for 60 s where no event wakes them (capi.md §9.1, §6.5)."""
 
@@ -12,14 +40,14 @@ WAIT_SECONDS = 120.0
 async def install(api: Api, definitions: Sequence[Mapping[str, Any]]) -> None:
     """Create CRDs, and wait until discovery names their kinds: a Go manager asks it once, when it starts."""
     wanted = {each["metadata"]["name"] for each in definitions}
-    groups = {each["spec"]["group"] for each in definitions}
+    served_as = {(each["spec"]["group"], each["spec"]["versions"][0]["name"]) for each in definitions}
     for each in definitions:
         (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", each)).ok()
 
     async def served() -> bool:
         found = set()
-        for group in groups:
-            answer = await api.get(f"/apis/{group}/v1beta1")
+        for group, version in served_as:
+            answer = await api.get(f"/apis/{group}/{version}")
             resources = answer.body["resources"] if answer.code == 200 else []
             found |= {f"{each['name']}.{group}" for each in resources}
         return wanted <= found
@@ -45,8 +73,126 @@ async def listed(
 
     async def look() -> bool:
         nonlocal found
-        found = (await api.get(path, labelSelector=labels)).ok()["items"]
+        answer = await api.get(path, labelSelector=labels)
+        if answer.code == 429:  # a kind that was never read yet
+            return False
+        found = answer.ok()["items"]
         return met(found)
 
     await api.eventually(look, f"the objects at {path} are as they should be", seconds=WAIT_SECONDS)
     return found
+
+
+@asynccontextmanager
+async def simulated_cloud() -> AsyncIterator[tuple[SimDriver, Planes]]:
+    """A cloud whose VMs boot from their data, in this process, and the control planes that they start."""
+    clock = SystemClock()
+    planes = Planes(clock, listens=True)
+    try:
+        yield sim.driver(registry.Settings(clock, None, {})).hosting(planes), planes
+    finally:
+        await planes.close()
+
+
+@asynccontextmanager
+async def our_part(kubeconfig: Path, controllers: tuple[str, ...], driver: Driver) -> AsyncIterator[None]:
+    """These controllers of ours, in this process; the end of them closes the driver."""
+    clock = SystemClock()
+    options = Options(controllers=controllers, simulate=True)
+    client = Client(load(kubeconfig, clock=clock), clock, name="real")
+    election = Election(enabled=False)
+    try:
+        async with running(
+            lambda stop: run_with(client, client, driver, options, election=election, stop=stop)
+        ):
+            yield
+    finally:
+        await client.close()
+
+
+async def it_is_scaled(api: Api, cluster: Api) -> None:
+    """From three workers to four."""
+    (
+        await api.patch(core(api, "machinedeployments", "demo-workers") + "/scale", {"spec": {"replicas": 4}})
+    ).ok()
+    machines = await workers(api, 4)
+    await nodes(cluster, machines)
+
+
+async def it_is_rolled(api: Api, cluster: Api) -> None:
+    """All four workers are replaced."""
+    old = {each["metadata"]["uid"] for each in await workers(api, 4)}
+    template = {"spec": {"template": {"spec": {"version": "v1.35.0"}}}}
+    (await api.patch(core(api, "machinedeployments", "demo-workers"), template)).ok()
+    machines = await workers(api, 4, lambda each: each["metadata"]["uid"] not in old)
+    assert {each["spec"]["version"] for each in machines} == {"v1.35.0"}
+    await nodes(cluster, machines)
+
+
+async def it_is_deleted(api: Api) -> None:
+    """Nothing of ours is left."""
+    (await api.delete(core(api, "clusters", "demo"))).ok()
+    await api.gone(core(api, "clusters", "demo"), seconds=90)
+    for each in RULES:
+        await listed(api, at(api, each.kind.resource), lambda items: not items)
+
+
+async def workers(
+    api: Api, count: int, right: Callable[[dict[str, Any]], bool] = lambda _each: True
+) -> list[dict[str, Any]]:
+    """The machines of the deployment, once there are so many, all of them right and running."""
+    deployment = core(api, "machinedeployments", "demo-workers")
+    await until(api, deployment, lambda it: it.get("status", {}).get("readyReplicas") == count)
+    return await listed(
+        api,
+        core(api, "machines"),
+        lambda items: len(items) == count and all(phase(each) == "Running" and right(each) for each in items),
+        labels=f"{GROUP}/deployment-name=demo-workers",
+    )
+
+
+async def nodes(cluster: Api, machines: list[dict[str, Any]]) -> None:
+    """Wait until the cluster has the nodes of these machines and of its control plane, and no others."""
+    wanted = {"demo-control-plane", *(each["metadata"]["name"] for each in machines)}
+    await listed(
+        cluster, "/api/v1/nodes", lambda items: {each["metadata"]["name"] for each in items} == wanted
+    )
+
+
+@asynccontextmanager
+async def workload(api: Api) -> AsyncIterator[Api]:
+    """The cluster itself, by the kubeconfig that its users get."""
+    secret = (await api.get(api.at("secrets", "demo-kubeconfig"))).ok()
+    transport = from_secret(base64.b64decode(secret["data"]["value"]))
+    try:
+        yield Api(transport, SystemClock(), "embedded")
+    finally:
+        await transport.close()
+
+
+def example() -> Iterable[dict[str, Any]]:
+    """The objects of the example, with the defaults that admission gives them."""
+    for body in filter(None, yaml.safe_load_all(EXAMPLE.read_text())):
+        yield defaulted(rules_of(body), body, None)
+
+
+def path_of(api: Api, body: dict[str, Any]) -> str:
+    return at(api, rules_of(body).kind.resource)
+
+
+def rules_of(body: dict[str, Any]) -> Rules[Any]:
+    """The admission of an object's kind."""
+    wanted = (body["apiVersion"], body["kind"])
+    return next(each for each in RULES if (each.kind.resource.api_version, each.kind.resource.kind) == wanted)
+
+
+def at(api: Api, resource: Resource) -> str:
+    return api.at(resource.plural, group=resource.group, version=resource.version)
+
+
+def core(api: Api, plural: str, name: str = "") -> str:
+    return api.at(plural, name, group=GROUP, version="v1beta1")
+
+
+def phase(item: dict[str, Any]) -> str:
+    return str(item.get("status", {}).get("phase", ""))

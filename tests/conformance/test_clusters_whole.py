@@ -4,44 +4,42 @@ One control plane machine and three workers come up, are scaled, rolled and heal
 left. The infrastructure is ours, on the simulated cloud: its VMs boot from the bootstrap data that they get.
 """
 
-import base64
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from tests.conformance.clusters import install, listed, until
+from tests.conformance.clusters import (
+    BOOTSTRAP,
+    CORE,
+    GROUP,
+    INFRA,
+    core,
+    example,
+    install,
+    it_is_deleted,
+    it_is_rolled,
+    it_is_scaled,
+    listed,
+    nodes,
+    our_part,
+    path_of,
+    phase,
+    simulated_cloud,
+    workers,
+    workload,
+)
 
-from kubewright.api.admission import Rules, defaulted
-from kubewright.api.catalog import RULES, crds
+from kubewright.api.catalog import crds
 from kubewright.base.clock import SystemClock
-from kubewright.bootstrap import world as bootstrap
-from kubewright.clusters import world as clusters
-from kubewright.compose.cluster import run_with
-from kubewright.compose.options import Election, Options
-from kubewright.compose.planes import Planes
-from kubewright.driver import registry
-from kubewright.infra import world as infra
-from kubewright.kube.client import Client
-from kubewright.kube.config import from_secret, load
-from kubewright.providers import sim
 from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import Options as ServerOptions
 from kubewright.testing.real_kubernetes import RealKubernetes, capi, find
 from kubewright.testing.servers import real_api
-from kubewright.testing.world import running
-from kubewright.wire.gvk import Resource
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]
 
-GROUP = "cluster.x-k8s.io"
-CORE = tuple(each.name for each in clusters.CONTROLLERS)
-BOOTSTRAP = tuple(each.name for each in bootstrap.CONTROLLERS)
-INFRA = tuple(each.name for each in infra.CONTROLLERS)
-EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster.yaml"
 FLAGS = ("--kube-api-qps=200", "--kube-api-burst=400", "--v=0")
 GATES = {
     capi.CORE: "--feature-gates=MachinePool=false,ClusterResourceSet=false",
@@ -73,7 +71,8 @@ async def managed(mixture: Mixture, folder: Path) -> AsyncIterator[Api]:
         server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
         api = await stack.enter_async_context(real_api(server))
         await install(api, list(crds("clusters", "bootstrap", "infrastructure")))
-        await stack.enter_async_context(our_part(server.kubeconfig, mixture.ours))
+        cloud, _ = await stack.enter_async_context(simulated_cloud())
+        await stack.enter_async_context(our_part(server.kubeconfig, mixture.ours, cloud))
         logs = []
         for name in mixture.theirs:
             program = capi.cache_folder() / name
@@ -86,25 +85,6 @@ async def managed(mixture: Mixture, folder: Path) -> AsyncIterator[Api]:
             for program in logs:
                 error.add_note(program.last_lines())
             raise
-
-
-@asynccontextmanager
-async def our_part(kubeconfig: Path, controllers: tuple[str, ...]) -> AsyncIterator[None]:
-    """These controllers of ours, with the simulated cloud and its control planes, in this process."""
-    clock = SystemClock()
-    options = Options(controllers=controllers, simulate=True)
-    planes = Planes(clock, listens=True)
-    client = Client(load(kubeconfig, clock=clock), clock, name="real")
-    driver = sim.driver(registry.Settings(clock, None, {})).hosting(planes)
-    election = Election(enabled=False)
-    try:
-        async with running(
-            lambda stop: run_with(client, client, driver, options, election=election, stop=stop)
-        ):
-            yield
-    finally:
-        await planes.close()
-        await client.close()
 
 
 @pytest.mark.parametrize("mixture", MIXTURES.values(), ids=MIXTURES)
@@ -131,23 +111,6 @@ async def it_comes_up(api: Api) -> None:
     assert all(each["status"]["nodeRef"]["name"] == each["metadata"]["name"] for each in machines)
 
 
-async def it_is_scaled(api: Api, cluster: Api) -> None:
-    (
-        await api.patch(core(api, "machinedeployments", "demo-workers") + "/scale", {"spec": {"replicas": 4}})
-    ).ok()
-    machines = await workers(api, 4)
-    await nodes(cluster, machines)
-
-
-async def it_is_rolled(api: Api, cluster: Api) -> None:
-    old = {each["metadata"]["uid"] for each in await workers(api, 4)}
-    template = {"spec": {"template": {"spec": {"version": "v1.35.0"}}}}
-    (await api.patch(core(api, "machinedeployments", "demo-workers"), template)).ok()
-    machines = await workers(api, 4, lambda each: each["metadata"]["uid"] not in old)
-    assert {each["spec"]["version"] for each in machines} == {"v1.35.0"}
-    await nodes(cluster, machines)
-
-
 async def it_is_healed(api: Api, cluster: Api) -> None:
     (await api.post(core(api, "machinehealthchecks"), HEALTH_CHECK)).ok()
     sick = (await workers(api, 4))[0]["metadata"]
@@ -155,46 +118,6 @@ async def it_is_healed(api: Api, cluster: Api) -> None:
     (await api.patch(core(api, "machines", sick["name"]), annotation)).ok()
     machines = await workers(api, 4, lambda each: each["metadata"]["uid"] != sick["uid"])
     await nodes(cluster, machines)
-
-
-async def it_is_deleted(api: Api) -> None:
-    (await api.delete(core(api, "clusters", "demo"))).ok()
-    await api.gone(core(api, "clusters", "demo"), seconds=90)
-    for each in RULES:
-        await listed(api, at(api, each.kind.resource), lambda items: not items)
-
-
-async def workers(
-    api: Api, count: int, right: Callable[[dict[str, Any]], bool] = lambda _each: True
-) -> list[dict[str, Any]]:
-    """The machines of the deployment, once there are so many, all of them right and running."""
-    deployment = core(api, "machinedeployments", "demo-workers")
-    await until(api, deployment, lambda it: it.get("status", {}).get("readyReplicas") == count)
-    return await listed(
-        api,
-        core(api, "machines"),
-        lambda items: len(items) == count and all(phase(each) == "Running" and right(each) for each in items),
-        labels=f"{GROUP}/deployment-name=demo-workers",
-    )
-
-
-async def nodes(cluster: Api, machines: list[dict[str, Any]]) -> None:
-    """Wait until the cluster has the nodes of these machines and of its control plane, and no others."""
-    wanted = {"demo-control-plane", *(each["metadata"]["name"] for each in machines)}
-    await listed(
-        cluster, "/api/v1/nodes", lambda items: {each["metadata"]["name"] for each in items} == wanted
-    )
-
-
-@asynccontextmanager
-async def workload(api: Api) -> AsyncIterator[Api]:
-    """The cluster itself, by the kubeconfig that its users get."""
-    secret = (await api.get(api.at("secrets", "demo-kubeconfig"))).ok()
-    transport = from_secret(base64.b64decode(secret["data"]["value"]))
-    try:
-        yield Api(transport, SystemClock(), "embedded")
-    finally:
-        await transport.close()
 
 
 HEALTH_CHECK = {
@@ -209,31 +132,3 @@ HEALTH_CHECK = {
         "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "300s"}],
     },
 }
-
-
-def example() -> Iterable[dict[str, Any]]:
-    """The objects of the example, with the defaults that admission gives them."""
-    for body in filter(None, yaml.safe_load_all(EXAMPLE.read_text())):
-        yield defaulted(rules_of(body), body, None)
-
-
-def path_of(api: Api, body: dict[str, Any]) -> str:
-    return at(api, rules_of(body).kind.resource)
-
-
-def rules_of(body: dict[str, Any]) -> Rules[Any]:
-    """The admission of an object's kind."""
-    wanted = (body["apiVersion"], body["kind"])
-    return next(each for each in RULES if (each.kind.resource.api_version, each.kind.resource.kind) == wanted)
-
-
-def at(api: Api, resource: Resource) -> str:
-    return api.at(resource.plural, group=resource.group, version=resource.version)
-
-
-def core(api: Api, plural: str, name: str = "") -> str:
-    return api.at(plural, name, group=GROUP, version="v1beta1")
-
-
-def phase(item: dict[str, Any]) -> str:
-    return str(item.get("status", {}).get("phase", ""))

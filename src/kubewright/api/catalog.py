@@ -16,7 +16,7 @@ from kubewright.api.bootstrap import defaults as bootstrap_defaults
 from kubewright.api.bootstrap import validate as bootstrap_rules
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.cluster import crds as cluster_crds
-from kubewright.api.cluster import defaults, validate
+from kubewright.api.cluster import defaults, for_clusterctl, validate
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -41,6 +41,7 @@ DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
     "clusters": cluster_crds.DEFINITIONS,
     "bootstrap": bootstrap_crds.DEFINITIONS,
     "infrastructure": infra_crds.DEFINITIONS,
+    "clusterctl": for_clusterctl.DEFINITIONS,
 }
 """By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
 

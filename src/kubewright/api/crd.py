@@ -60,6 +60,8 @@ class Definition:
     """Words by which ``kubectl get`` finds several kinds at once."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the CRD itself."""
+    rules: Sequence[Mapping[str, Any]] = ()
+    """Rules of whole objects (``x-kubernetes-validations``), which a kube-apiserver enforces."""
 
 
 def crd(definition: Definition) -> Schema:
@@ -71,6 +73,8 @@ def crd(definition: Definition) -> Schema:
         "storage": True,
         "schema": {"openAPIV3Schema": _root(definition.kind.type)},
     }
+    if definition.rules:
+        version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [dict(r) for r in definition.rules]
     if subresources := _subresources(definition):
         version["subresources"] = subresources
     if definition.columns:

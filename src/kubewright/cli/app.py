@@ -151,7 +151,8 @@ def crds(
     apis: Annotated[
         list[str] | None,
         typer.Argument(
-            help="machines, clusters, bootstrap, infrastructure; all by default.", metavar="[API]..."
+            help="machines, clusters, bootstrap, infrastructure, clusterctl; all by default.",
+            metavar="[API]...",
         ),
     ] = None,
 ) -> None:
