@@ -16,6 +16,7 @@ import controllers_page
 import machine_phases
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.cluster import rbac as cluster_rbac
+from kubewright.api.infra import rbac as infra_rbac
 from kubewright.api.machine import crds, rbac
 
 ROOT = Path(__file__).parents[1]
@@ -38,11 +39,22 @@ class Generated:
         return there | {folder / name: text for name, text in self.texts().items()}
 
 
+def _one_namespace() -> Texts:
+    """The roles of all who work on clusters, for a program that works in one namespace."""
+    return {
+        name: text
+        for api in (cluster_rbac, bootstrap_rbac, infra_rbac)
+        for name, text in api.files_of_one_namespace().items()
+    }
+
+
 GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/crds", crds.files),
     Generated("deploy/rbac", rbac.files),
     Generated("deploy/clusters", cluster_rbac.files, shared=True),
     Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
+    Generated("deploy/clusters", infra_rbac.files, shared=True),
+    Generated("deploy/one-namespace", _one_namespace, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
 )

@@ -57,10 +57,15 @@ def test_the_account_of_the_deployment_is_the_one_that_the_roles_are_bound_to() 
 
 def test_the_installations_have_every_manifest() -> None:
     there = {str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yaml")}
-    clusters = {path for path in there if path.startswith("clusters/")}
-    listed = {f"clusters/{path}" for path in read("clusters/kustomization.yaml")["resources"]}
-    assert listed == {"clusters/..", *clusters} - {"clusters/kustomization.yaml"}
-    assert set(read("kustomization.yaml")["resources"]) == there - clusters - {"kustomization.yaml"}
+    apart = {path for path in there if path.startswith(("clusters/", "one-namespace/"))}
+    listed = {
+        f"{folder}/{path}"
+        for folder in ("clusters", "one-namespace")
+        for path in read(f"{folder}/kustomization.yaml")["resources"]
+    }
+    own = {"clusters/kustomization.yaml", "one-namespace/kustomization.yaml"}
+    assert listed == {"clusters/..", *apart} - own
+    assert set(read("kustomization.yaml")["resources"]) == there - apart - {"kustomization.yaml"}
 
 
 def test_the_patch_that_adds_clusters_is_understood_by_run() -> None:

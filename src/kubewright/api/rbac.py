@@ -5,7 +5,8 @@ Theory.      A controller's account gets what one table of rules says, and each 
              rules of labelled ClusterRoles.
 Invariants.  We never PUT, so ``update`` stands only where a Lease is renewed, and where admission asks for
              it.
-Called by    ``machine.rbac``, ``cluster.rbac``, ``bootstrap.rbac``: one module for the tables of each API.
+Called by    ``machine.rbac``, ``cluster.rbac``, ``bootstrap.rbac``, ``infra.rbac``: one module for
+             the tables of each API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,18 +16,25 @@ from typing import Any
 ACCOUNT, NAMESPACE = "kubewright", "kubewright-system"
 
 RBAC = "rbac.authorization.k8s.io"
+ONE_NAMESPACE = "clusters"
+"""The namespace of the examples for a program that works in one; readers put theirs in its place."""
+
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "deletecollection", "patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Some verbs on some resources of one group; ``why`` is for readers of the manifest's source."""
+    """Some verbs on some resources of one group; ``why`` is for readers of the manifest's source.
+
+    ``everywhere``: the resources have no namespace, so no Role can grant it.
+    """
 
     group: str
     resources: Sequence[str]
     verbs: Sequence[str]
     why: str
+    everywhere: bool = False
 
 
 def granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") -> list[dict[str, Any]]:
@@ -42,6 +50,15 @@ def granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") ->
         ],
     }
     return [role, bound(kind, name, namespace)]
+
+
+def within(namespace: str, name: str, rules: Sequence[Rule]) -> list[dict[str, Any]]:
+    """The same rules for a program that works in one namespace; what has none is granted as it is."""
+    apart = [each for each in rules if each.everywhere]
+    return [
+        *granted("Role", name, [each for each in rules if not each.everywhere], namespace),
+        *(granted("ClusterRole", f"{name}-everywhere", apart) if apart else ()),
+    ]
 
 
 def gathered(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:

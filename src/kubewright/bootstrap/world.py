@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kubewright.api.bootstrap.crds import crds
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
-from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE
+from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE, WATCH_FILTER_LABEL
 from kubewright.bootstrap import reconciler
 from kubewright.bootstrap.keeper import Workloads
 from kubewright.bootstrap.seen import BootstrapSettings
@@ -47,4 +47,5 @@ def world(reach: Reach, settings: BootstrapSettings | None = None) -> World:
         kinds=(KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE),
         definitions=crds,
         on_request=True,
+        filter_label=WATCH_FILTER_LABEL,
     )

@@ -121,6 +121,8 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     kubeconfig: run_switches.Kubeconfig = None,
     target_kubeconfig: run_switches.TargetKubeconfig = None,
     namespace: run_switches.Namespace = "",
+    exclude_namespace: run_switches.ExcludedNamespace = "",
+    watch_filter: run_switches.WatchFilter = "",
     controllers: run_switches.Controllers = "*",
     driver: run_switches.DriverName = "",
     driver_option: run_switches.DriverOption = None,

@@ -79,7 +79,9 @@ def world(connect: Connect = by_sockets) -> World:
         references = References(control.client, control.caches, Contracts())
         background: list[Task] = [references.run]
         made = [cluster.wire(environment, references)]
-        workloads = WorkloadClusters(control, environment.entitled, connect=connect)
+        workloads = WorkloadClusters(
+            control, environment.entitled, connect=connect, admits=environment.admits
+        )
         if not IN_CLUSTERS.isdisjoint(chosen):
             background.append(workloads.run)
         if MACHINES in chosen:
@@ -97,4 +99,5 @@ def world(connect: Connect = by_sockets) -> World:
         kinds=(CLUSTER, MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_HEALTH_CHECK),
         definitions=crds,
         on_request=True,
+        filter_label=names.WATCH_FILTER_LABEL,
     )

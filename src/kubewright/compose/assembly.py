@@ -30,7 +30,7 @@ from kubewright.runtime.group import Group, Settings, Task, Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
-from kubewright.runtime.world import ControllerInfo, Environment, World
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 from kubewright.wire.gvk import Key
 
 COMPONENT = "machine-controller-manager"
@@ -67,12 +67,13 @@ class Assembly:
             *(each for one in beside for each in one.controllers),
         ]
         self.clock = control.clock
+        self._filter = options.watch_filter
         self.metrics = metrics
         self._worlds = (*worlds(options, driver, on_call, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]
-        self._control = Session(control, Informers(control, namespace=options.namespace))
+        self._control = Session(control, Informers(control, only=options.namespaces))
         self._target = self._control if target is control else Session(target, Informers(target))
         self.services += _loops(driver, self._target.caches)
         for each in self.informers:
@@ -147,12 +148,28 @@ class Assembly:
             (world, [each.name for each in world.controllers if each in controllers])
             for world in self._worlds
         ]
-        runnables = [world.wire(environment, names) for world, names in mine if names]
+        runnables = [self._wired(world, names, environment) for world, names in mine if names]
         return Work(
             [controller for each in runnables for controller in each.controllers],
             list(dict.fromkeys((control.caches, target.caches))),
             [task for each in runnables for task in each.background],
         )
+
+    def _wired(self, world: World, names: Sequence[str], environment: Environment) -> Runnables:
+        """The controllers of a world; where programs divide its objects, they work on ours alone."""
+        label, value = world.filter_label, self._filter
+        if not label or not value:
+            return world.wire(environment, names)
+
+        def ours(labels: Mapping[str, str]) -> bool:
+            return labels.get(label) == value
+
+        found = world.wire(replace(environment, admits=ours), names)
+        kinds = {each.resource.kind: each for each in world.kinds}
+        works_on = {each.name: kinds[each.kind] for each in world.controllers}
+        for controller in found.controllers:
+            controller.admits(environment.control.caches.get(works_on[controller.name]), ours)
+        return found
 
 
 def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:

@@ -89,7 +89,7 @@ def intent(options: Options, election: Election) -> Intent:
     """What ``preflight`` must know of the options."""
     return Intent(
         kinds(options),
-        namespace=options.namespace,
+        namespace=next(iter(options.namespaces.named), ""),
         machines=Half.MACHINES in leases(chosen(options)),
         simulated=makes_vms(options) and options.driver == SIMULATED,
         allowed=options.simulate,

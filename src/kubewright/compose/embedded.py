@@ -21,6 +21,7 @@ from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.catalog import RULES
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
+from kubewright.api.infra import rbac as infra_rbac
 from kubewright.api.kinds import Kind
 from kubewright.api.machine import rbac as machine_rbac
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
@@ -211,7 +212,7 @@ class Embedded:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
         for crd in assembly.definitions():
             await self._ensure(CRD, crd)
-        for api in (machine_rbac, cluster_rbac, bootstrap_rbac):
+        for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac):
             for role in api.roles_of_users():
                 await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects():

@@ -8,6 +8,7 @@ from pathlib import Path
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.infra.settings import InfraSettings
+from kubewright.kube.namespaces import EVERYWHERE, Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
@@ -17,7 +18,8 @@ from kubewright.runtime.lease import Timings
 class Options:
     """How the controllers run, in ``up`` and in ``run``.
 
-    ``namespace``       only the objects in it; empty means all namespaces
+    ``namespaces``      only the objects in these
+    ``watch_filter``    only objects whose label ``cluster.x-k8s.io/watch-filter`` says this; empty means all
     ``controllers``     names, ``*`` and ``-name``, as ``worlds.select`` reads them
     ``driver``          the cloud, by name; empty where no machines are made
     ``driver_options``  options that the driver itself defines
@@ -33,7 +35,8 @@ class Options:
     driver: str = "sim"
     driver_options: Mapping[str, str] = field(default_factory=dict)
     simulate: bool = False
-    namespace: str = ""
+    namespaces: Namespaces = EVERYWHERE
+    watch_filter: str = ""
     controllers: tuple[str, ...] = ("*",)
     machine: MachineSettings = field(default_factory=MachineSettings)
     orphans: OrphanSettings = field(default_factory=OrphanSettings)

@@ -66,7 +66,7 @@ class Intent:
     """What the controllers are about to do in the clusters.
 
     ``kinds``      the kinds that the control cluster must serve; we must be able to read the first of them
-    ``namespace``  where the machines are; empty for everywhere
+    ``namespace``  one in which there may be machines; empty for everywhere
     ``machines``   whether the controllers of machines run, which alone need the target cluster
     ``simulated``  whether the VMs are simulated; ``allowed``: even on a server that is not ``kubewright up``
     ``elects``     whether a leader is elected

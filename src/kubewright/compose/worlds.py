@@ -47,7 +47,9 @@ def worlds(
 
 def _workload_clusters(connect: Connect, environment: Environment) -> WorkloadClusters:
     """The sessions of a world that may lead while another process leads that of clusters."""
-    return WorkloadClusters(environment.control, environment.entitled, connect=connect, nodes=False)
+    return WorkloadClusters(
+        environment.control, environment.entitled, connect=connect, nodes=False, admits=environment.admits
+    )
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:
@@ -70,7 +72,8 @@ def chosen(options: Options) -> list[ControllerInfo]:
     """The controllers that ``options.controllers`` chooses.
 
     Raises:
-        InvalidInput: it names a controller that does not exist, or leaves none to run.
+        InvalidInput: it names a controller that does not exist, or leaves none to run, or one whose objects
+            no watch filter divides.
     """
     everything, lists = listed(options), shown(options)
     names = select(
@@ -79,7 +82,13 @@ def chosen(options: Options) -> list[ControllerInfo]:
         groups={world.name: [each.name for each in world.controllers] for world in lists},
         on_request={each.name for world in lists if world.on_request for each in world.controllers},
     )
-    return [each for each in everything if each.name in names]
+    found = [each for each in everything if each.name in names]
+    if options.watch_filter and (undivided := [w.name for w in running(lists, found) if not w.filter_label]):
+        raise InvalidInput(
+            f"a watch filter is for controllers of Cluster API; leave out those of {', '.join(undivided)}: "
+            f"--controllers {','.join(w.name for w in lists if w.filter_label)}"
+        )
+    return found
 
 
 def every_word(options: Options) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Called by    ``compose.worlds``.
 
 from collections.abc import Mapping, Sequence
 
+from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.infra.crds import crds
 from kubewright.api.infra.names import LEASE
@@ -78,4 +79,5 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         event_kinds=(CLUSTER, MACHINE),
         definitions=crds,
         on_request=True,
+        filter_label=WATCH_FILTER_LABEL,
     )

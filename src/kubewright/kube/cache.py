@@ -28,6 +28,7 @@ Why it holds.  *Nothing is lost*: an object is refused only in favour of a newer
              a list's L that did not name it (6). *Own writes show*: an acknowledged write is above
              ``seen`` and enters, or is at or below it and was applied; nothing older replaces it.
 Invariants.  Pure of I/O and time. Each step passes every change to the listener, once, in order.
+             Caches of several namespaces may share one store: each one touches the objects of its own only.
 Called by    ``informer``; ``tests/unit/kube/test_cache_model.py`` tests it with random histories.
 """
 
@@ -87,10 +88,19 @@ class Change(Generic[T]):
 
 
 class Cache(Generic[T]):
-    """The objects of one kind in one scope, as far as the server has sent them."""
+    """The objects of one kind in one scope, as far as the server has sent them.
 
-    def __init__(self, kind: Kind[T], scope: Scope, listener: Callable[[Change[T]], None]) -> None:
-        self.store = Store(kind)
+    ``store`` is shared with caches of other namespaces; None: it is this cache's own.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[T],
+        scope: Scope,
+        listener: Callable[[Change[T]], None],
+        store: Store[T] | None = None,
+    ) -> None:
+        self.store = Store(kind) if store is None else store
         self.seen = 0
         self._scope = scope
         self._listener = listener
@@ -142,7 +152,7 @@ class Cache(Generic[T]):
     def end(self) -> None:
         """That was the last page (rules 1, 4, 6)."""
         version = self._list_version
-        for header in self.store:
+        for header in self._held():
             if header.key not in self._listed and header.version <= version:
                 self._remove(header)
         for uid, bar in self._old_bars.items():
@@ -152,23 +162,27 @@ class Cache(Generic[T]):
         self._listed, self._old_bars = set(), {}
 
     def _rewind(self) -> None:
-        for header in self.store:
+        for header in self._held():
             self.store.put(msgspec.structs.replace(header, version=-1))
         self._bars.clear()
         self._old_bars = {}
         self.seen = 0
 
+    def _held(self) -> list[Header]:
+        """The objects of this cache's scope."""
+        return [each for each in self.store if self._scope.has_namespace(each.key.namespace)]
+
     # ------------------------------------------------------------ our own writes
 
     def wrote(self, written: Written) -> None:
         """The server acknowledged a write of this process (rules 3, 4)."""
+        if not self._scope.has_namespace(written.key.namespace):
+            return
         if not written.body:
             if written.uid:
                 self._ended(written.uid, written.key)
             return
         header, lives = headers.read_answer(written.body, deleted=written.deleted)
-        if not self._scope.has_namespace(header.key.namespace):
-            return
         if not lives:
             self._ended(header.uid, header.key)
         elif header.version > self.seen:

@@ -4,7 +4,8 @@ Theory.      ``reflector`` says what to ask and when; ``cache`` says what an obj
              What remains here is I/O: one request or one stream at a time, deadlines, and one log line
              when something is wrong and one when it is over; of all watches that cannot reach a
              server, only one logs it (``Outage``).
-Invariants.  Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
+Invariants.  A cache gets nothing of a namespace that is not in its scope, also where the server sends it.
+             Nothing that a server does ends ``run``. A stream that is silent for ``IDLE_SECONDS`` is
              cut, since the connection may be dead at the other end; ``visibility`` then says that nothing
              was seen since the last event. The loop gets its turn at
              least every ``BREATH`` events.
@@ -140,7 +141,10 @@ class Feed:
         if response.status >= 400:
             raise failure(response)
         page = read_page(response.body)
-        self._cache.page(page.version, [headers.read(bytes(item)) for item in page.items])
+        items = [headers.read(bytes(item)) for item in page.items]
+        self._cache.page(
+            page.version, [each for each in items if self._scope.has_namespace(each.key.namespace)]
+        )
         if not page.token:
             self._cache.end()
             self.visibility.gained(self._client.clock.monotonic())
@@ -195,8 +199,12 @@ class Feed:
             self._recovered()
         if event.type == watch.BOOKMARK:
             self._cache.bookmark(headers.read_version(event.data))
+            return
+        header = headers.read(event.data)
+        if self._scope.has_namespace(header.key.namespace):
+            self._cache.event(event.type, header)
         else:
-            self._cache.event(event.type, headers.read(event.data))
+            self._cache.bookmark(header.version)
 
     @property
     def _path(self) -> str:

@@ -3,6 +3,7 @@
 Theory.      ``feed`` asks the server, ``cache`` decides what is kept, and this is the API of the
              two: readers look without waiting, listeners hear of every change. A write of this
              process is in its informers when the call that made it returns.
+             Several namespaces have a feed and a cache each, over one store: to readers it is one cache.
 Invariants.  Before ``synced`` the informer may show less than there is; after it, never anything
              that was not so on the server. A listener that raises is logged, and the others are still called.
              What readers get is shared and frozen (Structs) or their own (plain dicts).
@@ -24,7 +25,8 @@ from kubewright.kube.errors import BadAnswer, TimedOut
 from kubewright.kube.feed import Feed
 from kubewright.kube.header import Header
 from kubewright.kube.scope import Scope
-from kubewright.kube.visibility import Visibility
+from kubewright.kube.store import Store
+from kubewright.kube.visibility import Joint, Visibility
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import EVERYTHING, Selector
 
@@ -59,9 +61,14 @@ class Informer(Generic[T]):
     def __init__(self, client: Client, kind: Kind[T], scope: Scope) -> None:
         self.kind = kind
         self.scope = scope
-        self._cache = Cache(kind, scope, self._notify)
-        self._store = self._cache.store
-        self._feed = Feed(client, kind.resource, scope, self._cache)
+        self._store = Store(kind)
+        parts = scope.parts
+        self._caches = [Cache(kind, part, self._notify, self._store) for part in parts]
+        self._feeds = [
+            Feed(client, kind.resource, part, cache) for part, cache in zip(parts, self._caches, strict=True)
+        ]
+        sights = [each.visibility for each in self._feeds]
+        self._visibility = sights[0] if len(sights) == 1 else Joint(sights)
         self._listeners: list[Callable[[Change[T]], None]] = []
         self._listener_errors = 0
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -69,12 +76,12 @@ class Informer(Generic[T]):
     @property
     def synced(self) -> bool:
         """Whether the first list is complete."""
-        return self._feed.synced.is_set()
+        return all(each.synced.is_set() for each in self._feeds)
 
     @property
-    def visibility(self) -> Visibility:
+    def visibility(self) -> Visibility | Joint:
         """Since when the watch sees what happens; for controllers that conclude something from silence."""
-        return self._feed.visibility
+        return self._visibility
 
     def get(self, key: Key) -> T | None:
         """The object, or None.
@@ -162,41 +169,47 @@ class Informer(Generic[T]):
         """
         try:
             async with asyncio.timeout(timeout):
-                await self._feed.synced.wait()
+                for each in self._feeds:
+                    await each.synced.wait()
         except TimeoutError:
-            why = self._feed.counts.trouble or "no answer yet"
+            why = self._trouble() or "no answer yet"
             raise TimedOut(f"{self.kind.resource} not listed within {timeout:g} s: {why}") from None
 
     def mark_unsynced(self) -> None:
         """Count as not synced, until ``run`` was started again and has listed everything."""
-        self._feed.synced.clear()
+        for each in self._feeds:
+            each.synced.clear()
 
     async def run(self) -> None:
         """Keep current until cancelled."""
-        await self._feed.run()
+        async with asyncio.TaskGroup() as group:
+            for each in self._feeds[1:]:
+                group.create_task(each.run(), name=f"feed of {self.kind}")
+            await self._feeds[0].run()
 
     def wrote(self, written: Written) -> None:
         """A write of this process to this kind was acknowledged."""
         try:
-            self._cache.wrote(written)
+            for each in self._caches:
+                each.wrote(written)
         except BadAnswer:  # the watch will bring it
             log.warning("answer to a write not understood", object=str(written.key), exc_info=True)
 
     def statistics(self) -> Statistics:
         """The numbers at this moment."""
-        counts = self._feed.counts
+        counts = [each.counts for each in self._feeds]
         return Statistics(
             resource=str(self.kind.resource),
             scope=self.scope,
             synced=self.synced,
             objects=len(self._store),
             bytes=self._store.bytes,
-            version=self._cache.seen,
-            lists=counts.lists,
-            watches=counts.watches,
-            events=counts.events,
-            failures=counts.failures,
-            trouble=counts.trouble,
+            version=max(each.seen for each in self._caches),
+            lists=sum(each.lists for each in counts),
+            watches=sum(each.watches for each in counts),
+            events=sum(each.events for each in counts),
+            failures=sum(each.failures for each in counts),
+            trouble=self._trouble(),
             listener_errors=self._listener_errors,
         )
 
@@ -207,6 +220,10 @@ class Informer(Generic[T]):
             Undecodable: one of them cannot be read. Leaving it out would look like its absence.
         """
         return self._store.select(namespace, selector or EVERYTHING)
+
+    def _trouble(self) -> str:
+        """The last failure of a watch that has not recovered; empty while all is well."""
+        return next((each.counts.trouble for each in self._feeds if each.counts.trouble), "")
 
     def _notify(self, change: Change[T]) -> None:
         for listener in tuple(self._listeners):

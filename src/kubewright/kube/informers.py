@@ -18,6 +18,7 @@ from kubewright.api.kinds import Kind
 from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import TimedOut
 from kubewright.kube.informer import Informer, Statistics
+from kubewright.kube.namespaces import EVERYWHERE, Namespaces
 from kubewright.kube.scope import Scope
 from kubewright.wire.gvk import Resource
 
@@ -34,11 +35,13 @@ class _Shared:
 
 
 class Informers:
-    """The informers of one client. ``namespace``, when set, limits all namespaced kinds to it."""
+    """The informers of one client. ``only`` limits all namespaced kinds to these namespaces."""
 
-    def __init__(self, client: Client, *, namespace: str = "", lender: "Informers | None" = None) -> None:
+    def __init__(
+        self, client: Client, *, only: Namespaces = EVERYWHERE, lender: "Informers | None" = None
+    ) -> None:
         self.client = client
-        self._namespace = namespace
+        self._only = only
         self._lender = lender
         self._shared: dict[tuple[Kind[Any], Scope], _Shared] = {}
         self._of: dict[Resource, list[Informer[Any]]] = {}
@@ -52,12 +55,25 @@ class Informers:
 
         Args:
             kind: the kind of the objects.
-            namespace: only in this one; empty means all; None means the namespace of these informers.
+            namespace: only in this one; empty means all; None means the namespaces of these informers.
             labels: a label selector, as kubectl writes it.
             fields: a field selector.
         """
-        wanted = self._namespace if namespace is None else namespace
-        scope = Scope(wanted if kind.resource.namespaced else "", labels, fields)
+        return self._get(kind, self._scope(kind, namespace, labels, fields))
+
+    def _scope(self, kind: Kind[T], namespace: str | None, labels: str, fields: str) -> Scope:
+        if not kind.resource.namespaced:
+            return Scope("", labels, fields)
+        return self.scope(labels, fields) if namespace is None else Scope(namespace, labels, fields)
+
+    def scope(self, labels: str = "", fields: str = "") -> Scope:
+        """What these informers hold of a namespaced kind."""
+        named = self._only.named
+        if len(named) == 1:
+            return Scope(named[0], labels, fields)
+        return Scope("", labels, fields, self._only)
+
+    def _get(self, kind: Kind[T], scope: Scope) -> Informer[T]:
         shared = self._shared.get((kind, scope))
         if shared is None:
             shared = self._shared[kind, scope] = _Shared(self._made(kind, scope))
@@ -90,7 +106,7 @@ class Informers:
 
         Each informer is listed anew for it: a new leader must know what others wrote before its term.
         """
-        return Informers(client, namespace=self._namespace, lender=self)
+        return Informers(client, only=self._only, lender=self)
 
     def give_back(self) -> None:
         """Release all informers at once."""
@@ -132,7 +148,7 @@ class Informers:
     def _made(self, kind: Kind[T], scope: Scope) -> Informer[T]:
         if self._lender is None:
             return Informer(self.client, kind, scope)
-        origin = self._lender.get(kind, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
+        origin = self._lender._get(kind, scope)
         known = self._lender._shared[kind, scope]
         if known.holders > 1:
             self._lender._relist(known)

@@ -11,6 +11,7 @@ Invariants.  Moments are those of a monotonic clock and never go back. Until the
 Called by    ``feed``, which reports when its watch is open; controllers, through ``Informer.visibility``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -68,3 +69,22 @@ class Visibility:
         if len(self._gaps) == KEPT:
             gap = _Gap(self._gaps.pop().seconds, gap.end)
         self._gaps.append(gap)
+
+
+class Joint:
+    """Of several watches, each of which sees a part: when one of them sees nothing, not all is visible."""
+
+    def __init__(self, watches: Sequence[Visibility]) -> None:
+        self._watches = watches
+
+    def lost_for(self, now: float) -> float:
+        """As of one watch."""
+        return max(each.lost_for(now) for each in self._watches)
+
+    def since_first_list(self, now: float) -> float:
+        """As of one watch."""
+        return min(each.since_first_list(now) for each in self._watches)
+
+    def visible_for(self, now: float, longest_gap: float) -> float:
+        """As of one watch."""
+        return min(each.visible_for(now, longest_gap) for each in self._watches)

@@ -11,7 +11,7 @@ Called by    the ``wire`` functions of worlds, which make it and add ``watches``
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol, assert_never
 
@@ -21,7 +21,7 @@ from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
 from kubewright.kube.informer import Change, Informer
-from kubewright.runtime.mapping import ToKeys, ToKeysIn, own_key
+from kubewright.runtime.mapping import ToKeys, ToKeysIn, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
@@ -38,6 +38,9 @@ BREATH = 16
 from a server would else hold the event loop for as long as there are keys."""
 
 Gather = Callable[[Change[Any]], float]
+
+Admits = Callable[[Mapping[str, str]], bool]
+"""Whether a program works on objects with these labels."""
 
 log = structlog.get_logger("kubewright.controller")
 
@@ -76,6 +79,7 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._queue = Queue(clock, curve=curve)
+        self._admitted: Callable[[Key], bool] = lambda key: True
         self._numbers = (metrics or Metrics()).controller(name, self._queue.statistics)
 
     def watches(
@@ -126,6 +130,24 @@ class Controller:
         sessions.cache(kind)
         sessions.subscribe(Listener(gained, lost))
         return self
+
+    def admits(self, informer: Informer[Any], labels: Admits) -> "Controller":
+        """Never look at objects of this informer, the controller's own kind, unless their labels let us.
+
+        Another program works on them. An object that is gone is looked at once more, to be forgotten; one
+        whose labels begin to let us is looked at then.
+        """
+
+        def admitted(key: Key) -> bool:
+            header = informer.header(key)
+            return header is None or labels(header.labels)
+
+        def comes(change: Change[Any]) -> bool:
+            old, new = change.old, change.new
+            return new is not None and labels(new.labels) and not (old is not None and labels(old.labels))
+
+        self._admitted = admitted
+        return self.watches(informer, only(comes))
 
     def enqueue(self, key: Key, why: str = "", *, after: float = 0.0) -> None:
         """Ask for a look at ``key``, at once or in ``after`` seconds."""
@@ -183,6 +205,9 @@ class Controller:
         looks = 0
         while (wake := await self._queue.get()) is not None:
             try:
+                if not self._admitted(wake.key):
+                    self._queue.forget(wake.key)
+                    continue
                 with structlog.contextvars.bound_contextvars(
                     controller=self.name, key=str(wake.key), why=wake.why
                 ):

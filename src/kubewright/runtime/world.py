@@ -16,7 +16,7 @@ from typing import Any
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.kube.fence import Entitled
-from kubewright.runtime.controller import Controller
+from kubewright.runtime.controller import Admits, Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Task
 from kubewright.runtime.metrics import Metrics
@@ -47,6 +47,7 @@ class Environment:
     ``control``   the cluster that has the objects of the world
     ``targets``   finds the clusters that nodes join
     ``entitled``  whether this process may write now; the clients of these clusters ask it already
+    ``admits``    whether this program works on objects with these labels
     """
 
     control: Session
@@ -55,6 +56,7 @@ class Environment:
     recorder: Recorder
     clock: Clock
     metrics: Metrics
+    admits: Admits = lambda labels: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class World:
     ``wire``         makes those of its controllers whose names it gets, at least one
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
     ``on_request``   its controllers run only where they are named, since not every server has its kinds
+    ``filter_label``  the label by whose value programs divide its objects; empty: they cannot be divided
     """
 
     name: str
@@ -85,3 +88,4 @@ class World:
     event_kinds: Sequence[Kind[Any]] = ()
     definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     on_request: bool = False
+    filter_label: str = ""

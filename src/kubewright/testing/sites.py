@@ -34,6 +34,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
+from kubewright.kube.namespaces import Namespaces
 from kubewright.kube.transport import Transport
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim.cloud import Cloud
@@ -117,7 +118,7 @@ class Site:
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """The controllers as our account, restricted to the world's namespace, and the kubelets."""
-        options = replace(OPTIONS, namespace=self.world.namespace)
+        options = replace(OPTIONS, namespaces=Namespaces.parsed(self.world.namespace))
         election = Election(namespace=self.world.namespace, timings=Timings(6.0, 4.0, 1.0))
         driver = SimDriver(self.world.cloud, KubeletSettings(kubelets="off"))
         nodes = Informers(self.target.admin)
@@ -135,7 +136,9 @@ class Site:
                     task.cancel()
 
         here, there = (Endpoint(each.account, name, "") for name, each in self.clusters.items())
-        assert await Preflight(here, there, Intent(kinds(options), options.namespace)).passed(asyncio.Event())
+        assert await Preflight(here, there, Intent(kinds(options), self.world.namespace)).passed(
+            asyncio.Event()
+        )
         async with running(join), running(serve):
             yield
 

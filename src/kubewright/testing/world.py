@@ -28,6 +28,7 @@ from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
+from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers import sim
@@ -242,7 +243,7 @@ async def real_world(
     try:
         await _install(client, namespace)
         driver = sim.driver(registry.Settings(clock, None, options.driver_options))
-        mine = dataclasses.replace(options, namespace=namespace)
+        mine = dataclasses.replace(options, namespaces=Namespaces.parsed(namespace))
 
         async def serve(stop: asyncio.Event) -> None:
             await run_with(client, client, driver, mine, election=Election(enabled=False), stop=stop)

@@ -57,7 +57,7 @@ def secret(value=None, *, cluster="demo", name="", label=True, key="value"):
 class World:
     """A management cluster, workload clusters by the URL of their kubeconfig, and the lookup."""
 
-    def __init__(self):
+    def __init__(self, **given):
         self.clock = LoopClock()
         self.server = ApiServer(self.clock)
         self.client = Client(InProcess(self.server.handle), self.clock)
@@ -66,7 +66,7 @@ class World:
         self.leads = True
         self.reached = []
         control = Session(self.client, self.informers)
-        self.lookup = WorkloadClusters(control, lambda: self.leads, connect=self._connect)
+        self.lookup = WorkloadClusters(control, lambda: self.leads, connect=self._connect, **given)
 
     def _connect(self, access, clock):
         self.reached.append(access)
@@ -114,6 +114,20 @@ async def test_a_cluster_with_a_kubeconfig_is_connected(world):
         await world.put(secret(kubeconfig()))
         await asyncio.sleep(2)
         assert world.lookup.get(DEMO).cluster == DEMO
+
+
+async def test_a_cluster_of_another_watch_filter_is_not_connected_to():
+    world = World(admits=lambda labels: labels.get("shard") == "a")
+    async with world.running():
+        await world.cluster()
+        await world.put(secret(kubeconfig()))
+        await asyncio.sleep(2)
+        assert "label of the watch filter" in world.why()
+        assert world.reached == []
+        for value in ("a", "b"):
+            await world.client.patch(CLUSTER, DEMO, {"metadata": {"labels": {"shard": value}}})
+            await asyncio.sleep(2)
+            assert (world.lookup.sessions.health(DEMO) is not None) is (value == "a")
 
 
 async def test_the_lookup_says_what_is_missing(world):

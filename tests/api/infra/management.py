@@ -36,6 +36,7 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
 from kubewright.testing.clocks import LoopClock
+from kubewright.testing.permissions import PermissionLog
 from kubewright.testing.servers import alone
 from kubewright.testing.world import running
 from kubewright.wire.errors import NotFound
@@ -61,12 +62,12 @@ class Management:
         self.clock = clock
         self.cloud = Cloud(clock, Store(None))
         self.people = Client(InProcess(server.handle), clock, name="people")
-        self._server = server
+        self.line = PermissionLog(InProcess(server.handle))
 
     @asynccontextmanager
     async def provider(self, driver: Driver | None = None) -> AsyncIterator[None]:
         """A process of our provider; killed at the end of the block."""
-        client = Client(InProcess(self._server.handle), self.clock, name="provider")
+        client = Client(self.line, self.clock, name="provider")
         caches = Informers(client)
         session = Session(client, caches)
         recorder = Recorder(client, self.clock, "kubewright", kinds=(KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE))

@@ -7,7 +7,10 @@ from tests.api.infra.management import management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
-from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.api.infra import rbac
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
+from kubewright.api.rbac import READ
+from kubewright.testing import permissions
 from kubewright.wire.gvk import Key
 
 NS = "fleet"
@@ -246,6 +249,33 @@ async def test_a_kubewright_cluster_stays_until_its_machines_are_gone():
         await cluster.until(gone)
         await asyncio.sleep(1)
         assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
+
+
+async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write_of_a_cluster():
+    async with management_cluster() as management, management.provider():
+        await management.cluster(
+            infra={"credentialsRef": {"name": "cloud"}, "controlPlaneEndpoint": ENDPOINT}
+        )
+        await management.infrastructure_ready()
+        await management.data()
+        await management.data("cloud", key=b"x")
+        template = {"metadata": {"name": "t"}, "spec": {"template": {"spec": {"providerSpec": {}}}}}
+        await management.people.create(KUBEWRIGHT_MACHINE_TEMPLATE, template, namespace=NS)
+        await management.machine("m1")
+        await management.until(ready)
+        await asyncio.sleep(5)
+        await management.delete("m1")
+        await management.until(gone)
+        await management.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(30)
+        needs = management.line.needs
+
+    grants = permissions.granted(rbac.manifest())
+    assert permissions.missing(needs, grants) == []
+    unused = {each for each in permissions.unused(needs, grants) if each.verb == "patch"}
+    assert {each.resource for each in unused} <= {"events"}, "an event is patched when it comes again"
+    written = {each.resource for each in needs if each.group == "cluster.x-k8s.io" and each.verb not in READ}
+    assert written == set()
 
 
 async def test_no_secret_is_seen_in_objects_or_events():

@@ -14,6 +14,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.kube import patches
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
+from kubewright.kube.namespaces import Namespaces
 from kubewright.testing.api import Api
 from kubewright.testing.faults import Faulty, Lag, Script
 from kubewright.wire.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -88,7 +89,7 @@ async def test_lists_are_paged_to_the_end(api: Api, client: Client) -> None:
 async def test_own_writes_show_while_the_watch_is_late(api: Api) -> None:
     late = Faulty(api.transport, api.clock, Script().on(Lag(2.0), watch=True, times=None))
     client = Client(late, api.clock)
-    informers = Informers(client, namespace=api.namespace)
+    informers = Informers(client, only=Namespaces((api.namespace,)))
     maps = informers.get(MAPS, labels="kubewright-test=yes")
     key = Key(api.namespace, "a")
     labelled = config_map("a")
@@ -118,7 +119,7 @@ async def test_own_writes_show_while_the_watch_is_late(api: Api) -> None:
 
 
 async def test_changes_by_others_arrive(api: Api, client: Client) -> None:
-    informers = Informers(client, namespace=api.namespace)
+    informers = Informers(client, only=Namespaces((api.namespace,)))
     maps = informers.get(MAPS, fields="metadata.name=a")
     heard: asyncio.Queue[str] = asyncio.Queue()
     maps.subscribe(
@@ -133,6 +134,45 @@ async def test_changes_by_others_arrive(api: Api, client: Client) -> None:
         assert await heard.get() == "2"
         await Client(api.transport, api.clock).delete(MAPS, Key(api.namespace, "a"))
         assert await heard.get() == "gone"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "excluded"),
+    [("{}-a,{}-b", ""), ("{}-*", "{}-c"), ("{}-*", "{}-c*"), ("", "default,kube-*,{}-c,{}")],
+    ids=["a list", "a beginning but a name", "a beginning but a longer one", "all but some"],
+)
+async def test_an_informer_of_some_namespaces_holds_what_is_in_them(
+    api: Api, client: Client, wanted: str, excluded: str
+) -> None:
+    only = Namespaces.parsed(
+        wanted.format(api.namespace, api.namespace), excluded.replace("{}", api.namespace)
+    )
+    informers = Informers(client, only=only)
+    maps = informers.get(MAPS, labels="kubewright-test=some")
+    labelled = {"labels": {"kubewright-test": "some"}}
+    user = Client(api.transport, api.clock)
+
+    async def make(name: str, namespace: str) -> None:
+        await user.create(MAPS, {"metadata": {"name": name, **labelled}}, namespace=namespace)
+
+    spaces = {end: f"{api.namespace}-{end}" for end in "abc"}
+    for each in spaces.values():
+        await user.create(NAMESPACE, {"metadata": {"name": each}})
+        await make("before", each)
+    async with running(informers):
+        await informers.wait_synced(10)
+        for each in spaces.values():
+            await make("after", each)
+        written = await client.create(MAPS, {"metadata": {"name": "own", **labelled}}, namespace=spaces["a"])
+        assert maps.get(Key(spaces["a"], "own")) == unmanaged(written)
+        await client.create(MAPS, {"metadata": {"name": "own", **labelled}}, namespace=spaces["c"])
+        await user.delete(MAPS, Key(spaces["b"], "before"))
+        await api.clock.sleep(2)
+        held = {str(header.key).removeprefix(f"{api.namespace}-") for header in maps.headers()}
+        assert held == {"a/before", "a/after", "a/own", "b/after"}
+        assert [each["metadata"]["name"] for each in maps.by("namespace", spaces["b"])] == ["after"]
+    for each in spaces.values():
+        await user.delete(NAMESPACE, Key("", each))
 
 
 async def test_a_namespace_that_ends_slowly_is_not_taken_for_gone(api: Api, client: Client) -> None:

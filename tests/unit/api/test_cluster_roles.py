@@ -1,12 +1,14 @@
-"""What the roles of the core and of the bootstrap provider grant in a management cluster, and what not."""
+"""What the roles of the core and of the providers grant in a management cluster, and what not."""
 
 import pytest
 
 from kubewright.api.bootstrap import rbac as bootstrap
 from kubewright.api.cluster import rbac as core
+from kubewright.api.infra import rbac as infrastructure
 from kubewright.testing.permissions import Permission, granted
 
 CORE, BOOTSTRAP = granted(core.manifest()), granted(bootstrap.manifest())
+INFRASTRUCTURE = granted(infrastructure.manifest())
 INFRA, BOOT = "infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io"
 PLANE, GROUP = "controlplane.cluster.x-k8s.io", "cluster.x-k8s.io"
 GRANTS = [
@@ -31,7 +33,14 @@ GRANTS = [
     ("it writes no Cluster", BOOTSTRAP, GROUP, "clusters", "patch", False),
     ("nor its status", BOOTSTRAP, GROUP, "clusters/status", "patch", False),
     ("it writes no Machine", BOOTSTRAP, GROUP, "machines", "patch", False),
-    ("it has nothing in infrastructure", BOOTSTRAP, INFRA, "foomachines", "get", False),
+    ("infrastructure writes its own machines", INFRASTRUCTURE, INFRA, "kubewrightmachines", "patch", True),
+    ("it reads the data of machines", INFRASTRUCTURE, "", "secrets", "get", True),
+    ("it writes no Secret", INFRASTRUCTURE, "", "secrets", "patch", False),
+    ("it writes no Cluster", INFRASTRUCTURE, GROUP, "clusters", "patch", False),
+    ("nor the status of one", INFRASTRUCTURE, GROUP, "clusters/status", "patch", False),
+    ("nor a Machine", INFRASTRUCTURE, GROUP, "machines", "patch", False),
+    ("it makes none of its own objects", INFRASTRUCTURE, INFRA, "kubewrightmachines", "create", False),
+    ("the bootstrap provider has nothing in infrastructure", BOOTSTRAP, INFRA, "foomachines", "get", False),
 ]
 
 

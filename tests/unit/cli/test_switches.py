@@ -54,9 +54,7 @@ def typed(*words: str) -> int:
             "there is no kubeconfig at",
             id="a missing file",
         ),
-        pytest.param(
-            ["run", "--namespace", "A b"], 1, "--namespace 'A b'", id="a namespace that is not valid"
-        ),
+        pytest.param(["run", "--namespace", "A b"], 1, "namespace 'A b'", id="a namespace that is not valid"),
         pytest.param(["run", "--driver", "acme"], 1, "there is no driver 'acme'", id="an unknown driver"),
         pytest.param(["run"], 1, "which cloud? Name its driver with --driver NAME", id="no driver"),
         pytest.param(
@@ -250,3 +248,11 @@ def test_where_health_is_served(
 )
 def test_leases_by_other_names(typed: str, halves: tuple[Half, ...], names: dict[str, str]) -> None:
     assert leases(typed, halves) == names
+
+
+def test_each_watch_filter_has_leases_of_its_own() -> None:
+    assert leases("", ["l", "m"], "blue") == {"l": "l-blue", "m": "m-blue"}
+    assert leases("own", ["l"], "blue") == {"l": "own"}
+    found = [leases("", ["l"], value)["l"] for value in ("a-b", "a_b", "a.b", "A-b")]
+    assert len(set(found)) == 4
+    assert all(each.islower() and "_" not in each for each in found)

@@ -3,6 +3,7 @@
 import pytest
 
 from kubewright import builtin
+from kubewright.base.errors import InvalidInput
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import chosen, every_word, leases, listed
@@ -26,6 +27,14 @@ def names(controllers):
 def test_every_controller_has_a_name_of_its_own():
     everything = names([*listed(Options()), *BESIDE.controllers])
     assert len(set(everything)) == len(everything)
+
+
+def test_a_watch_filter_is_refused_where_objects_have_no_such_label():
+    with pytest.raises(
+        InvalidInput, match="leave out those of machines: --controllers clusters,bootstrap,infra"
+    ):
+        chosen(Options(controllers=("*", "clusters"), watch_filter="a"))
+    assert chosen(Options(controllers=("clusters", "bootstrap", "infra"), watch_filter="a"))
 
 
 @pytest.mark.parametrize(

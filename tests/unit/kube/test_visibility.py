@@ -2,7 +2,7 @@
 
 from math import inf
 
-from kubewright.kube.visibility import Visibility
+from kubewright.kube.visibility import Joint, Visibility
 
 
 def seeing(*gaps: tuple[float, float], since: float = 0.0) -> Visibility:
@@ -60,3 +60,12 @@ def test_silence_that_was_noticed_late_began_when_it_began():
 def test_flapping_for_ever_takes_no_memory():
     gaps = [(float(begin), begin + 1.0 + 1.0 / (begin + 1)) for begin in range(0, 4000, 4)]
     assert seeing(*gaps).visible_for(4000.0, 0.5) < 4.0
+
+
+def test_several_watches_see_all_only_while_each_does():
+    both = Joint([seeing((100.0, 110.0)), seeing(since=20.0)])
+    assert both.visible_for(200.0, 5.0) == 90.0
+    assert both.since_first_list(200.0) == 180.0
+    assert both.lost_for(200.0) == 0.0
+    blind = Joint([seeing(), Visibility()])
+    assert (blind.lost_for(200.0), blind.since_first_list(200.0)) == (inf, 0.0)

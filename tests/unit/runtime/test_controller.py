@@ -215,3 +215,39 @@ def test_the_sooner_of_two_results():
     assert Result.later(3).sooner(Result.later(5)) == Result(3)
     assert Result.done().sooner(Result.done()) == Result.done()
     assert Result.later(-1) == Result(0.0)
+
+
+class Labelled:
+    """The informer of a controller's own kind, as far as doors need it: labels by key."""
+
+    kind, synced = SimpleNamespace(resource=SimpleNamespace(kind="Thing")), True
+
+    def __init__(self, **labels):
+        self.labels = {Key("ns", name): each for name, each in labels.items()}
+        self.listeners = []
+
+    def header(self, key):
+        return SimpleNamespace(labels=self.labels[key]) if key in self.labels else None
+
+    def subscribe(self, listener):
+        self.listeners.append(listener)
+
+    def change(self, key, labels):
+        before, self.labels[key] = self.header(key), labels
+        for each in self.listeners:
+            each(SimpleNamespace(key=key, old=before, new=self.header(key)))
+
+
+async def test_objects_of_another_program_are_not_looked_at_until_they_are_ours():
+    script, things = Scripted(), Labelled(a={"of": "us"}, b={"of": "them"})
+    controller = Controller("test", script, LoopClock(), workers=2)
+    controller.admits(things, lambda labels: labels.get("of") == "us")
+    async with running(controller):
+        for key in (A, B, Key("ns", "gone")):
+            controller.enqueue(key)
+        await asyncio.sleep(1)
+        assert {key for _, key in script.looks} == {A, Key("ns", "gone")}
+        things.change(B, {"of": "us"})
+        things.change(A, {"of": "them"})
+        await asyncio.sleep(1)
+        assert (len(script.times(A)), len(script.times(B))) == (1, 1)

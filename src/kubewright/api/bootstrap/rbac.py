@@ -4,7 +4,8 @@ Theory.      It reads clusters and machines, writes its own kind, and makes Secr
              a table of its own, since the two may run apart. Workload clusters are reached by their
              kubeconfigs, and need no rule here.
 Source       capi.md §9; S1-31. Less than upstream: no owner of a machine but a Machine is read.
-Called by    ``make gen``, which writes ``deploy/clusters``; ``compose.embedded`` (the roles of users).
+Called by    ``make gen``, which writes ``deploy/clusters`` and ``deploy/one-namespace``; ``compose.embedded``
+             (the roles of users).
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from kubewright.api.bootstrap.names import GROUP
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
 from kubewright.api.machine.crds import HEADER, as_yaml
-from kubewright.api.rbac import READ, WRITE, Rule, granted, of_users
+from kubewright.api.rbac import ONE_NAMESPACE, READ, WRITE, Rule, granted, of_users, within
 
 KINDS = ("kubeadmconfigs", "kubeadmconfigtemplates")
 
@@ -31,6 +32,11 @@ PROVIDER = (
 def files() -> dict[str, str]:
     """The manifests as files of ``deploy/clusters``: name to text."""
     return {"bootstrap-rbac.yaml": HEADER + as_yaml(manifest())}
+
+
+def files_of_one_namespace() -> dict[str, str]:
+    """The same for a program that works in one namespace, as files of ``deploy/one-namespace``."""
+    return {"bootstrap-rbac.yaml": HEADER + as_yaml(within(ONE_NAMESPACE, "kubewright-bootstrap", PROVIDER))}
 
 
 def manifest() -> list[dict[str, Any]]:

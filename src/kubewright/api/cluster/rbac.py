@@ -5,7 +5,8 @@ Theory.      As upstream's, the role of the core has everything in the groups of
              ClusterRole with the label ``cluster.x-k8s.io/aggregate-to-manager``, which ours gathers.
              Workload clusters are reached by their kubeconfigs, and need no rule here.
 Source       capi.md appendix E; S1-31 to S1-33; less what only upstream needs.
-Called by    ``make gen``, which writes ``deploy/clusters``; ``compose.embedded`` (the roles of users).
+Called by    ``make gen``, which writes ``deploy/clusters`` and ``deploy/one-namespace``; ``compose.embedded``
+             (the roles of users).
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import GROUP
 from kubewright.api.machine.crds import HEADER, as_yaml
-from kubewright.api.rbac import READ, WRITE, Rule, gathered, granted, of_users
+from kubewright.api.rbac import ONE_NAMESPACE, READ, WRITE, Rule, gathered, granted, of_users, within
 
 KINDS = ("clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks")
 SCALES = ("machinesets/scale", "machinedeployments/scale")
@@ -33,7 +34,13 @@ CORE = (
         Rule(group, ("*",), (*READ, "create", "patch", "delete"), "objects of providers")
         for group in PROVIDERS
     ),
-    Rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "which kinds providers have"),
+    Rule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        READ,
+        "which kinds providers have",
+        everywhere=True,
+    ),
     Rule(
         "",
         ("secrets",),
@@ -48,6 +55,11 @@ CORE = (
 def files() -> dict[str, str]:
     """The manifests as files of ``deploy/clusters``: name to text."""
     return {"core-rbac.yaml": HEADER + as_yaml(manifest())}
+
+
+def files_of_one_namespace() -> dict[str, str]:
+    """The same for a program that works in one namespace, as files of ``deploy/one-namespace``."""
+    return {"core-rbac.yaml": HEADER + as_yaml(within(ONE_NAMESPACE, "kubewright-clusters", CORE))}
 
 
 def manifest() -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.base.names import fnv32a
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.switches import duration as typed_duration
@@ -14,10 +15,11 @@ from kubewright.compose import worlds
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options
 from kubewright.kube import config
+from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
-from kubewright.wire.naming import dns_label, dns_subdomain
+from kubewright.wire.naming import dns_label, dns_subdomain, label_value
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,12 +31,12 @@ def run(typed: RunSwitches) -> None:
         InvalidInput: a switch has a bad value, or a kubeconfig cannot be used.
         LostLease: a Lease was lost, and ``--leader-elect-exit`` was given.
     """
-    _namespace("--namespace", typed.namespace)
     options = Options(
         driver=typed.driver,
         driver_options=pairs(typed.driver_option or ()),
         simulate=typed.allow_simulated_nodes,
-        namespace=typed.namespace,
+        namespaces=Namespaces.parsed(typed.namespace, typed.exclude_namespace),
+        watch_filter=watch_filter(typed.watch_filter),
         controllers=tuple(typed.controllers.split(",")),
         machine=MachineSettings(
             unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")
@@ -62,22 +64,27 @@ def election(typed: RunSwitches, options: Options) -> Election:
     seconds = [duration(typed, f"leader_elect_{name}").total_seconds() for name in numbers]
     return Election(
         enabled=typed.leader_elect,
-        namespace=typed.leader_elect_resource_namespace or typed.namespace or "default",
-        leases=leases(typed.leader_elect_resource_name, worlds.leases(worlds.chosen(options))),
+        namespace=typed.leader_elect_resource_namespace or next(iter(options.namespaces.named), "default"),
+        leases=leases(
+            typed.leader_elect_resource_name, worlds.leases(worlds.chosen(options)), options.watch_filter
+        ),
         timings=Timings(*seconds),
         again=not typed.leader_elect_exit,
     )
 
 
-def leases(typed: str, wanted: Sequence[str]) -> dict[str, str]:
-    """By the default name of a Lease, the name that the user gave it; empty when the user gave none.
+def leases(typed: str, wanted: Sequence[str], watch_filter: str = "") -> dict[str, str]:
+    """By the default name of a Lease, the name that the user gave it, if that is another.
+
+    Programs with different watch filters work beside each other, so each filter has Leases of its own.
 
     Raises:
         InvalidInput: too few or too many names, a name twice, or one that is not valid.
     """
     names = [name.strip() for name in typed.split(",") if name.strip()]
     if not names:
-        return {}
+        suffix = _suffix(watch_filter)
+        return {name: f"{name}-{suffix}" for name in wanted} if suffix else {}
     switch = "--leader-elect-resource-name"
     if len(names) != len(wanted):
         stead = " and ".join(wanted)
@@ -90,6 +97,23 @@ def leases(typed: str, wanted: Sequence[str]) -> dict[str, str]:
         if troubles := dns_subdomain(name):
             raise InvalidInput(f"{switch} {name!r}: {troubles[0]}")
     return dict(zip(wanted, names, strict=True))
+
+
+def _suffix(value: str) -> str:
+    """The value of a label as a part of names; different ones for different values."""
+    plain = value.lower().replace("_", "-").replace(".", "-")
+    return plain if plain == value else f"{plain}-{fnv32a(value.encode())}"
+
+
+def watch_filter(value: str) -> str:
+    """The value of the label that objects must have; empty: none is asked for.
+
+    Raises:
+        InvalidInput: no label can have this value.
+    """
+    if troubles := label_value(value):
+        raise InvalidInput(f"--watch-filter {value!r}: {troubles[0]}")
+    return value
 
 
 def _namespace(switch: str, name: str) -> None:

@@ -50,7 +50,25 @@ TargetKubeconfig = Annotated[
         parser=path_of("--target-kubeconfig"),
     ),
 ]
-Namespace = Annotated[str, typer.Option(help="Only machines in this namespace; default: all.", metavar="NS")]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        help="Only objects in these namespaces: comma-separated names, or beginnings of names as in "
+        "'team-*'; default: all.",
+        metavar="LIST",
+    ),
+]
+ExcludedNamespace = Annotated[
+    str, typer.Option(help="No objects in these namespaces, in the same words.", metavar="LIST")
+]
+WatchFilter = Annotated[
+    str,
+    typer.Option(
+        help="Only objects whose label cluster.x-k8s.io/watch-filter says this; for the controllers of "
+        "Cluster API.",
+        metavar="VALUE",
+    ),
+]
 Controllers = Annotated[
     str,
     typer.Option(
@@ -94,7 +112,9 @@ LeaseName = Annotated[
 ]
 LeaseNamespace = Annotated[
     str,
-    typer.Option(help="Where the Leases are; default: the machines' namespace, else default.", metavar="NS"),
+    typer.Option(
+        help="Where the Leases are; default: the first namespace that is named, else default.", metavar="NS"
+    ),
 ]
 LeaseDuration = Annotated[
     str, typer.Option(help="How long a Lease lasts that is not renewed.", metavar="DURATION")
@@ -135,6 +155,8 @@ class RunSwitches:
     kubeconfig: Path | None
     target_kubeconfig: Path | None
     namespace: str
+    exclude_namespace: str
+    watch_filter: str
     controllers: str
     driver: str
     driver_option: list[str] | None

@@ -64,7 +64,7 @@ def outdated(deployment: MachineDeployment, machine_set: MachineSet, now: dateti
 
 def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
     """The set with everything that it takes over without a rollout: labels, the template's metadata and
-    timeouts, and which machines are deleted first."""
+    timeouts, the deployment's watch filter, and which machines are deleted first."""
     wanted, meta = deployment.spec, machine_set.metadata
     own = {
         names.DEPLOYMENT_NAME_LABEL: deployment.name,
@@ -77,6 +77,8 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
         delete_policy=_delete_policy(deployment),
         template=template,
     )
+    if ours := deployment.metadata.labels.get(names.WATCH_FILTER_LABEL):
+        own[names.WATCH_FILTER_LABEL] = ours
     labels = {**meta.labels, **template.metadata.labels, **own}
     return structs.replace(machine_set, metadata=structs.replace(meta, labels=labels), spec=spec)
 

@@ -5,6 +5,7 @@ Theory.      Labels and annotations of the template go to the machine and on to 
              infrastructure objects. An annotation of the machine names the keys that its set has put
              there, so that a key which leaves the template is taken off, and one that a user has put
              there stays. The machine is patched last: while it differs, the change is not done.
+             A machine has the watch filter of its set, so that the program that made it works on it.
 Invariants.  Nothing is sent while nothing differs. A machine that is being deleted is left alone.
 Source       capi.md §7.3, §3.3.
 Called by    ``policy``; ``clones`` for new machines.
@@ -36,9 +37,8 @@ def wanted_labels(machine_set: MachineSet) -> dict[str, str]:
         names.CLUSTER_NAME_LABEL: machine_set.spec.cluster_name,
         names.SET_NAME_LABEL: names.label_value(meta.name),
     }
-    if deployment := meta.labels.get(names.DEPLOYMENT_NAME_LABEL):
-        labels[names.DEPLOYMENT_NAME_LABEL] = deployment
-    return labels
+    inherited = (names.DEPLOYMENT_NAME_LABEL, names.WATCH_FILTER_LABEL)
+    return {**labels, **{key: meta.labels[key] for key in inherited if meta.labels.get(key)}}
 
 
 def wanted_annotations(machine_set: MachineSet) -> dict[str, str]:

@@ -30,8 +30,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.feed import Feed
 from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.informer import Change
-from kubewright.kube.scope import Scope
 from kubewright.kube.transport import Transport
+from kubewright.runtime.controller import Admits
 from kubewright.runtime.sessions.connection import Settings
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import NotConnected, Session
@@ -60,7 +60,8 @@ def reason_to_wait(cluster: Cluster) -> str:
 class WorkloadClusters:
     """The sessions with all clusters of one management cluster; ``sessions`` are those to subscribe to.
 
-    ``nodes``: keep a cache of the Nodes in each.
+    ``nodes``: keep a cache of the Nodes in each. ``admits``: whether this program works on a Cluster with
+    these labels; the others are not connected to.
     """
 
     def __init__(
@@ -71,14 +72,17 @@ class WorkloadClusters:
         connect: Connect = by_sockets,
         settings: Settings | None = None,
         nodes: bool = True,
+        admits: Admits = lambda labels: True,
     ) -> None:
         self._clock = control.client.clock
         self._entitled = entitled
         self._connect = connect
         self._clusters = control.caches.get(CLUSTER)
-        self._kubeconfigs = Kubeconfigs(self._consider)
-        scope = Scope(self._clusters.scope.namespace, labels=CLUSTER_NAME_LABEL)
-        self._feed = Feed(control.client, SECRET.resource, scope, self._kubeconfigs)
+        self._admits = admits
+        self._kubeconfigs: dict[str, tuple[Kubeconfigs, Feed]] = {}
+        for part in control.caches.scope(labels=CLUSTER_NAME_LABEL).parts:
+            found = Kubeconfigs(self._consider)
+            self._kubeconfigs[part.namespace] = found, Feed(control.client, SECRET.resource, part, found)
         self.sessions: Sessions[Kubeconfig] = Sessions(self._clock, self._reach, settings=settings)
         if nodes:
             self.sessions.cache(CLUSTER_NODE, {BY_PROVIDER_ID: provider_ids, BY_MACHINE: machines})
@@ -93,7 +97,8 @@ class WorkloadClusters:
     async def run(self) -> None:
         """Follow the kubeconfigs, and be connected, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._feed.run(), name="kubeconfigs")
+            for _, feed in self._kubeconfigs.values():
+                group.create_task(feed.run(), name="kubeconfigs")
             group.create_task(self.sessions.run(), name="sessions of clusters")
 
     def _changed(self, change: Change[Cluster]) -> None:
@@ -101,12 +106,17 @@ class WorkloadClusters:
 
     def _consider(self, cluster: Key) -> None:
         """Want or drop the session with a cluster, by what is known of it now."""
-        kubeconfig = self._kubeconfigs.get(cluster)
+        kubeconfig = self._those_of(cluster.namespace)[0].get(cluster)
         found = self._clusters.get(cluster)
-        if found is None or kubeconfig is None or (reason_to_wait(found) and not self._known(cluster)):
+        waits = found is None or (reason_to_wait(found) and not self._known(cluster))
+        if found is None or waits or kubeconfig is None or not self._admits(found.metadata.labels):
             self.sessions.drop(cluster)
         else:
             self.sessions.want(cluster, kubeconfig)
+
+    def _those_of(self, namespace: str) -> tuple[Kubeconfigs, Feed]:
+        """The kubeconfigs of a namespace, and what brings them."""
+        return self._kubeconfigs.get(namespace) or next(iter(self._kubeconfigs.values()))
 
     def _known(self, cluster: Key) -> bool:
         """Whether the cluster was connected to before: a status that was lost in a move ends no session."""
@@ -116,10 +126,13 @@ class WorkloadClusters:
         found = self._clusters.get(cluster)
         if found is None:
             return "there is no such Cluster"
-        if not self._kubeconfigs.complete:
-            trouble = self._feed.counts.trouble
+        if not self._admits(found.metadata.labels):
+            return "its Cluster does not have the label of the watch filter that this program works with"
+        kubeconfigs, feed = self._those_of(cluster.namespace)
+        if not kubeconfigs.complete:
+            trouble = feed.counts.trouble
             return f"the Secrets are not listed yet{': ' if trouble else ''}{trouble}"
-        if self._kubeconfigs.get(cluster) is None:
+        if kubeconfigs.get(cluster) is None:
             secret = Key(cluster.namespace, kubeconfig_secret(cluster.name))
             return f"there is no Secret {secret} with the label {CLUSTER_NAME_LABEL}={cluster.name}"
         return reason_to_wait(found)
