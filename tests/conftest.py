@@ -43,10 +43,14 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+gc.disable()  # while modules are imported and tests collected, nearly nothing becomes garbage
+
+
 def pytest_collection_finish() -> None:
     """Keep the garbage collector off what lasts as long as the session: modules, and thousands of tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionstart() -> None:
@@ -54,10 +58,9 @@ def pytest_sessionstart() -> None:
     asyncio.set_event_loop(None)
 
 
-@pytest.fixture(autouse=True)
-def log_as_it_was() -> Iterator[None]:
-    """Undo what a command, run in this process, has made of the log."""
-    yield
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Undo what a command, run in this process, has made of the log. As a fixture it would cost each test more."""
     if structlog.is_configured():
         structlog.reset_defaults()
 

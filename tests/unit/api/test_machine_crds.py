@@ -183,4 +183,4 @@ def test_committed_files_are_current(folder, texts):
 
 
 def test_yaml_reads_back():
-    assert tuple(yaml.safe_load_all(manifest())) == crds()
+    assert tuple(yaml.load_all(manifest(), Loader=yaml.CSafeLoader)) == crds()

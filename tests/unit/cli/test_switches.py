@@ -171,7 +171,8 @@ def test_definitions_are_printed(
     words: list[str], groups: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed("crds", *words) == 0
-    printed = [each["spec"]["group"] for each in yaml.safe_load_all(capsys.readouterr().out)]
+    out = capsys.readouterr().out
+    printed = [each["spec"]["group"] for each in yaml.load_all(out, Loader=yaml.CSafeLoader)]
     assert list(dict.fromkeys(printed)) == groups
 
 
