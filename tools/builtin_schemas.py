@@ -166,7 +166,8 @@ def words_of(spec: Spec, *, required: bool) -> Iterator[str]:
         yield f"patch({strategy})"
     if key := spec.get("x-kubernetes-patch-merge-key"):
         yield f"key({key})"
-    if spec.get("x-kubernetes-map-type") == "atomic":
+    whole = spec.get("x-kubernetes-list-type") == "atomic" and strategy  # lists without a strategy are anyway
+    if whole or spec.get("x-kubernetes-map-type") == "atomic":
         yield "atomic"
     if spec.get("default"):
         yield f"={json.dumps(spec['default'])}"

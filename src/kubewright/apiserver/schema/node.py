@@ -23,18 +23,20 @@ Resolve = Callable[[str], "Node"]
 class Node:
     """One place of a schema. ``values`` describes a map's values, ``items`` a list's items.
 
+    ``atomic``    a map that has one manager as a whole (x-kubernetes-map-type).
     ``open``      unknown fields are kept here (x-kubernetes-preserve-unknown-fields).
     ``embedded``  the object is a whole API object with apiVersion, kind and metadata.
     ``defaults``  this node or one below it has a default; without one, defaulting skips the subtree. Of
                   an object it visits only ``default_fields``.
     ``unique``    the same for lists whose items must differ, with ``unique_fields``.
+    ``zero``      what a Go encoder writes for this field when it was not set, if it writes anything.
     ``struct``    the Go struct that built-in definitions come from, e.g. ``v1.PodSpec``.
     """
 
     __slots__ = (
-        "default", "default_fields", "defaults", "embedded", "fields", "format", "go", "items", "list_keys",
-        "list_type", "merge_key", "nullable", "open", "strategies", "struct", "type", "unique",
-        "unique_fields", "values",
+        "atomic", "default", "default_fields", "defaults", "embedded", "fields", "format", "go", "items",
+        "list_keys", "list_type", "merge_key", "nullable", "open", "strategies", "struct", "type", "unique",
+        "unique_fields", "values", "zero",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -45,10 +47,12 @@ class Node:
         self.fields: dict[str, Node] = {}
         self.values: Node | None = None
         self.items: Node | None = None
+        self.atomic = False
         self.open = False
         self.embedded = False
         self.nullable = False
         self.default: Any = MISSING
+        self.zero: Any = MISSING
         self.defaults = False
         self.default_fields: tuple[tuple[str, Node], ...] = ()
         self.merge_key: str | None = None
@@ -96,7 +100,7 @@ def _sum_up(node: Node) -> None:
 
 def _copy_into(node: Node, target: Node) -> None:
     """Share the content of a definition; keywords beside the reference are the node's own."""
-    for name in ("type", "format", "struct", "fields", "values", "items", "open", "strategies"):
+    for name in ("type", "format", "struct", "fields", "values", "items", "open", "atomic", "strategies"):
         setattr(node, name, getattr(target, name))
 
 
@@ -123,9 +127,11 @@ def _embed(node: Node, resolve: Resolve) -> None:
 
 def _extensions(node: Node, schema: OpenApi) -> None:
     node.go = schema.get("x-go-type", node.go)
+    node.atomic = schema.get("x-kubernetes-map-type", "atomic" if node.atomic else "") == "atomic"
     node.open = bool(schema.get("x-kubernetes-preserve-unknown-fields", node.open))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     node.nullable = bool(schema.get("nullable"))
+    node.zero = schema.get("x-go-zero", MISSING)
     node.default = schema.get("default", MISSING)
     if node.default is None and not node.nullable:
         node.default = MISSING

@@ -11,7 +11,7 @@ Theory.      The file has one definition per Go struct, with one line per field:
              is a scalar, another definition, a list ``[…]`` or a map ``{…}``; a star: the Go field
              is a pointer, so that zero and absent differ. Keywords follow: ``required``;
              ``by(a,b)``, the keys of a list that is a map; ``set``; ``patch(…)`` and ``key(…)``,
-             for strategic merge patches; ``atomic``; ``=<json>``, a default.
+             for strategic merge patches; ``atomic``, a map or list with one manager; ``=<json>``, a default.
              The entry with the empty name has the keywords of the whole definition.
 Called by    ``builtin``, ``protobuf``; written by ``tools/builtin_schemas.py``.
 """
@@ -44,6 +44,7 @@ _SCALARS: Mapping[str, OpenApi] = {
     "schema-or-bool": _ANYTHING,
     "schema-or-strings": _ANYTHING,
 }
+_ZEROS: Mapping[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "double": 0}
 _WORD = re.compile(r"(required|set|atomic|by|patch|key|=)(?:\(([^)]*)\))?(.*)")
 REF = "#/components/schemas/"
 
@@ -64,10 +65,14 @@ def _list_keys(schema: OpenApi, keys: str) -> None:
     schema["x-kubernetes-list-map-keys"] = keys.split(",")
 
 
+def _shape(schema: OpenApi) -> str:
+    return "list" if schema.get("type") == "array" else "map"
+
+
 _WORDS: Mapping[str, Define] = {
     "required": lambda schema, _: None,
     "set": lambda schema, _: schema.update({"x-kubernetes-list-type": "set"}),
-    "atomic": lambda schema, _: schema.update({"x-kubernetes-map-type": "atomic"}),
+    "atomic": lambda schema, _: schema.update({f"x-kubernetes-{_shape(schema)}-type": "atomic"}),
     "by": _list_keys,
     "patch": lambda schema, given: schema.update({"x-kubernetes-patch-strategy": given}),
     "key": lambda schema, given: schema.update({"x-kubernetes-patch-merge-key": given}),
@@ -85,6 +90,15 @@ def read_words(words: list[str], schema: OpenApi) -> OpenApi:
     return schema
 
 
+def _zero(kind: str, words: list[str]) -> OpenApi:
+    """What Go writes for a field that was not set: a struct always, any other only where it is required."""
+    if kind not in _SCALARS and kind[0] not in "*[{":
+        return {"x-go-zero": {}}
+    if "required" not in words:
+        return {}
+    return {"x-go-zero": _ZEROS.get(kind)}
+
+
 def read_definition(lines: Mapping[str, str]) -> OpenApi:
     """A whole definition as OpenAPI; references stay references."""
     schema: OpenApi = {"type": "object", "properties": {}}
@@ -95,7 +109,7 @@ def read_definition(lines: Mapping[str, str]) -> OpenApi:
             read_words([number, *words], schema)
             continue
         head, *words = words
-        schema["properties"][name] = read_words(words, read_type(head.removeprefix("*")))
+        schema["properties"][name] = read_words(words, read_type(head.removeprefix("*"))) | _zero(head, words)
         if "required" in words:
             required.append(name)
     return schema | ({"required": required} if required else {})

@@ -19,7 +19,28 @@ LINES = [
             "additionalProperties": {"x-kubernetes-int-or-string": True, "format": "quantity"},
         },
     ),
-    ("a reference", "1 core.v1.Pod", {"$ref": "#/components/schemas/core.v1.Pod"}),
+    (
+        "a struct, which Go always writes",
+        "1 core.v1.PodSpec",
+        {"$ref": "#/components/schemas/core.v1.PodSpec", "x-go-zero": {}},
+    ),
+    ("a pointer to a struct", "1 *core.v1.PodSpec", {"$ref": "#/components/schemas/core.v1.PodSpec"}),
+    (
+        "a required list, for which Go writes null",
+        "1 [string] required",
+        {"type": "array", "items": {"type": "string"}, "x-go-zero": None},
+    ),
+    ("a required number", "1 int32 required", {"type": "integer", "format": "int32", "x-go-zero": 0}),
+    (
+        "a list with one manager",
+        "1 [string] patch(merge) atomic",
+        {
+            "type": "array",
+            "items": {"type": "string"},
+            "x-kubernetes-patch-strategy": "merge",
+            "x-kubernetes-list-type": "atomic",
+        },
+    ),
     (
         "a list by keys",
         "1 [core.v1.ContainerPort] by(containerPort,protocol) patch(merge) key(containerPort)",

@@ -43,7 +43,7 @@ LEAVES: Mapping[str, Mapping[str, Json]] = {
         },
     },
 }
-_HIDDEN = frozenset(("x-go-type", "$ref"))
+_HIDDEN = frozenset(("x-go-type", "x-go-zero", "$ref"))
 
 
 def public_name(short: str) -> str:
@@ -70,7 +70,7 @@ def public(schema: Any, root: str = V3) -> Any:
     beside = {
         key: value
         for key, value in schema.items()
-        if key not in ("$ref", "x-kubernetes-int-or-string", "format")
+        if key not in ("x-kubernetes-int-or-string", "format", *_HIDDEN)
     }
     return beside | {"allOf": [{"$ref": root + name}]} if beside else {"$ref": root + name}
 

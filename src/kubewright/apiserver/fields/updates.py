@@ -1,0 +1,155 @@
+"""Who manages what after a create, an update or a patch.
+
+Theory.      Such a write makes its manager the only one of the fields that it changes, and what it removes
+             has no manager. There are no conflicts.
+             A kind may have several versions, and each entry names fields in the terms of the version in
+             which its manager wrote. So the difference is computed in each of these versions; managers of
+             a version that is no longer served are forgotten.
+Invariants.  Pure. At most ``MOST_UPDATERS`` entries come from updates: older ones of one version are joined.
+Source       kube-apiserver's rules, ``ancient-changes`` included.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kubewright.apiserver.fields.changes import Difference, difference
+from kubewright.apiserver.fields.encoding import encoded, with_zeros, without_empty
+from kubewright.apiserver.fields.managers import UPDATE, Managed, Manager, Managers, updater
+from kubewright.apiserver.fields.paths import NONE, Path, Paths, field
+from kubewright.apiserver.schema.node import Node
+
+Object = dict[str, Any]
+Schemas = Callable[[str], Node | None]
+"""The schema of a version of the kind; None when it is not served. Versions differ in their schema only."""
+
+MOST_UPDATERS = 10
+ANCIENT = "ancient-changes"
+"""The manager of what the oldest of too many updaters had."""
+
+BEFORE_APPLY = "before-first-apply"
+"""The manager of all that an object had when it was first applied, if nothing was known of its managers."""
+
+_METADATA = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation",
+             "managedFields", "resourceVersion")  # fmt: skip
+UNMANAGED: Paths = frozenset(
+    [(field(name),) for name in ("apiVersion", "kind", "metadata")]
+    + [(field("metadata"), field(name)) for name in _METADATA]
+)
+"""What identifies an object or belongs to the server has no manager."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write: by which manager, when, in which version. ``typed``: the kind is a Go type; of any other
+    only the metadata is one. ``ignored`` is what the endpoint of the write cannot change."""
+
+    name: str
+    version: str
+    subresource: str
+    time: str
+    schemas: Schemas
+    typed: bool = False
+    ignored: Sequence[Path] = ()
+
+    @property
+    def schema(self) -> Node:
+        """The schema of its own version."""
+        found = self.schemas(self.version)
+        assert found is not None, f"{self.version} is served: a request came for it"
+        return found
+
+    def difference(self, version: str, old: Object, new: Object) -> Difference | None:
+        """The difference in the terms of a version; None when it is not served."""
+        schema = self.schemas(version)
+        if schema is None:
+            return None
+        return difference(schema, *(encoded(with_zeros, schema, obj, typed=self.typed) for obj in (old, new)))
+
+    def without_empty(self, obj: Object) -> Object:
+        """The object without empty lists and maps that Go leaves out."""
+        return encoded(without_empty, self.schema, obj, typed=self.typed)
+
+
+def updated(write: Write, managers: Managers, old: Object, new: Object) -> dict[Manager, Managed]:
+    """The managers after a write that made ``new`` of ``old`` (an empty object, when it is created)."""
+    old, new = write.without_empty(old), write.without_empty(new)
+    own = write.difference(write.version, old, new) or Difference()
+    left = after_change(write, managers, old, new)
+    me = updater(write.name, write.version, write.subresource)
+    mine = _mine(own.set, write.ignored)
+    if mine:
+        before = left[me].paths if me in left else NONE
+        left[me] = Managed(before | mine, write.version, write.time)
+    return _capped(left)
+
+
+def _mine(found: Paths, ignored: Sequence[Path]) -> Paths:
+    return Difference(added=found).outside(ignored).added - UNMANAGED
+
+
+def after_change(
+    write: Write, managers: Managers, old: Object, new: Object, *, but: Manager | None = None
+) -> dict[Manager, Managed]:
+    """The managers, without what a change took from them; ``but`` is not touched."""
+    left = {}
+    known: dict[str, Difference | None] = {}
+    for manager, managed in managers.items():
+        if manager == but:
+            left[manager] = managed
+            continue
+        if managed.version not in known:
+            found = write.difference(managed.version, old, new)
+            known[managed.version] = found and found.outside(write.ignored)
+        change = known[managed.version]
+        if change is not None and (kept := managed.paths - change.set - change.removed):
+            left[manager] = replace(managed, paths=kept)
+    return left
+
+
+def conflicts(
+    write: Write, managers: Managers, old: Object, new: Object, but: Manager
+) -> list[tuple[Manager, Path]]:
+    """The fields of other managers that the change sets to other values, in order."""
+    found = []
+    known: dict[str, Difference | None] = {}
+    for manager, managed in managers.items():
+        if manager == but:
+            continue
+        if managed.version not in known:
+            change = write.difference(managed.version, old, new)
+            known[managed.version] = change and change.outside(write.ignored)
+        if (change := known[managed.version]) is not None:
+            found += [(manager, path) for path in managed.paths & change.set]
+    return sorted(
+        found, key=lambda pair: (pair[0].name, pair[0].version, pair[0].subresource, _order(pair[1]))
+    )
+
+
+def _order(path: Path) -> tuple[tuple[bool, str], ...]:
+    """Fields of one level before those below them."""
+    return tuple((depth < len(path), element) for depth, element in enumerate(path, 1))
+
+
+def _capped(managers: dict[Manager, Managed]) -> dict[Manager, Managed]:
+    """At most ``MOST_UPDATERS`` updaters: the oldest of each version are joined into one."""
+    updaters = sorted(
+        (manager for manager in managers if manager.operation == UPDATE),
+        key=lambda manager: (managers[manager].time, manager.name, manager.version, manager.subresource),
+    )
+    excess = len(updaters) - MOST_UPDATERS
+    first: dict[str, Manager] = {}
+    for manager in updaters:
+        if excess <= 0:
+            break
+        version = managers[manager].version
+        bucket = updater(ANCIENT, version, "")
+        if version not in first:
+            first[version] = manager
+            continue
+        if bucket not in managers:
+            managers[bucket] = managers.pop(first[version])
+        old = managers.pop(manager)
+        managers[bucket] = replace(old, paths=old.paths | managers[bucket].paths)
+        excess -= 1
+    return managers
