@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kubewright.testing.api import Api, Object
-from kubewright.wire.http import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from kubewright.wire.http import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
 REJECTED = "the server rejected our request due to an error in our request"
 
@@ -257,14 +257,3 @@ async def test_the_spec_of_a_pod_is_fixed_once_it_is_there(api: Api, pod: str) -
     assert message.startswith(
         "Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
     )
-
-
-async def test_server_side_apply(api: Api) -> None:
-    path = api.at("configmaps", "applied")
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"k": "v"}}
-    answer = await api.patch(path, body, content_type=APPLY_PATCH, fieldManager="me")
-    if api.differs("server-side apply"):
-        assert (answer.code, answer.reason) == (415, "UnsupportedMediaType")
-        assert "server-side apply" in answer.message
-    else:
-        assert answer.code == 201

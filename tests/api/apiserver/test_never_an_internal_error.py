@@ -182,3 +182,51 @@ async def test_no_request_makes_an_internal_error(requests: list[Request]) -> No
                 await answer.stream.aclose()
     finally:
         await server.close()
+
+
+HEADS = {
+    "/api/v1/namespaces/default/configmaps/a": ("v1", "ConfigMap"),
+    "/api/v1/namespaces/default/pods/a": ("v1", "Pod"),
+    "/api/v1/nodes/a/status": ("v1", "Node"),
+    "/apis/apps/v1/namespaces/default/deployments/a": ("apps/v1", "Deployment"),
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a": (
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    ),
+}
+PARTS = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({"name": st.just("a")}, optional={"labels": VALUES, "managedFields": VALUES})},
+    optional={"spec": VALUES, "status": VALUES, "data": VALUES},
+)  # fmt: skip
+
+
+def managed_write(path: str, media: str, body: Any, manager: str) -> Request:
+    version, kind = HEADS[path]
+    query = (("fieldManager", manager), *((("force", "true"),) if media == APPLY_PATCH else ()))
+    sent = encoded({"apiVersion": version, "kind": kind, **body})
+    return Request("PATCH", path, query, {"content-type": media}, sent)
+
+
+MANAGED = st.builds(
+    managed_write,
+    st.sampled_from(list(HEADS)),
+    st.sampled_from([APPLY_PATCH, APPLY_PATCH, MERGE_PATCH]),
+    PARTS,
+    st.sampled_from(["one", "two", "kubectl"]),
+)
+
+
+@given(st.lists(MANAGED, min_size=1, max_size=12))
+async def test_no_managed_write_makes_an_internal_error(requests: list[Request]) -> None:
+    server = ApiServer(LoopClock())
+    await server.start()
+    try:
+        for request in (
+            managed_write(path, APPLY_PATCH, {"metadata": {"name": "a"}}, "first") for path in HEADS
+        ):
+            await server.handle(request)
+        for request in requests:
+            answer = await server.handle(request)
+            assert answer.status != 500, f"{request}: {answer.body[:300]!r}"
+    finally:
+        await server.close()

@@ -78,6 +78,22 @@ def read_patch(body: bytes, *, plainly: bool = False) -> Any:
         raise BadRequest(f"{error}" if plainly else f"error decoding patch: {error}") from None
 
 
+def read_applied(body: bytes) -> Any:
+    """The object of an apply patch, in YAML or JSON.
+
+    Raises:
+        TooLarge, BadRequest
+    """
+    bounded(len(body))
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        try:
+            return _yaml(body)
+        except _Unreadable as error:
+            raise BadRequest(f"error decoding YAML: {error}") from None
+
+
 def duplicate_fields(body: bytes, value: Any) -> list[str]:
     """Paths of the fields that occur more than once in the JSON ``body``, which decodes to ``value``."""
     if orjson.dumps(value) == body:

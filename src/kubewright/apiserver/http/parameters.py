@@ -5,12 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from kubewright.apiserver.http import bodies
 from kubewright.apiserver.registry.lifecycle import DeleteOptions
 from kubewright.apiserver.registry.reading import ListOptions
 from kubewright.apiserver.registry.target import IGNORE, STRICT, WARN, Options
 from kubewright.wire.errors import BadRequest, Invalid
 from kubewright.wire.http import Request
+
+LONGEST_MANAGER = 128
+"""Most bytes of the name of a field manager."""
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 
@@ -40,7 +45,55 @@ def options(request: Request, name: str) -> Options:
     if validation not in (IGNORE, WARN, STRICT):
         said = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
         raise _invalid(name, "FieldValueNotSupported", "fieldValidation", said)
-    return Options("All" in dry_run, validation)
+    manager = request.param("fieldManager")
+    if fault := _manager_fault(manager):
+        raise _invalid(name, "FieldValueInvalid", "fieldManager", fault)
+    writer = manager or _agent(request.headers.get("user-agent", ""))
+    return Options("All" in dry_run, validation, manager=writer, named=bool(manager))
+
+
+def apply_options(request: Request) -> Options:
+    """Options of an apply.
+
+    Raises:
+        Invalid: there is no ``fieldManager``, or a value is not supported.
+    """
+    if not request.param("fieldManager"):
+        said = "Required value: is required for apply patch"
+        raise _invalid("PatchOptions", "FieldValueRequired", "fieldManager", said)
+    found = options(request, "PatchOptions")
+    found.force = flag(request, "force")
+    return found
+
+
+def patch_options(request: Request) -> Options:
+    """Options of any other patch.
+
+    Raises:
+        Invalid
+    """
+    if request.param("force"):
+        said = "Forbidden: may not be specified for non-apply patch"
+        raise _invalid("PatchOptions", "FieldValueForbidden", "force", said)
+    return options(request, "PatchOptions")
+
+
+def _manager_fault(manager: str) -> str:
+    if len(manager.encode()) > LONGEST_MANAGER:
+        return f"Too long: may not be more than {LONGEST_MANAGER} bytes"
+    for at, letter in enumerate(manager):
+        if not letter.isprintable():
+            said = f"invalid character U+{ord(letter):04X} (at position {at})"
+            return f"Invalid value: {orjson.dumps(manager).decode()}: {said}"
+    return ""
+
+
+def _agent(user_agent: str) -> str:
+    """The manager of a write that names none: what its User-Agent begins with."""
+    name = user_agent.partition("/")[0]
+    if not name.isprintable():
+        name = "".join(letter for letter in name if letter.isprintable())
+    return name.encode()[:LONGEST_MANAGER].decode(errors="ignore") or "unknown"
 
 
 def delete_options(request: Request) -> tuple[DeleteOptions, Options]:

@@ -8,6 +8,7 @@ Called by    ``app``. Continues in ``registry.reading`` and ``registry.writing``
 
 from typing import Any
 
+from kubewright.apiserver.authorization.attributes import MASTERS, Attributes, forbidden
 from kubewright.apiserver.http import answers, bodies, parameters
 from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.http.watch import Watches
@@ -19,7 +20,7 @@ from kubewright.apiserver.registry.reading import ListOptions, Page, Reading
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
-from kubewright.wire.http import JSON, STRATEGIC_PATCH, Request, Response
+from kubewright.wire.http import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 
 _ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -118,13 +119,38 @@ class Resources:
         return self._written(request, target.kind, written, options)
 
     async def _patch(self, request: Request, target: Target, subresource: str) -> Response:
-        options = self._options(request, target, "PatchOptions")
         media = bodies.media_type(request.headers.get("content-type", ""))
+        if media == APPLY_PATCH:
+            return await self._apply(request, target, subresource)
+        options = self._guarded(request, target, parameters.patch_options(request))
         strategic = media == STRATEGIC_PATCH
         patch = bodies.read_patch(request.body, plainly=strategic) if media.endswith("+json") else None
         edit = edit_of(target.kind, media, patch)
         written = await self._writing.update(target, edit, options, subresource=subresource, patched=True)
         return self._written(request, target.kind, written, options)
+
+    async def _apply(self, request: Request, target: Target, subresource: str) -> Response:
+        options = self._guarded(request, target, parameters.apply_options(request))
+        wanted = bodies.read_applied(request.body)
+        written = await self._writing.apply(
+            target,
+            wanted,
+            options,
+            subresource=subresource,
+            may_create=lambda: self._check_create(request, target),
+        )
+        return self._written(request, target.kind, written, options)
+
+    def _check_create(self, request: Request, target: Target) -> None:
+        """Check that the user may create the object: the request was only checked for the verb ``patch``."""
+        resource = target.kind.resource
+        namespace = target.name if resource.plural == "namespaces" else target.namespace
+        asked = Attributes(
+            request.user, "create", resource.group, resource.plural, namespace=namespace, name=target.name
+        )
+        decision = self._policies.current.decide(asked)
+        if MASTERS not in request.user.groups and not decision.allowed:
+            raise forbidden(asked, decision.reason)
 
     async def _delete(self, request: Request, target: Target) -> Response:
         deletion, options = parameters.delete_options(request)
@@ -142,7 +168,9 @@ class Resources:
         return answers.page(target.kind, page, self._form(request), self._clock.now())
 
     def _options(self, request: Request, target: Target, name: str) -> Options:
-        options = parameters.options(request, name)
+        return self._guarded(request, target, parameters.options(request, name))
+
+    def _guarded(self, request: Request, target: Target, options: Options) -> Options:
         options.guard = guard_of(self._policies, request.user, target)
         return options
 

@@ -3,6 +3,7 @@
 Called by    ``app``, before ``resources``. Continues in ``registry.subresources``, where the rules are.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -89,6 +90,7 @@ class Subresources:
         if verb not in ("update", "patch"):
             raise refusals.not_allowed()
         options = parameters.options(request, "UpdateOptions")
+        options.subresource = "scale"
         change = self._scale_change(request, target, verb)
         written = await self._writing.update(target, scale.scaling(kind, change), options)
         return answers.plain(scale.scale_of(kind, orjson.loads(written.data)), self._form(request))
@@ -128,7 +130,7 @@ class Subresources:
         await self._writing.delete(target, deletion, options)
 
     async def _bind(self, request: Request, target: Target) -> Response:
-        options = parameters.options(request, "CreateOptions")
+        options = replace(parameters.options(request, "CreateOptions"), manager="")
         edit = binding.binding(self._body(request, "Binding"), target.name, self._clock.now())
         await self._writing.update(target, edit, options, subresource="binding")
         return answers.plain(_SUCCESS, self._form(request), code=201)

@@ -14,7 +14,7 @@ import orjson
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.store import Record, record_of
 
-_NEVER_STORED = ("managedFields", "selfLink")
+_NEVER_STORED = "selfLink"
 
 
 def encode(kind: ServedKind, obj: Object, version: int | None) -> bytes:
@@ -33,7 +33,7 @@ def stamped(kind: ServedKind, obj: Object, version: int | None) -> Object:
     Empty fields of metadata are left out, as every Go server leaves them out.
     """
     given = obj["metadata"].items()
-    metadata = {name: each for name, each in given if (each or each == 0) and name not in _NEVER_STORED}
+    metadata = {name: each for name, each in given if (each or each == 0) and name != _NEVER_STORED}
     if version is None:
         metadata.pop("resourceVersion", None)
     else:

@@ -15,10 +15,7 @@ from kubewright.wire.errors import BadRequest, UnsupportedMedia
 from kubewright.wire.http import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubewright.wire.patch import apply_json, apply_merge, apply_strategic
 
-_NO_APPLY = (
-    "server-side apply (application/apply-patch+yaml) is not supported by this server; "
-    "use client-side apply (kubectl apply without --server-side), or a merge patch"
-)
+_NO_APPLY = "server-side apply of a subresource other than status is not supported by this server"
 
 
 def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Object]:
@@ -31,7 +28,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     if media == JSON_PATCH:
         return lambda obj: apply_json(obj, patch)
     if media == APPLY_PATCH:
-        raise UnsupportedMedia(_NO_APPLY)
+        raise UnsupportedMedia(_NO_APPLY)  # on objects and their status it is a verb of ``writing``
     if media not in (MERGE_PATCH, STRATEGIC_PATCH) or (media == STRATEGIC_PATCH and not kind.strategic):
         if not kind.custom:
             raise UnsupportedMedia("415: Unsupported Media Type")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from kubewright.apiserver.schema.node import Node
 from kubewright.wire.gvk import Resource
 
 Object = dict[str, Any]
@@ -37,6 +38,10 @@ class Cause:
 
 class Schema(Protocol):
     """A structural schema, compiled. All methods are pure; paths start without a dot."""
+
+    @property
+    def node(self) -> Node:
+        """The schema as a tree."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Every violation, in a stable order; empty when the object is good."""

@@ -51,6 +51,11 @@ def conflict(resource: Resource, name: str, why: str = MODIFIED) -> Conflict:
     return Conflict(message, details=_about(resource, name))
 
 
+def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> Conflict:
+    """An apply would change fields of other managers; the causes name each of them."""
+    return Conflict(message, details={"causes": list(causes)})
+
+
 def precondition_failed(resource: Resource, name: str, why: str) -> Conflict:
     """A precondition of a delete failed; here kube-apiserver names the kind, not the resource."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind

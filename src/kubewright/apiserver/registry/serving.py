@@ -95,6 +95,12 @@ class Serving:
             self._drop(group, plural, keeping=set())
             self._store.end_watches(name)
 
+    def version(self, kind: ServedKind, api_version: str) -> ServedKind | None:
+        """The same kind in another version; None when it is not served."""
+        group, _, version = api_version.rpartition("/")
+        resource = kind.resource
+        return self._catalog.find(group, version, resource.plural) if group == resource.group else None
+
     def _drop(self, group: str, plural: str, *, keeping: set[str]) -> None:
         for kind in self._catalog:
             resource = kind.resource

@@ -47,9 +47,19 @@ IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 @dataclass(slots=True)
 class Options:
     """Parameters of a write. ``warnings`` collects what the answer's Warning headers say; ``guard`` is
-    called before validation."""
+    called before validation.
+
+    ``manager``      who will manage the changed fields; empty for the server itself, which manages none
+    ``named``        the client named the manager: those of a new object are kept
+    ``force``        an apply takes the fields that other managers have
+    ``subresource``  through which an update of the whole object comes (scale)
+    """
 
     dry_run: bool = False
     validation: str = WARN
     warnings: list[str] = field(default_factory=list)
     guard: Guard | None = None
+    manager: str = ""
+    named: bool = False
+    force: bool = False
+    subresource: str = ""

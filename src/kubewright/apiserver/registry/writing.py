@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.apiserver.registry import codec, edits, intake, lifecycle, metadata, refusals
+from kubewright.apiserver.registry import codec, edits, intake, lifecycle, metadata, owners, refusals
 from kubewright.apiserver.registry.admission import Admission
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
 from kubewright.apiserver.registry.serving import Serving
@@ -54,11 +54,18 @@ class Writing:
         self._clock = clock
         self._admission = Admission(store)
         self._serving = serving
+        self._owners = owners.Owners(serving.version, clock)
 
     async def create(
-        self, target: Target, sent: Any, options: Options, *, duplicates: Sequence[str] = ()
+        self,
+        target: Target,
+        sent: Any,
+        options: Options,
+        *,
+        duplicates: Sequence[str] = (),
+        applied: bool = False,
     ) -> Written:
-        """Make an object.
+        """Make an object; ``applied`` says that an apply does, and has written its managers.
 
         Raises:
             AlreadyExists, NotFound (its namespace), Invalid, BadRequest, Forbidden (its namespace is ending,
@@ -69,6 +76,8 @@ class Writing:
         intake.check_place(target, obj)
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
+        if not applied:
+            obj = self._owners.created(kind, obj, options)
         place = target.named(obj["metadata"].get("name", ""))
         self._admission.admit(place)
         self._serving.admit(place)
@@ -85,6 +94,39 @@ class Writing:
             raise refusals.already_exists(kind.resource, name, deleting=taken.deleting)
         return Written(await self._put(place, obj, None, options), created=True)
 
+    async def apply(
+        self,
+        target: Target,
+        wanted: Any,
+        options: Options,
+        *,
+        subresource: str = "",
+        may_create: Callable[[], None] = lambda: None,
+    ) -> Written:
+        """Apply ``wanted`` to an object, or make one of it; ``may_create`` raises if the user may not.
+
+        Raises:
+            Conflict: other managers have fields that would change; and what ``create`` and ``update`` raise.
+        """
+        kind = target.kind
+        if self._store.latest(target.collection, target.key) is not None:
+            return await self.update(
+                target,
+                lambda live: self._owners.applied(kind, wanted, live, options, subresource),
+                options,
+                subresource=subresource,
+                patched=True,
+                applied=True,
+            )
+        if subresource:
+            raise refusals.not_found(kind.resource, target.name)
+        made = self._owners.applied(kind, wanted, {}, options, "")
+        if uid := (made.get("metadata") or {}).get("uid"):
+            said = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise refusals.conflict(kind.resource, target.name, said)
+        may_create()
+        return await self.create(target, made, options, applied=True)
+
     async def update(
         self,
         target: Target,
@@ -94,8 +136,11 @@ class Writing:
         subresource: str = "",
         duplicates: Sequence[str] = (),
         patched: bool = False,
+        applied: bool = False,
     ) -> Written:
         """Change an object by ``edit``: wholly, or the part of ``subresource`` (status, finalize, binding).
+
+        ``patched`` says that the edit is a patch; ``applied``, that it also writes the managers.
 
         Raises:
             NotFound, Conflict, Invalid, BadRequest; and whatever ``edit`` raises.
@@ -109,11 +154,11 @@ class Writing:
         new = intake.normalized(kind, edited, options, duplicates=duplicates, patched=patched)
         intake.check_place(target, new)
         self._expect(target, new, old, patched=patched)
-        new = edits.limited_to_subresource(kind, metadata.carried(new, old), old, subresource)
-        new = edits.with_generation(kind, kind.prepare(new, old), old)
+        entries = new["metadata"].get(owners.FIELD, ()) if applied else None
+        new = self._prepared(kind, new, old, options, subresource=subresource, entries=entries)
         if options.guard is not None:
             options.guard(new, old)
-        if codec.same(kind, new, old):
+        if codec.same(kind, owners.with_old_times(new, old), old):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, trusted=subresource == "binding"):
@@ -123,6 +168,24 @@ class Writing:
         if lifecycle.finished(kind, new):
             return await self._remove(target, record, options, final=new)
         return Written(await self._put(target, new, record, options))
+
+    def _prepared(
+        self,
+        kind: ServedKind,
+        new: Object,
+        old: Object,
+        options: Options,
+        *,
+        subresource: str,
+        entries: owners.Entries | None,
+    ) -> Object:
+        """``new`` as it is to be stored, with the managers in ``entries`` (None: those that follow)."""
+        sent = edits.limited_to_subresource(kind, metadata.carried(new, old), old, subresource)
+        new = kind.prepare(sent, old)
+        if entries is None:
+            # What a custom kind's rules fill in has no manager: elsewhere a webhook does, after this.
+            entries = self._owners.changed(kind, sent if kind.custom else new, old, options, subresource)
+        return edits.with_generation(kind, owners.owned(new, entries), old)
 
     async def delete(self, target: Target, deletion: lifecycle.DeleteOptions, options: Options) -> Written:
         """Remove an object, or mark it as being deleted while a finalizer or its grace period keeps it.
