@@ -88,6 +88,16 @@ def test_a_component_is_accepted(spec):
             id="a target without a change",
         ),
         pytest.param(
+            {"patches": [{"target": "StatefulSet", "patch": {"spec": {}}}]},
+            'spec.patches[0].target: Invalid value: "StatefulSet": must be an object',
+            id="a target that is a word",
+        ),
+        pytest.param(
+            {"patches": [{"target": {}, "type": "yaml", "patch": {"spec": {}}}]},
+            'spec.patches[0].type: Invalid value: "yaml": must be one of strategic, merge, json',
+            id="a patch of an unknown form",
+        ),
+        pytest.param(
             {"replicas": -1},
             "spec.replicas: Invalid value: -1: must not be negative",
             id="fewer than no instances",

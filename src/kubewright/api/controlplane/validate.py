@@ -11,7 +11,7 @@ Called by    admission and the controllers, since an object may have come past a
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane.names import LONGEST_CLUSTER_NAME
@@ -32,6 +32,7 @@ from kubewright.api.faults import Errors, Fault, FieldError
 _CHANNEL = re.compile(r"[a-z]+|[0-9]+\.[0-9]+")
 _VERSION = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
+PATCH_FORMS = ("strategic", "merge", "json")
 _REFERENCES = (
     ("etcd", NESTED_ETCD.resource.kind),
     ("apiserver", NESTED_API_SERVER.resource.kind),
@@ -108,10 +109,19 @@ def _patches(patches: Iterable[Patch]) -> Errors:
     for number, patch in enumerate(patches):
         path = f"spec.patches[{number}]"
         if "target" in patch:
-            if not patch.get("patch"):
-                yield FieldError(f"{path}.patch", "a patch with a target needs what it changes")
+            yield from _targeted(patch, path)
         elif not (patch.get("apiVersion") and patch.get("kind")):
             yield FieldError(path, "needs apiVersion and kind of what it changes, or a target")
+
+
+def _targeted(patch: Patch, path: str) -> Errors:
+    if not isinstance(patch["target"], Mapping):
+        yield FieldError(f"{path}.target", "must be an object", Fault.INVALID, patch["target"])
+    if not patch.get("patch"):
+        yield FieldError(f"{path}.patch", "a patch with a target needs what it changes")
+    if (form := patch.get("type", "strategic")) not in PATCH_FORMS:
+        told = f"must be one of {', '.join(PATCH_FORMS)}"
+        yield FieldError(f"{path}.type", told, Fault.INVALID, form)
 
 
 def _flags(spec: ComponentSpec) -> Errors:

@@ -1,0 +1,6 @@
+"""Control planes as objects: NestedControlPlane and its three components (nested.md, seed 003).
+
+Map.         ``templates``  which set of templates a component is made from
+             ``rendering``  what is to run for it: manifests (pure)
+Floor        a context: it meets others only in API objects.
+"""

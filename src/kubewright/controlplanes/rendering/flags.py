@@ -1,0 +1,46 @@
+"""The flags of a program: those of its template with those of the user. Pure.
+
+Theory.      A flag stands in the arguments as ``--name=value``. A user's flag takes the place of the
+             template's or comes after all others. A flag whose value the template leaves open says where
+             something is: addresses, certificates, other components. Those belong to the controllers.
+Invariants.  The order of the template's flags stays. Nothing but flags is changed.
+Source       nested.md C9, R-07.
+Called by    ``render``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kubewright.controlplanes.rendering.variables import is_open
+
+
+def managed(template: Iterable[str]) -> frozenset[str]:
+    """The names of the flags that belong to the controllers, of a template that is not filled in."""
+    return frozenset(_name(each) for each in template if _is_flag(each) and is_open(each))
+
+
+def refused(managed_flags: frozenset[str], extra: Mapping[str, str], without: Iterable[str]) -> list[str]:
+    """What is wrong with a user's flags, a sentence each."""
+    return [
+        f"the flag {name} is set by the controller: it says where something is"
+        for name in sorted({*extra, *without} & managed_flags)
+    ]
+
+
+def merged(template: Sequence[str], extra: Mapping[str, str], without: Iterable[str]) -> list[str]:
+    """The arguments of the program."""
+    dropped, rest = set(without), dict(extra)
+    found = []
+    for argument in template:
+        name = _name(argument) if _is_flag(argument) else ""
+        if name in dropped:
+            continue
+        found.append(f"--{name}={rest.pop(name)}" if name in rest else argument)
+    return [*found, *(f"--{name}={value}" for name, value in sorted(rest.items()))]
+
+
+def _is_flag(argument: str) -> bool:
+    return argument.startswith("--") and len(argument) > len("--")
+
+
+def _name(argument: str) -> str:
+    return argument.removeprefix("--").partition("=")[0]

@@ -1,0 +1,106 @@
+"""A user's changes of the manifests. Pure.
+
+Theory.      A patch is a part of an object: it changes the manifest of the same group, kind and name, as
+             Cluster API Provider Nested meant it. Or it has a target, which names kind and name or leaves
+             them out, and says of which form it is: a strategic merge patch, a merge patch, a JSON patch.
+Invariants.  In the order of the list, each on the result of the one before. A patch that is for no manifest
+             is told, never ignored.
+Source       seed 003 (PatchSpec); nested.md A3 (matching, order), C10.
+Called by    ``render``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.api.controlplane.v1alpha4 import Patch
+from kubewright.wire.errors import ApiError
+from kubewright.wire.gvk import split_api_version
+from kubewright.wire.patch import Path, apply_json, apply_merge, apply_strategic
+
+Manifest = Mapping[str, Any]
+
+MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "volumeMounts": "mountPath",
+}
+"""Lists of a pod template that merge, and by which key, as the API of Kubernetes says."""
+PORTS = {"StatefulSet": "containerPort", "Service": "port"}
+
+
+def patched(
+    manifests: Sequence[Manifest], patches: Sequence[Patch], namespace: str
+) -> tuple[list[Manifest], list[str]]:
+    """The manifests with all patches, and what is wrong with those that could not be applied."""
+    found, problems = list(manifests), []
+    for number, patch in enumerate(patches):
+        targets = [index for index, each in enumerate(found) if _is_target(each, patch, namespace)]
+        if not targets:
+            problems.append(
+                f"spec.patches[{number}] is for no object: {_wanted(patch)}; there are: {_listed(found)}"
+            )
+        for index in targets:
+            try:
+                found[index] = _apply(found[index], patch)
+            except ApiError as error:
+                problems.append(f"spec.patches[{number}]: {error}")
+    return found, problems
+
+
+def _is_target(manifest: Manifest, patch: Patch, namespace: str) -> bool:
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    if isinstance(target := patch.get("target"), Mapping):
+        return target.get("kind") in (None, kind) and target.get("name") in (None, name)
+    metadata = _metadata(patch)
+    same_group = (
+        split_api_version(str(patch.get("apiVersion")))[0] == split_api_version(manifest["apiVersion"])[0]
+    )
+    named = (patch.get("kind"), metadata.get("name"))
+    return same_group and named == (kind, name) and metadata.get("namespace") in (None, "", namespace)
+
+
+def _apply(manifest: Manifest, patch: Patch) -> Manifest:
+    """The manifest with one patch.
+
+    Raises:
+        ApiError: the patch does not fit the manifest.
+    """
+    if "target" not in patch:
+        named = {key: value for key, value in _metadata(patch).items() if key != "namespace"}
+        return apply_strategic(manifest, {**patch, "metadata": named}, _keys(manifest))
+    change = patch.get("patch")
+    match patch.get("type"):
+        case "merge":
+            return apply_merge(manifest, change)  # type: ignore[no-any-return]
+        case "json":
+            return apply_json(manifest, change)  # type: ignore[no-any-return]
+        case _:
+            return apply_strategic(manifest, change, _keys(manifest))
+
+
+def _metadata(patch: Patch) -> Mapping[str, Any]:
+    found = patch.get("metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _keys(manifest: Manifest) -> Any:
+    def keys(path: Path) -> tuple[str | None, frozenset[str]]:
+        last = path[-1] if path else ""
+        key = PORTS.get(manifest["kind"]) if last == "ports" else MERGE_KEYS.get(last)
+        return (key, frozenset({"merge"})) if key else (None, frozenset())
+
+    return keys
+
+
+def _wanted(patch: Patch) -> str:
+    target = patch.get("target")
+    named = target if isinstance(target, Mapping) else {"kind": patch.get("kind"), **_metadata(patch)}
+    return f"{named.get('kind') or 'any kind'} {named.get('name') or 'without a name'}"
+
+
+def _listed(manifests: Sequence[Manifest]) -> str:
+    return ", ".join(f"{each['kind']} {each['metadata']['name']}" for each in manifests)

@@ -1,0 +1,109 @@
+"""What is to run for a component: its templates, filled in and changed as its spec says. Pure.
+
+Theory.      In this order: what the template leaves open is filled in; replicas, resources, image, binary and
+             flags of the spec are set; the user's patches come last, so a patch sees, and may change,
+             everything. What cannot be applied is told beside the manifests; the caller decides whether they
+             are run all the same.
+Invariants.  The same input gives the same manifests and the same fingerprint. Manifests hold names of
+             Secrets, never what is in them.
+Source       nested.md A5 (order), D6.
+Called by    the components' decisions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from kubewright.api.controlplane.v1alpha4 import ComponentSpec
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.rendering import flags
+from kubewright.controlplanes.rendering.patches import Manifest, patched
+from kubewright.controlplanes.rendering.variables import fill_in
+from kubewright.controlplanes.templates.choice import Choice
+
+WORKLOAD = "StatefulSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What is to run. ``problems``: what of the spec could not be applied, a sentence each."""
+
+    manifests: Sequence[Manifest]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def workload(self) -> Manifest:
+        """The StatefulSet among them."""
+        return next(each for each in self.manifests if each["kind"] == WORKLOAD)
+
+    @property
+    def fingerprint(self) -> str:
+        """Stands for the manifests; instances with another one are replaced."""
+        content = msgspec.json.encode(self.manifests, order="deterministic")
+        return sha256(content).hexdigest()[:16]
+
+
+def render(
+    spec: ComponentSpec, choice: Choice, values: Mapping[str, str], *, namespace: str, replicas: int
+) -> Rendered:
+    """The manifests of a component.
+
+    ``values``  what templates leave open: ``cluster``, ``component``, addresses of other components
+
+    Raises:
+        InvalidInput: the template needs a value that there is not, or has no StatefulSet.
+    """
+    complete = {"version": choice.version, **values}
+    template = [each for each in choice.manifests if each.get("kind") == WORKLOAD]
+    if len(template) != 1:
+        raise InvalidInput(f"a set of templates needs one {WORKLOAD}; this one has {len(template)}")
+    managed = flags.managed(_container(template[0]).get("args", ()))
+    problems = flags.refused(managed, spec.extra_args, spec.without_args)
+    ours = [_as_asked(each, spec, managed, replicas) for each in fill_in(list(choice.manifests), complete)]
+    found, unfit = patched(ours, spec.patches, namespace)
+    return Rendered([_placed(each, namespace) for each in found], (*problems, *unfit))
+
+
+def _as_asked(manifest: Manifest, spec: ComponentSpec, managed: frozenset[str], replicas: int) -> Manifest:
+    """The workload with what the spec says beside patches; other manifests as they are."""
+    if manifest["kind"] != WORKLOAD:
+        return manifest
+    pod = manifest["spec"]["template"]
+    containers = [_container(manifest), *pod["spec"]["containers"][1:]]
+    changed = [_with_resources(each, spec) for each in containers]
+    changed[0] = _with_program(changed[0], spec, managed)
+    inner = {**pod, "spec": {**pod["spec"], "containers": changed}}
+    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas, "template": inner}}
+
+
+def _with_program(
+    container: Mapping[str, Any], spec: ComponentSpec, managed: frozenset[str]
+) -> Mapping[str, Any]:
+    extra = {name: value for name, value in spec.extra_args.items() if name not in managed}
+    without = [name for name in spec.without_args if name not in managed]
+    changed = {**container, "args": flags.merged(container.get("args", ()), extra, without)}
+    if spec.image:
+        changed["image"] = spec.image
+    if spec.binary:
+        changed["command"] = [spec.binary, *container.get("command", ())[1:]]
+    return changed
+
+
+def _with_resources(container: Mapping[str, Any], spec: ComponentSpec) -> Mapping[str, Any]:
+    if spec.resources is None:
+        return container
+    asked = {"limits": dict(spec.resources.limits), "requests": dict(spec.resources.requests)}
+    return {**container, "resources": {name: value for name, value in asked.items() if value}}
+
+
+def _container(manifest: Manifest) -> Mapping[str, Any]:
+    """The first container: that of the program."""
+    found: Mapping[str, Any] = manifest["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def _placed(manifest: Manifest, namespace: str) -> Manifest:
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
