@@ -120,6 +120,20 @@ CASES = {
     "one that may still start": (seen(), target(node=None, since=NOW - 60), (WAITING, "", 541.0)),
     "one that is just in time": (seen(), target(node=None, since=NOW - 600), (WAITING, "", 1.0)),
     "one that did not start": (seen(), target(node=None, since=NOW - 601), (UNHEALTHY, "NodeStartupTimeout", None)),
+    "one whose cluster is out of reach while it should start": (
+        seen(), target(node=None, reachable=False, since=0, status={"node_ref": None}), (UNKNOWN, "", None),
+    ),
+    "one of a control plane that cannot be reached before it is initialized": (
+        seen(of=cluster(INFRASTRUCTURE)),
+        target(
+            node=None,
+            reachable=False,
+            since=0,
+            status={"node_ref": None},
+            labels={"cluster.x-k8s.io/control-plane": ""},
+        ),
+        (UNHEALTHY, "NodeStartupTimeout", None),
+    ),
     "one that need not start": (
         seen(node_startup_timeout="0s"), target(node=None, since=0), (UNKNOWN, "", None),
     ),

@@ -76,6 +76,7 @@ class Looker:
     def forget(self, check: Key) -> None:
         """There is no such health check any more."""
         self._references.forget(check)
+        self._witness.forget(f"session {check}")
 
     def forget_node(self, node: ClusterNode) -> None:
         """There is no such Node any more."""
@@ -89,6 +90,7 @@ class Looker:
         self, check: MachineHealthCheck, cluster: Cluster | None, ref: ObjectReference | None
     ) -> Iterator[Target]:
         selector, nodes = selector_of(check), self._nodes(cluster_of(check))
+        reached = self._witness.began(f"session {key_of(check)}", nodes is not None, None) or 0.0
         found = self.machines.by(BY_CLUSTER, str(cluster_of(check)))
         for machine in sorted(found, key=lambda each: each.name):
             meta = machine.metadata
@@ -100,7 +102,7 @@ class Looker:
                 machine,
                 self._node(machine, nodes),
                 nodes is not None,
-                _since(machine, cluster),
+                max(reached, _since(machine, cluster)),
                 self._request(check, machine, ref) if ref is not None else None,
             )
 

@@ -26,7 +26,8 @@ class Target:
 
     ``node``       its Node; None: it has none yet, there is none of that name, or it cannot be seen
     ``reachable``  the Nodes of the cluster can be seen
-    ``since``      when it was made, or later its cluster was able to take it in, in seconds since the epoch
+    ``since``      when it was made, or later its cluster was able to take it in, or later yet it could be
+                   reached again, in seconds since the epoch
     ``request``    the request to repair it, where there is a template of those
     """
 

@@ -75,16 +75,22 @@ def _node_missing(_seen: Seen, target: Target) -> Verdict | None:
 
 def _cluster_not_ready(seen: Seen, target: Target) -> Verdict | None:
     """Machines of a control plane are judged before it is initialized, so the first can be replaced."""
-    conditions = seen.cluster.status.conditions if seen.cluster is not None else ()
-    initialized = true_condition(conditions, ConditionType.CONTROL_PLANE_INITIALIZED) is not None
     first = names.CONTROL_PLANE_LABEL in target.machine.metadata.labels
-    infrastructure = true_condition(conditions, ConditionType.INFRASTRUCTURE_READY) is not None
-    return None if (initialized or first) and infrastructure else UNKNOWN
+    initialized = _has(seen, ConditionType.CONTROL_PLANE_INITIALIZED)
+    return None if (initialized or first) and _has(seen, ConditionType.INFRASTRUCTURE_READY) else UNKNOWN
+
+
+def _has(seen: Seen, condition: ConditionType) -> bool:
+    """The cluster says so."""
+    return seen.cluster is not None and true_condition(seen.cluster.status.conditions, condition) is not None
 
 
 def _not_started(seen: Seen, target: Target) -> Verdict | None:
+    """A machine without a Node; one whose cluster is out of reach cannot join it, nor be seen there."""
     if target.node is not None:
         return None
+    if not target.reachable and _has(seen, ConditionType.CONTROL_PLANE_INITIALIZED):
+        return UNKNOWN
     limit = parse_duration(seen.check.spec.node_startup_timeout or "0").total_seconds()
     if not limit:
         return UNKNOWN
