@@ -130,9 +130,13 @@ def keep_ready(seen: Seen) -> Plan | None:
 
 
 def reuse_data(seen: Seen) -> Plan | None:
-    """The data is there and this object's own: only the status was not written (S1-24)."""
+    """The data is there and this object's own: only the status was not written (S1-24).
+
+    It was made with certificates, so the status says of them what it would have said then.
+    """
     if seen.owns_data and seen.secret is not None and seen.secret.data.get("value"):
-        return Plan(because="the data is there", report=_done(seen.config.metadata.name))
+        told = _done(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
+        return Plan(because="the data is there", report=told)
     return None
 
 
