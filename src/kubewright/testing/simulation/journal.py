@@ -32,6 +32,8 @@ NODES, PODS, LEASES, EVENTS = "nodes", "pods", "leases.coordination.k8s.io", "ev
 BUDGETS, ATTACHMENTS = "poddisruptionbudgets.policy", "volumeattachments.storage.k8s.io"
 VMS = "vms"
 """What a ``Removal`` by a driver call names as its resource."""
+CONTROL, WORKLOAD = "control", "workload"
+"""The cluster of the objects, and any cluster that they describe."""
 LEASE_HALVES = {f"default/{half.value}": half for half in Half}
 """The Leases by which managers elect their leaders, and the half that each is for."""
 WATCHED = frozenset(
@@ -51,7 +53,7 @@ class ApiStep:
     key: str
     old: Object | None
     new: Object | None
-    cluster: str = "control"
+    cluster: str = CONTROL
     version: int = 0
 
 
@@ -98,13 +100,27 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A server has carried out a write of a manager: which one, and what it sent. Only of whole clusters.
+
+    ``cluster``  as ``ApiStep.cluster``, or ``WORKLOAD``
+    """
+
+    client: str
+    cluster: str
+    method: str
+    path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     """A manager has written a line into its log. Only of runs that record plans."""
 
     text: str
 
 
-Step = ApiStep | VmStep | Removal | Logged
+Step = ApiStep | VmStep | Removal | Written | Logged
 Listener = Callable[[Step], None]
 
 
@@ -170,6 +186,10 @@ class Journal:
     def asked(self, removal: Removal) -> None:
         """A manager has asked for a removal."""
         self._tell(removal)
+
+    def written(self, write: Written) -> None:
+        """A write of a manager was carried out."""
+        self._tell(write)
 
     def logged(self, text: str) -> None:
         """A line of the product's log."""

@@ -276,7 +276,7 @@ class Person:
         deadline = self._clock.monotonic() + seconds
         while not met():
             if self._stop() or self._clock.monotonic() > deadline:
-                raise Late(f"not within {seconds:g} s: {what}; there are {self.picture()}")
+                raise Late(f"not within {seconds:g} s: {self.broken or what}; there are {self.picture()}")
             await self._clock.sleep(0.05)
 
     # ------------------------------------------------------------ what exists

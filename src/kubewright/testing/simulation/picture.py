@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from kubewright.testing.simulation.clusterapi.picture import SHAPES as OF_CLUSTERS
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
@@ -25,7 +26,7 @@ def picture(journal: Journal) -> Picture:
     """The world as it is now."""
     lines = [_line("vm", {"class": vm.class_name, "powered": vm.powered}) for vm in journal.vms.values()]
     for resource, shape in _SHAPES.items():
-        kind, found = resource.partition(".")[0], journal.objects[resource].values()
+        kind, found = resource.partition(".")[0], journal.objects.get(resource, {}).values()
         lines += [_line(kind, facts) for each in found if (facts := shape(each))]
     return tuple(sorted(lines))
 
@@ -84,4 +85,10 @@ def _node(found: Object) -> dict[str, Any]:
     }
 
 
-_SHAPES = {MACHINES: _machine, MACHINE_SETS: _set, MACHINE_DEPLOYMENTS: _deployment, NODES: _node}
+_SHAPES = {
+    MACHINES: _machine,
+    MACHINE_SETS: _set,
+    MACHINE_DEPLOYMENTS: _deployment,
+    NODES: _node,
+    **OF_CLUSTERS,
+}

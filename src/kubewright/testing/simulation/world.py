@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar, cast
 
 from kubewright.compose.options import Options
 from kubewright.kube.client import Client
@@ -34,6 +35,8 @@ from kubewright.testing.simulation.network import Line
 from kubewright.testing.simulation.schedule import CALM, Schedule
 from kubewright.testing.simulation.staleness import Staleness
 from kubewright.testing.simulation.tally import Counts, Tally
+
+Part = TypeVar("Part")
 
 OPTIONS = Options(
     machine=MachineSettings(
@@ -95,6 +98,7 @@ class World:
         self.managers = Managers(self, self._cloud)
         self.beside: Callable[[], int] = lambda: 0
         """How many requests the worlds beside machines may make (``work.Work``)."""
+        self._parts: dict[type, object] = {}
         self.tally.on_write.append(self._kill_after)
 
     @property
@@ -106,6 +110,18 @@ class World:
     def busy(self) -> bool:
         """Whether a fault is still active, or a cloud call under way: it may still change something."""
         return self.faults.busy or self._cloud.busy
+
+    def add(self, part: object) -> None:
+        """Add a part that only worlds of one API have, for its stories and rules."""
+        self._parts[type(part)] = part
+
+    def part(self, kind: type[Part]) -> Part:
+        """The part of that type.
+
+        Raises:
+            KeyError: this world has none.
+        """
+        return cast(Part, self._parts[kind])
 
     def is_late_creation(self, name: str) -> bool:
         """Whether an object is created by a late request that no manager knows of: its sender was killed.

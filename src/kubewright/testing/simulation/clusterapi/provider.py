@@ -7,7 +7,7 @@ Source.      capi.md §3.2, §3.4.
 Called by    ``entry``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kubewright.api.cluster.names import CONTRACT_LABEL
@@ -35,10 +35,10 @@ SAYS: Mapping[Kind[dict[str, Any]], tuple[Json, Json]] = {
 """What spec and status of an object say when all is done."""
 
 
-def definitions() -> Iterator[Mapping[str, Any]]:
-    """The CustomResourceDefinitions of the two kinds."""
+def definitions(kinds: Iterable[Kind[Any]] = tuple(SAYS)) -> Iterator[Mapping[str, Any]]:
+    """The CustomResourceDefinitions of these kinds, by default of the two."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    for kind in SAYS:
+    for kind in kinds:
         resource = kind.resource
         names = {"kind": resource.kind, "plural": resource.plural, "listKind": f"{resource.kind}List"}
         version = {"name": resource.version, "served": True, "storage": True, "schema": schema}

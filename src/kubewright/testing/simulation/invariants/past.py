@@ -274,9 +274,11 @@ class Past:
     # ------------------------------------------------------------ VMs, nodes, pods
 
     def _vm(self, step: VmStep) -> None:
-        """A VM never changes its machine."""
+        """A VM never changes its machine. One that boots from data is a cluster's: other rules judge it."""
         vm = step.new or step.old
         assert vm is not None
+        if vm.bootstrap is not None:
+            return
         if step.new is None:
             self.vms.get(vm.owner_uid, {}).pop(vm.id, None)
             self.unowned.pop(vm.id, None)

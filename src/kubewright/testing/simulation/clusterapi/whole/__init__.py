@@ -1,6 +1,14 @@
 """Whole clusters in the simulator: all providers are our own, and VMs boot from their data.
 
-Map          entry.py  how they enter a simulation, and how managers reach their control planes
-             rules.py  what must be true of them at every step
+Map          entry.py      how they enter a simulation, and how managers reach their control planes
+             stories.py    the table of stories, and how one is run
+             acts.py       what users do in all of them, and how a cluster must look in the end
+             origins.py    a user's own boot data, a foreign control plane, two worlds beside each other
+             rollouts.py   workers are scaled and rolled
+             moves.py      a cluster is paused, moved, out of reach, or has another kubeconfig
+             health.py     machines are unhealthy, and are replaced or not
+             deletions.py  one machine is deleted
+             rules.py      what must be true at every step, with ownership.py, bounds.py, endings.py and
+                           secrecy.py; facts.py is what they read
 Called by    tests.
 """

@@ -5,7 +5,8 @@ Theory.      The controllers are the product's own, of all three worlds. VMs boo
              manager reaches it by the Cluster's kubeconfig, checked as at a socket (``compose.shortcut``),
              over the simulated network, so that a request outlives a manager that is killed. A write there
              is counted as any write is: the manager is killed after it too.
-Invariants.  Control planes survive every kill of a manager. Their networks have no faults but delays.
+Invariants.  Control planes survive every kill of a manager. Their networks have no faults but delays, and
+             those that a story asks for (``Networks.refuse``).
 Called by    tests, as ``prepare`` of ``run.simulate``.
 """
 
@@ -14,10 +15,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_HEALTH_CHECK,
+    MACHINE_SET,
+)
 from kubewright.api.core import SECRET
-from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
+from kubewright.api.kinds import dynamic
 from kubewright.base.clock import Clock
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.bootstrap import world as bootstrap
@@ -34,12 +42,15 @@ from kubewright.kube.errors import Disconnected, TransportError
 from kubewright.kube.transport import Transport
 from kubewright.machines.world import Half
 from kubewright.pki.keys import Algorithm
-from kubewright.runtime.world import Environment
+from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
-from kubewright.testing.simulation.journal import EVENTS
+from kubewright.testing.simulation.clusterapi import provider
+from kubewright.testing.simulation.journal import CONTROL, EVENTS, WORKLOAD, Written
 from kubewright.testing.simulation.loop import Process
-from kubewright.testing.simulation.network import Host, Line
+from kubewright.testing.simulation.network import READS, Host, Line
+from kubewright.testing.simulation.tally import MANAGER
 from kubewright.testing.simulation.world import World
+from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response
 
 DRIVER = "sim"
@@ -58,6 +69,20 @@ CLUSTERS, MACHINES, SETS, DEPLOYMENTS, CONFIGS, INFRA_CLUSTERS, INFRA_MACHINES, 
 )
 OBJECTS = (CLUSTERS, MACHINES, SETS, DEPLOYMENTS, CONFIGS, INFRA_CLUSTERS, INFRA_MACHINES)
 """The objects of a cluster, for rules and ends."""
+CHECKS = str(MACHINE_HEALTH_CHECK.resource)
+CONFIG_TEMPLATES, INFRA_TEMPLATES = (
+    str(kind.resource) for kind in (KUBEADM_CONFIG_TEMPLATE, KUBEWRIGHT_MACHINE_TEMPLATE)
+)
+BESIDE = (CHECKS, CONFIG_TEMPLATES, INFRA_TEMPLATES, SECRETS)
+"""What goes with a cluster by its owners alone."""
+
+REPAIR, REPAIR_TEMPLATE = (
+    dynamic(Resource("repair.example.com", "v1beta1", f"{kind.lower()}s", kind))
+    for kind in ("FooRepair", "FooRepairTemplate")
+)
+FOREIGN = (provider.FOO_PLANE, REPAIR, REPAIR_TEMPLATE)
+"""Kinds of providers whose part a story plays."""
+REPAIRS = str(REPAIR.resource)
 
 SETTINGS = BootstrapSettings(algorithm=Algorithm.EC)
 REQUESTS = 100
@@ -70,17 +95,22 @@ def enter(world: World) -> None:
     """Let managers run all three worlds, and VMs boot from their data."""
     planes = Planes(world.clock("planes"))
     world.driver = world.driver.hosting(planes)
-    servers = Process(world.loop, "workload clusters")
+    networks = Networks(world, planes, Process(world.loop, "workload clusters"))
+    world.add(planes)
+    world.add(networks)
     made = (
         clusters.world(),
         bootstrap.world(_no_clusters),
         infra.world({}, DRIVER, _unheard, InfraSettings()),
     )
     world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
-    world.managers.own_worlds = partial(_worlds, Networks(world, planes, servers))
-    for each in (*OBJECTS, SECRETS, EVENTS):
+    foreign = partial(provider.definitions, FOREIGN)
+    world.managers.extra_worlds.append(ApiWorld("foo", (), _nothing, definitions=foreign))
+    world.managers.own_worlds = partial(_worlds, networks)
+    for each in (*OBJECTS, *BESIDE, REPAIRS, EVENTS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
+    world.control.host.on_answered.append(partial(_tell, world, CONTROL))
     vms: set[str] = set()
     world.journal.listen(lambda _step: vms.update(world.journal.vms))
     world.beside = lambda: (
@@ -96,6 +126,20 @@ class Networks:
         self._shortcut = Shortcut(planes, _nowhere(servers))
         self._servers = servers
         self._numbers = count(1)
+        self._hosts: list[Host] = []
+        self._away = False
+
+    def refuse(self) -> None:
+        """From now on no manager reaches a workload cluster; all else does."""
+        self._away = True
+        for host in self._hosts:
+            host.refuse()
+
+    def admit(self) -> None:
+        """End that."""
+        self._away = False
+        for host in self._hosts:
+            host.admit()
 
     def reach(self, client: Process, access: Access, clock: Clock) -> Transport:
         """The way of one manager to one cluster (``Connect``)."""
@@ -107,10 +151,20 @@ class Networks:
             except TransportError as error:
                 raise Disconnected(str(error)) from None
 
-        host = Host("workload", self._world.clock(f"workload network {next(self._numbers)}"))
-        host.on_answered.append(self._world.tally.answered)
+        host = Host(WORKLOAD, self._world.clock(f"workload network {next(self._numbers)}"))
+        host.on_answered += [self._world.tally.answered, partial(_tell, self._world, WORKLOAD)]
         host.up(self._servers, handle)
+        self._hosts.append(host)
+        if self._away:
+            host.refuse()
         return Line(host, client)
+
+
+def _tell(world: World, cluster: str, client: str, request: Request, response: Response) -> None:
+    """Let rules know of a write that a manager has made."""
+    if request.method not in READS and client.startswith(MANAGER) and response.status < 400:
+        write = Written(client, cluster, request.method, request.path, request.body)
+        world.journal.written(write)
 
 
 def _nowhere(client: Process) -> Connect:
@@ -132,6 +186,11 @@ def _under(world: ApiWorld, half: Half) -> ApiWorld:
 
 def _workload_clusters(connect: Connect, environment: Environment) -> WorkloadClusters:
     return WorkloadClusters(environment.control, environment.entitled, connect=connect, nodes=False)
+
+
+def _nothing(_environment: Environment, _chosen: Sequence[str]) -> Runnables:
+    """A provider whose part a story plays."""
+    return Runnables(())
 
 
 def _no_clusters(environment: Environment) -> WorkloadClusters:

@@ -1,0 +1,61 @@
+"""What the rules of whole clusters read from a step, or from one object.
+
+Called by    the rules beside this module.
+"""
+
+from kubewright.providers.sim.vm import Vm
+from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.invariants import Past
+from kubewright.testing.simulation.journal import ApiStep, Object, Step
+from kubewright.testing.simulation.person import NAMESPACE_NAME
+
+
+def both(step: Step, resource: str) -> tuple[Object | None, Object | None]:
+    """Before and after, of a step of this resource."""
+    return (step.old, step.new) if isinstance(step, ApiStep) and step.resource == resource else (None, None)
+
+
+def find(past: Past, resource: str, name: str) -> Object | None:
+    """An object by its name, as it is now."""
+    return past.journal.objects[resource].get(f"{NAMESPACE_NAME}/{name}")
+
+
+def name_of(found: Object) -> str:
+    """Its name."""
+    return str(found["metadata"]["name"])
+
+
+def uid_of(found: Object) -> str:
+    """Its uid."""
+    return str(found["metadata"]["uid"])
+
+
+def owners_of(found: Object) -> list[Object]:
+    """Its owner references."""
+    return list(found["metadata"].get("ownerReferences", ()))
+
+
+def controllers_of(found: Object) -> list[Object]:
+    """Those that control it."""
+    return [each for each in owners_of(found) if each.get("controller")]
+
+
+def deleting(found: Object | None) -> bool:
+    """Whether it was deleted and finalizers hold it."""
+    return found is not None and "deletionTimestamp" in found["metadata"]
+
+
+def runs(machine: Object | None) -> bool:
+    """Whether a machine is Running."""
+    return machine is not None and machine.get("status", {}).get("phase") == "Running"
+
+
+def cluster_goes(past: Past) -> bool:
+    """Whether a Cluster is being deleted, or is gone."""
+    clusters = past.journal.objects[entry.CLUSTERS].values()
+    return not clusters or any(map(deleting, clusters))
+
+
+def vms_of_clusters(past: Past) -> list[Vm]:
+    """The VMs that boot from data: those of MachineClasses do not."""
+    return [vm for vm in past.journal.vms.values() if vm.bootstrap is not None]
