@@ -21,6 +21,7 @@ from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
     MACHINE_DEPLOYMENT,
+    MACHINE_DRAIN_RULE,
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
@@ -84,6 +85,7 @@ RULES: tuple[Rules[Any], ...] = (
         check=validate.validate_deployment,
     ),
     Rules(MACHINE_HEALTH_CHECK, default=defaults.default_health_check, check=validate.validate_health_check),
+    Rules(MACHINE_DRAIN_RULE, check=validate.validate_drain_rule),
     Rules(
         KUBEADM_CONFIG,
         default=bootstrap_defaults.with_defaults,

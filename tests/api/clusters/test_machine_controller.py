@@ -7,7 +7,13 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_DRAIN_RULE,
+    MACHINE_SET,
+)
 from kubewright.api.core import CRD, EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
@@ -307,6 +313,71 @@ async def test_a_drain_names_the_pods_and_budgets_that_hold_it_up(world):
         assert "default/db" in message
         await asyncio.sleep(700)
         assert (await world.user.get(FOO, M))["metadata"]["deletionTimestamp"]
+
+
+def in_node(name, **labels):
+    container = {"name": "c", "image": "i"}
+    metadata = {"name": name, "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": "n", "containers": [container]}}
+
+
+async def evicted(world):
+    """The pods that have been asked to leave."""
+    return {each.name for each in await world.there.list(POD) if each.metadata.deleting}
+
+
+async def test_pods_leave_as_drain_rules_say(world):
+    async with world.running():
+        await world.cluster()
+        await world.run_machine("cp", "foo:///cp", "ncp", labels={"cluster.x-k8s.io/control-plane": ""})
+        await world.run_machine()
+        team = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NS}}}
+        for name, drain, app in (
+            ("last", {"behavior": "Drain", "order": 5}, "db"),
+            ("never", {"behavior": "Skip"}, "log"),
+            ("ends", {"behavior": "WaitCompleted"}, "batch"),
+        ):
+            spec = {"drain": drain, "pods": [{"selector": {"matchLabels": {"app": app}}, **team}]}
+            await world.user.create(
+                MACHINE_DRAIN_RULE, {"metadata": {"name": name}, "spec": spec}, namespace=NS
+            )
+        for name in ("db", "log", "batch", "web"):
+            await world.there.create(dynamic(POD.resource), in_node(name, app=name), namespace=NS)
+        await world.delete()
+        await asyncio.sleep(10)
+        assert await evicted(world) == {"web"}
+
+        await world.there.delete(POD, Key(NS, "web"), grace=0)
+        await asyncio.sleep(60)
+        assert await evicted(world) == set(), "the batch job has not ended"
+        ended = {"status": {"phase": "Succeeded"}}
+        await world.there.patch(dynamic(POD.resource), Key(NS, "batch"), ended, subresource="status")
+        await asyncio.sleep(30)
+        assert await evicted(world) == {"db"}
+
+        await world.there.delete(POD, Key(NS, "db"), grace=0)
+        await asyncio.sleep(30)
+        assert (await world.user.get(FOO, M))["metadata"]["deletionTimestamp"]
+        assert await evicted(world) == set(), "what is skipped stays"
+
+
+async def test_a_drain_waits_while_a_rule_cannot_be_read_and_needs_no_rules_at_all(world):
+    async with world.running():
+        await world.cluster()
+        await world.run_machine("cp", "foo:///cp", "ncp", labels={"cluster.x-k8s.io/control-plane": ""})
+        await world.run_machine()
+        await world.there.create(dynamic(POD.resource), in_node("web"), namespace=NS)
+        wrong = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
+        spec = {"drain": {"behavior": "Skip"}, "pods": [{"selector": wrong}]}
+        await world.user.create(MACHINE_DRAIN_RULE, {"metadata": {"name": "odd"}, "spec": spec}, namespace=NS)
+        await world.delete()
+        await asyncio.sleep(30)
+        assert "MachineDrainRule odd cannot be read" in (await world.said("DrainingSucceeded"))[2]
+        assert await evicted(world) == set()
+
+        await world.user.delete(CRD, Key("", "machinedrainrules.cluster.x-k8s.io"))
+        await asyncio.sleep(60)
+        assert await evicted(world) == {"web"}
 
 
 async def test_hooks_hold_up_the_stages_they_are_for(world):

@@ -21,6 +21,7 @@ GOOD = {
     "MachineSet": SET,
     "MachineDeployment": SET,
     "MachineHealthCheck": CHECK,
+    "MachineDrainRule": {"drain": {"behavior": "Drain", "order": -1}, "pods": [{"selector": {}}]},
 }
 
 
@@ -121,6 +122,18 @@ BAD = {
     "a check of nothing": (
         "MachineHealthCheck", other(CHECK, unhealthyConditions=[]),
         ["spec.unhealthyConditions: Forbidden: must have at least one entry"],
+    ),
+    "a drain rule with an order of what is not evicted": (
+        "MachineDrainRule", {"drain": {"behavior": "Skip", "order": 1}},
+        ["spec.drain.order: Invalid value: 1: order must not be set if drain behavior is 'Skip'"],
+    ),
+    "a drain rule that says a thing twice": (
+        "MachineDrainRule", {"drain": {"behavior": "Skip"}, "machines": [{"selector": {}}, {"selector": {}}]}, None,
+    ),
+    "a drain rule with selectors that are none": (
+        "MachineDrainRule",
+        {"drain": {"behavior": "Skip"}, "pods": [{"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}]},
+        None,
     ),
     "a check with a timeout that is none": (
         "MachineHealthCheck", other(CHECK, unhealthyConditions=[{"type": "a", "status": "b", "timeout": "c"}]),

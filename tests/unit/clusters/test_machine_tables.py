@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kubewright.api.cluster.reasons import Reason
 from kubewright.api.cluster.v1beta1 import (
+    MACHINE_DRAIN_RULE,
     Bootstrap,
     Cluster,
     ClusterSpec,
@@ -20,7 +21,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import NodeCondition, NodeSpec, Pod, PodStatus, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.plan import AT_ONCE
-from kubewright.clusters.machine import deletion, node, wanted
+from kubewright.clusters.machine import deletion, drainrules, node, wanted
 from kubewright.clusters.machine.conditions import conditions
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.seen import (
@@ -552,6 +553,93 @@ def test_a_pod_with_a_label_that_says_so_is_awaited_and_not_evicted():
     assert (plan.evict, plan.waiting, plan.done) == ((), (batch,), False)
     ended = replace(batch, status=PodStatus(phase="Succeeded"))
     assert plan_pass([ended], policy, now=NOW, started=NOW).done
+
+
+def rule(name="r", behavior="Drain", order=None, machines=None, pods=None):
+    drain = {"behavior": behavior, **({} if order is None else {"order": order})}
+    spec = {
+        "drain": drain,
+        **({"machines": machines} if machines else {}),
+        **({"pods": pods} if pods else {}),
+    }
+    return MACHINE_DRAIN_RULE.from_plain({"metadata": {"name": name}, "spec": spec})
+
+
+def labelled(**labels):
+    return {"selector": {"matchLabels": labels}}
+
+
+def around(key, **labels):
+    return {key: {"matchLabels": labels}}
+
+
+WEB = Pod(metadata=replace(POD, labels={"app": "web"}))
+RULED = [
+    ("no rule", [], ("Drain", 0)),
+    ("a rule for all pods of all machines", [rule(behavior="Skip")], ("Skip", 0)),
+    ("an order", [rule(order=-3)], ("Drain", -3)),
+    ("waiting, which has no order", [rule(behavior="WaitCompleted", order=7)], ("WaitCompleted", 0)),
+    ("the first by name", [rule("b", order=2), rule("a", order=1)], ("Drain", 1)),
+    ("machines with this label", [rule(order=1, machines=[labelled(os="linux")])], ("Drain", 1)),
+    ("machines with another label", [rule(order=1, machines=[labelled(os="other")])], ("Drain", 0)),
+    ("clusters with this label", [rule(order=1, machines=[around("clusterSelector", stage="x")])], ("Drain", 1)),
+    (
+        "this label in a cluster with another",
+        [rule(order=1, machines=[labelled(os="linux") | around("clusterSelector", stage="y")])],
+        ("Drain", 0),
+    ),
+    ("one of several", [rule(order=1, machines=[labelled(os="other"), labelled(os="linux")])], ("Drain", 1)),
+    ("pods with this label", [rule(order=1, pods=[labelled(app="web")])], ("Drain", 1)),
+    ("pods with another label", [rule(order=1, pods=[labelled(app="db")])], ("Drain", 0)),
+    ("pods of such a namespace", [rule(order=1, pods=[around("namespaceSelector", team="a")])], ("Drain", 1)),
+    (
+        "this pod of another namespace",
+        [rule(order=1, pods=[labelled(app="web") | around("namespaceSelector", team="b")])],
+        ("Drain", 0),
+    ),
+    ("the next by name, where the first is not for it", [rule("a", order=1, pods=[labelled(app="db")]), rule("b", order=2)], ("Drain", 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "found"), [r[1:] for r in RULED], ids=[r[0] for r in RULED])
+def test_what_drain_rules_say_of_a_pod(rules, found):
+    one = machine(meta={"labels": {"os": "linux"}})
+    read = drainrules.rules_for(
+        one, replace(CLUSTER, metadata=replace(CLUSTER.metadata, labels={"stage": "x"})), rules
+    )
+    assert dataclasses.replace(read, namespaces={"ns": {"team": "a"}}).of(WEB) == found
+
+
+def test_a_rule_that_cannot_be_read_says_which_it_is():
+    odd = rule("odd", pods=[{"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}])
+    with pytest.raises(drainrules.UnreadableRule, match="MachineDrainRule odd cannot be read"):
+        drainrules.rules_for(machine(), None, [odd])
+
+
+def test_pods_leave_in_the_order_of_rules_and_their_own_labels_go_first():
+    rules = drainrules.rules_for(
+        machine(),
+        None,
+        [rule(order=5, pods=[labelled(app="db")]), rule("s", "Skip", pods=[labelled(app="x")])],
+    )
+    policy = deletion.drain_policy(leaving(), NODE, rules)
+    first, last, kept, own = (
+        Pod(metadata=replace(POD, name=name, uid=name, labels=labels))
+        for name, labels in (
+            ("first", {}),
+            ("last", {"app": "db"}),
+            ("kept", {"app": "x"}),
+            ("own", {"app": "db", "cluster.x-k8s.io/drain": "skip"}),
+        )
+    )
+    plan = plan_pass([last, kept, own, first], policy, now=NOW, started=NOW)
+    assert (plan.evict, plan.waiting, plan.because) == (
+        (first,),
+        (last,),
+        "pods: 1 to evict, 1 to leave after these",
+    )
+    assert plan_pass([last, kept, own], policy, now=NOW, started=NOW).evict == (last,)
+    assert plan_pass([kept, own], policy, now=NOW, started=NOW).done
 
 
 def test_pods_that_leave_a_silent_node_are_not_waited_for():

@@ -120,6 +120,17 @@ class TestAsking:
         plan = drain(pod("batch"), policy=policy)
         assert (plan.done, plan.wake, plan.because) == (False, EVICTION, "pods: 1 to complete by themselves")
 
+    def test_pods_of_a_higher_order_wait_until_all_of_the_lower_are_gone(self):
+        order = {"a": 0, "b": 0, "c": 1, "d": 2}
+        policy = replace(GENTLE, order=lambda each: order[each.metadata.name])
+        a, b, c, d = (pod(name) for name in "abcd")
+        assert pods_of(drain(d, c, b, a, policy=policy)) == (["b", "a"], [], ["d", "c"])
+        plan = drain(pod("a", leaving=T0), c, policy=policy)
+        assert (pods_of(plan), plan.wake) == (([], [], ["a", "c"]), POLL)
+        assert pods_of(drain(a, c, policy=policy, tries=refused("a"))) == ([], [], ["a", "c"])
+        assert pods_of(drain(pod("d", leaving=T0), c, policy=policy)) == (["c"], [], ["d"])
+        assert pods_of(drain(d, policy=policy)) == (["d"], [], [])
+
     def test_it_stays_when_the_time_is_up(self):
         policy = DrainPolicy(HOUR, awaits=lambda _pod: True)
         assert drain(pod("batch"), policy=policy, at=HOUR).done

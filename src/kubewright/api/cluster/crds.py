@@ -1,8 +1,9 @@
 """The CustomResourceDefinitions of ``cluster.x-k8s.io/v1beta1``.
 
 Theory.      Names, columns, subresources, labels, field names, types and required fields equal those of
-             Cluster API v1.7.1, so either set of CRDs serves either core; the sentences are ours. The
-             versions v1alpha3 and v1alpha4 are left out: nothing serves them any more (capi.md §2.1).
+             Cluster API v1.7.1, so either set of CRDs serves either core; the sentences are ours.
+             Drain rules, which came later, are those of v1.10. The versions v1alpha3 and v1alpha4 are left
+             out: nothing serves them any more (capi.md §2.1).
 Called by    ``kubewright crds`` and the world of clusters.
 """
 
@@ -16,6 +17,7 @@ from kubewright.api.cluster.v1beta1 import (
     CONTRACT_VERSIONS,
     MACHINE,
     MACHINE_DEPLOYMENT,
+    MACHINE_DRAIN_RULE,
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
@@ -44,11 +46,12 @@ def provider_labels(provider: str) -> Mapping[str, str]:
     return {names.PROVIDER_LABEL: provider, names.CLUSTERCTL_LABEL: "", **CONTRACT_VERSIONS}
 
 
-def definition(kind: Kind[Any], *columns: Column, scale: tuple[str, str, str] | None = None) -> Definition:
+def definition(
+    kind: Kind[Any], *columns: Column, status: bool = True, scale: tuple[str, str, str] | None = None
+) -> Definition:
     """The definition of a kind of the core."""
-    return Definition(
-        kind, columns, scale=scale, categories=CATEGORIES, labels=provider_labels(names.CORE_PROVIDER)
-    )
+    labels = provider_labels(names.CORE_PROVIDER)
+    return Definition(kind, columns, status=status, scale=scale, categories=CATEGORIES, labels=labels)
 
 
 DEFINITIONS = (
@@ -103,6 +106,13 @@ DEFINITIONS = (
         ),
         Column("CurrentHealthy", ".status.currentHealthy", "integer", "How many machines are healthy."),
         AGE,
+    ),
+    definition(
+        MACHINE_DRAIN_RULE,
+        Column("Behavior", ".spec.drain.behavior", description="What a drain does with the pods."),
+        Column("Order", ".spec.drain.order", description="Pods with lower orders leave before."),
+        AGE,
+        status=False,
     ),
 )
 

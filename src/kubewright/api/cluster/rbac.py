@@ -17,6 +17,7 @@ from kubewright.api.machine.crds import HEADER, as_yaml
 from kubewright.api.rbac import ONE_NAMESPACE, READ, WRITE, Rule, gathered, granted, of_users, within
 
 KINDS = ("clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks")
+RULES = ("machinedrainrules",)
 SCALES = ("machinesets/scale", "machinedeployments/scale")
 PROVIDERS = tuple(f"{part}.{GROUP}" for part in ("infrastructure", "bootstrap", "controlplane"))
 
@@ -30,6 +31,7 @@ CORE = (
         ("update",),
         "owner references that block the deletion of their owner, where admission checks them",
     ),
+    Rule(GROUP, RULES, ("list",), "which pods a drain leaves alone, and which leave first"),
     *(
         Rule(group, ("*",), (*READ, "create", "patch", "delete"), "objects of providers")
         for group in PROVIDERS
@@ -73,8 +75,8 @@ def manifest() -> list[dict[str, Any]]:
 
 def roles_of_users() -> list[dict[str, Any]]:
     """What users may do with clusters: who may see or edit what is in a namespace may do so with them too."""
-    seen = [*KINDS, *(f"{kind}/status" for kind in KINDS), *SCALES]
+    seen = [*KINDS, *RULES, *(f"{kind}/status" for kind in KINDS), *SCALES]
     return [
         of_users("clusters", "view", GROUP, seen, READ),
-        of_users("clusters", "edit", GROUP, [*KINDS, *SCALES], WRITE),
+        of_users("clusters", "edit", GROUP, [*KINDS, *RULES, *SCALES], WRITE),
     ]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_network
 
-from msgspec import to_builtins
+from msgspec import json, to_builtins
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.names import PreflightCheck
@@ -21,6 +21,7 @@ from kubewright.api.cluster.v1beta1 import (
     Cluster,
     Machine,
     MachineDeployment,
+    MachineDrainRule,
     MachineHealthCheck,
     MachineSet,
     MachineSpec,
@@ -28,6 +29,7 @@ from kubewright.api.cluster.v1beta1 import (
     NetworkRanges,
     ObjectReference,
 )
+from kubewright.api.cluster.v1beta1.drain_rules import DRAIN
 from kubewright.api.faults import Errors, Fault, FieldError, duration_problem
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.base.durations import parse_duration
@@ -116,6 +118,29 @@ def validate_health_check(
 def is_version(text: str) -> bool:
     """Whether this is a version of Kubernetes, with its ``v``."""
     return _VERSION.fullmatch(text) is not None
+
+
+def validate_drain_rule(rule: MachineDrainRule, old: MachineDrainRule | None = None) -> list[FieldError]:
+    """Every broken rule of a MachineDrainRule; empty when it is good."""
+    drain = rule.spec.drain
+    errors: list[FieldError] = []
+    if drain.order is not None and drain.behavior != DRAIN:
+        told = f"order must not be set if drain behavior is {drain.behavior!r}"
+        errors.append(FieldError("spec.drain.order", told, Fault.INVALID, drain.order))
+    for name, entries in (("machines", rule.spec.machines), ("pods", rule.spec.pods)):
+        if len(set(map(json.encode, entries))) < len(entries):
+            errors.append(FieldError(f"spec.{name}", f"entries in {name} must be unique", Fault.INVALID))
+    return [*errors, *_drain_selectors(rule)]
+
+
+def _drain_selectors(rule: MachineDrainRule) -> Errors:
+    for name, entries in (("machines", rule.spec.machines), ("pods", rule.spec.pods)):
+        for number, entry in enumerate(entries):
+            for key, selector in to_builtins(entry).items():
+                try:
+                    selectors.from_object(selector)
+                except BadRequest as error:
+                    yield FieldError(f"spec.{name}[{number}].{key}", str(error), Fault.INVALID, selector)
 
 
 def _name(name: str, words: str) -> Errors:

@@ -20,10 +20,12 @@ from typing import NamedTuple
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
+from kubewright.api.cluster.v1beta1.drain_rules import SKIP, WAIT_COMPLETED
 from kubewright.api.core import Pod
 from kubewright.base.delays import SOON, UNHEARD
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules
 from kubewright.clusters.machine.node import silent
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
@@ -49,7 +51,7 @@ NODE_DELETION_TIMEOUT = timedelta(seconds=10)
 LOST_AFTER = timedelta(seconds=1)
 """How long after the end of its grace period a pod of a silent Node is no longer waited for."""
 
-DRAIN_LABEL, SKIP, AWAIT = "cluster.x-k8s.io/drain", "skip", "wait-completed"
+DRAIN_LABEL, BY_LABEL = "cluster.x-k8s.io/drain", {"skip": SKIP, "wait-completed": WAIT_COMPLETED}
 """On a pod: it is left where it is, or awaited until it has ended by itself."""
 
 FINISHED = ("Succeeded", "Failed")
@@ -172,26 +174,34 @@ def hooks(seen: Seen, prefix: str) -> tuple[str, ...]:
     return tuple(sorted(key for key in seen.machine.metadata.annotations if key.startswith(prefix)))
 
 
-def drain_policy(seen: Seen, node: ClusterNode) -> DrainPolicy:
-    """How the Node is drained: gently, and for as long as the Machine says."""
+def drain_policy(seen: Seen, node: ClusterNode, rules: DrainRules = NO_RULES) -> DrainPolicy:
+    """How the Node is drained: gently, for as long as the Machine says, and as the rules say of each pod.
+
+    What a pod asks for by its label goes before the rules.
+    """
     lost = silent(node)
+
+    def of(pod: Pod) -> tuple[str, int]:
+        asked = BY_LABEL.get(pod.metadata.labels.get(DRAIN_LABEL, "").lower())
+        return (asked, 0) if asked is not None else rules.of(pod)
 
     def skips(pod: Pod) -> bool:
         ends = pod.metadata.deletion_timestamp
         return (
             comes_back(pod)
             or pod.status.phase in FINISHED
-            or _asks(pod) == SKIP
+            or of(pod)[0] == SKIP
             or (lost and ends is not None and seen.now - ends > LOST_AFTER)
         )
 
     timeout = limit(seen.machine.spec.node_drain_timeout)
-    return DrainPolicy(timeout=timeout, skips=skips, awaits=lambda pod: _asks(pod) == AWAIT, one_by_one=False)
-
-
-def _asks(pod: Pod) -> str:
-    """What a pod asks for by its label."""
-    return pod.metadata.labels.get(DRAIN_LABEL, "").lower()
+    return DrainPolicy(
+        timeout=timeout,
+        skips=skips,
+        awaits=lambda pod: of(pod)[0] == WAIT_COMPLETED,
+        order=lambda pod: of(pod)[1],
+        one_by_one=False,
+    )
 
 
 # ---------------------------------------------------------------- the stages

@@ -1,9 +1,9 @@
 """Read everything that a decision about one Machine looks at, into one value.
 
-Theory.      All of it is in caches, of the management cluster and of the machine's own, but for two things:
-             the pods of a Node that is being drained, and its volume attachments. Caches of those would cost
-             more memory than everything else, in each of thousands of clusters; they are listed for one
-             Node, and only in the stage that needs them.
+Theory.      All of it is in caches, of the management cluster and of the machine's own, but for three things:
+             the pods of a Node that is being drained, its volume attachments, and drain rules. Caches of the
+             first two would cost more memory than everything else, in each of thousands of clusters; and the
+             kind of the last may not be installed. They are listed only in the stage that needs them.
 Invariants.  A Node is cordoned before its pods are listed. What a process remembers of a Machine (its drain,
              when things began) costs requests or time when it is lost, never safety.
 Called by    ``reconciler``.
@@ -14,13 +14,14 @@ from datetime import timedelta
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
-from kubewright.api.cluster.v1beta1 import Machine
+from kubewright.api.cluster.v1beta1 import MACHINE_DRAIN_RULE, Machine
 from kubewright.api.conditions import true_condition
-from kubewright.api.core import VOLUME_ATTACHMENT
+from kubewright.api.core import NAMESPACE, VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
+from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules, rules_for
 from kubewright.clusters.machine.remote import Remote, Slow
 from kubewright.clusters.machine.seen import Leaving, Seen, Workload
 from kubewright.clusters.references.external import External, look_up
@@ -30,6 +31,7 @@ from kubewright.kube.client import Client
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.runtime.references.registry import User
 from kubewright.runtime.sessions.session import NotConnected
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 BEGINNINGS = ("deleted", "drain", "detach")
@@ -50,6 +52,7 @@ class Looker:
     def __init__(
         self, client: Client, caches: Caches, references: User, workloads: WorkloadClusters, remote: Remote
     ) -> None:
+        self._control = client
         self._clock = client.clock
         self._steady = client.steady()
         self._caches = caches
@@ -166,22 +169,35 @@ class Looker:
         except Slow:
             raise
         except KubewrightError as error:
-            said = f"cluster {seen.cluster_key} did not show pods or volumes: {error}"
+            said = f"of cluster {seen.cluster_key} pods, volumes or drain rules are not known: {error}"
             return replace(seen, leaving=replace(seen.leaving, unread=said))
         return seen
 
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         if deletion.stage(seen).reason is not Reason.DRAINING_NODE or not node.spec.unschedulable:
             return seen
+        rules = await self._rules(seen, client)
         plan = await self.notes(seen.machine.metadata.uid).drain.look(
             client,
             node.name,
-            deletion.drain_policy(seen, node),
+            deletion.drain_policy(seen, node, rules),
             now=seen.now,
             started=seen.leaving.drain_since or seen.now,
             conditions=node.status.conditions,
         )
         return replace(seen, leaving=replace(seen.leaving, drain=plan))
+
+    async def _rules(self, seen: Seen, client: Client) -> DrainRules:
+        """What MachineDrainRules say, listed anew as pods are; none where the kind is not installed."""
+        try:
+            found = await self._control.list(MACHINE_DRAIN_RULE, seen.machine.metadata.namespace)
+        except NotFound:
+            return NO_RULES
+        rules = rules_for(seen.machine, seen.cluster, found)
+        if not rules.by_namespace:
+            return rules
+        namespaces = {each.name: each.metadata.labels for each in await client.list(NAMESPACE)}
+        return replace(rules, namespaces=namespaces)
 
     async def _with_volumes(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         """The volumes that the Node names; where it names none, those of attachments."""

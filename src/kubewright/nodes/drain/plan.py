@@ -12,10 +12,10 @@ Theory.      A drain is not a task that runs, but a decision made anew in each p
              forced  the policy says that force is due: every pod is deleted with no grace, none is
                      awaited
              over    the time has passed, and the policy does not force: the pods that are left stay
-Invariants.  Pods that the policy skips are left alone. Where it wants them one by one, pods with a
-             PersistentVolumeClaim leave one after another, highest priority first, so that volumes
-             are not torn off all at once; all others at the same time. A pod is in at most one of
-             ``evict``, ``delete`` and ``waiting``.
+Invariants.  Pods that the policy skips are left alone. Of the others those of the lowest order have their
+             turn. Where it wants them one by one, pods with a PersistentVolumeClaim leave one after
+             another, highest priority first, so that volumes are not torn off all at once; all others at
+             the same time. A pod is in at most one of ``evict``, ``delete`` and ``waiting``.
 Source       mcm.md §5.1, §5.3, §5.6, §5.7. Volumes that follow their pods are not looked at here yet.
 Called by    ``session.DrainSession``.
 """
@@ -125,6 +125,7 @@ class _Draft:
     resting: list[tuple[Pod, datetime]] = field(default_factory=list)
     queued: list[Pod] = field(default_factory=list)
     ending: list[Pod] = field(default_factory=list)
+    later: list[Pod] = field(default_factory=list)
 
 
 def plan_pass(
@@ -156,11 +157,14 @@ def plan_pass(
         because = f"{len(here)} pods stay, because {_took_longer(policy)}"
         return DrainPlan(done=True, because=because, known=_uids(here))
     draft = _Draft(now, tries, _most_refusals(policy), policy.awaits)
-    for pod in here:
+    turn = min(map(policy.order, here), default=0)
+    due = [pod for pod in here if pod.metadata.deleting or policy.order(pod) == turn]
+    draft.later += [pod for pod in here if not pod.metadata.deleting and policy.order(pod) > turn]
+    for pod in due:
         if not (policy.one_by_one and stateful(pod)):
             _place(pod, draft)
     if policy.one_by_one:
-        _one_by_one([pod for pod in here if stateful(pod)], draft)
+        _one_by_one([pod for pod in due if stateful(pod)], draft)
     forced_from = deadline if policy.force.at_timeout else None
     return replace(_asked(draft, deadline), known=_uids(here), **_obstacles(draft, forced_from))
 
@@ -206,7 +210,8 @@ def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
     delete = draft.delete[:BATCH]
     evict = draft.evict[: BATCH - len(delete)]
     left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
-    waiting = (*draft.leaving, *(pod for pod, _ in draft.resting), *draft.queued, *draft.ending)
+    resting = (pod for pod, _ in draft.resting)
+    waiting = (*draft.leaving, *resting, *draft.queued, *draft.ending, *draft.later)
     untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
     wakes = [until - draft.now for until in untils]
     wakes += [timedelta()] * (left > 0) + [delays.POLL] * bool(evict or delete or draft.leaving)
@@ -310,6 +315,7 @@ def _because(draft: _Draft) -> str:
         (len(draft.resting), "refused, to be tried again"),
         (len(draft.queued), "queued behind others with volumes"),
         (len(draft.ending), "to complete by themselves"),
+        (len(draft.later), "to leave after these"),
     )
     told = ", ".join(f"{count} {what}" for count, what in counts if count)
     return f"pods: {told}" if told else "no pods are left"

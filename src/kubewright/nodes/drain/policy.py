@@ -49,6 +49,7 @@ class DrainPolicy:
     ``force``           when they are deleted with no grace
     ``skips``           which pods are left alone: they are neither evicted nor awaited
     ``awaits``          which of the others end by themselves: they are awaited, and not evicted
+    ``order``           pods leave when none of a lower order is left, be it evicted or awaited
     ``one_by_one``      pods with a PersistentVolumeClaim leave one after another, not at the same time
     ``detach_timeout``  how long the volumes of pods that left have to be detached; None: as long as they need
     """
@@ -57,6 +58,7 @@ class DrainPolicy:
     force: Force = field(default_factory=Force)
     skips: Callable[[Pod], bool] = comes_back
     awaits: Callable[[Pod], bool] = lambda _pod: False
+    order: Callable[[Pod], int] = lambda _pod: 0
     one_by_one: bool = True
     detach_timeout: timedelta | None = None
 

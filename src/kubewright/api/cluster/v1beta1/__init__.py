@@ -29,6 +29,13 @@ from kubewright.api.cluster.v1beta1.deployments import (
     MachineDeploymentStrategy,
     RollingUpdate,
 )
+from kubewright.api.cluster.v1beta1.drain_rules import (
+    MACHINE_DRAIN_RULE,
+    DrainRuleMachines,
+    DrainRulePods,
+    MachineDrainRule,
+    MachineDrainRuleSpec,
+)
 from kubewright.api.cluster.v1beta1.health_checks import (
     MACHINE_HEALTH_CHECK,
     MachineHealthCheck,
@@ -66,6 +73,7 @@ __all__ = [
     "GROUP",
     "MACHINE",
     "MACHINE_DEPLOYMENT",
+    "MACHINE_DRAIN_RULE",
     "MACHINE_HEALTH_CHECK",
     "MACHINE_SET",
     "VERSION",
@@ -76,12 +84,16 @@ __all__ = [
     "ClusterSpec",
     "ClusterStatus",
     "Condition",
+    "DrainRuleMachines",
+    "DrainRulePods",
     "FailureDomain",
     "Machine",
     "MachineDeployment",
     "MachineDeploymentSpec",
     "MachineDeploymentStatus",
     "MachineDeploymentStrategy",
+    "MachineDrainRule",
+    "MachineDrainRuleSpec",
     "MachineHealthCheck",
     "MachineHealthCheckSpec",
     "MachineHealthCheckStatus",
