@@ -42,6 +42,8 @@ from kubewright.bootstrap.userdata import Role
 
 Decider = Callable[[Seen], Plan | None]
 
+NO_REFERENCE = "spec.infrastructureRef, and so no infrastructure"
+
 
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now."""
@@ -62,7 +64,10 @@ def without_machine(seen: Seen) -> Plan | None:
 def without_cluster(seen: Seen) -> Plan | None:
     if seen.cluster is not None or seen.machine is None:
         return None
-    return Plan(because=f"Cluster {seen.machine.spec.cluster_name or 'without a name'} does not exist")
+    message = f"there is no Cluster {seen.machine.spec.cluster_name}"
+    if paused(seen.config.metadata.annotations) or seen.config.metadata.deleting:
+        return Plan(because=message)
+    return Plan(because=message, report=_no_infrastructure(message))
 
 
 def leave_alone(seen: Seen) -> Plan | None:
@@ -88,9 +93,9 @@ def wait_for_infrastructure(seen: Seen) -> Plan | None:
     assert seen.cluster is not None
     if seen.cluster.status.infrastructure_ready:
         return None
-    message = f"Cluster {seen.cluster.metadata.name} has no infrastructure yet"
-    report = Report((waiting(Reason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, message),))
-    return Plan(because=message, report=report)
+    lacks = "infrastructure yet" if seen.cluster.spec.infrastructure_ref is not None else NO_REFERENCE
+    message = f"Cluster {seen.cluster.metadata.name} has no {lacks}"
+    return Plan(because=message, report=_no_infrastructure(message))
 
 
 def repair_status(seen: Seen) -> Plan | None:
@@ -158,7 +163,10 @@ def wait_for_control_plane(seen: Seen) -> Plan | None:
     if not seen.control_plane:
         return _waits(f"the control plane of Cluster {cluster} is not initialized yet")
     if spec.init_configuration is None and spec.cluster_configuration is None:
-        return _waits(f"another machine initializes the control plane of Cluster {cluster}")
+        return _waits(
+            f"spec has no initConfiguration and no clusterConfiguration, so another machine must initialize "
+            f"the control plane of Cluster {cluster}"
+        )
     return None
 
 
@@ -302,8 +310,14 @@ def _failure(seen: Seen, message: str, *, again: bool = False) -> Plan:
     return Plan(_let_go(seen), delays.UNHEARD if again else None, message, report=Report((failed(message),)))
 
 
+def _no_infrastructure(message: str) -> Report:
+    return Report((waiting(Reason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, message),))
+
+
 def _without_certificates(seen: Seen, reason: Reason, message: str) -> Plan:
-    return Plan(_let_go(seen), delays.UNHEARD, message, report=Report((no_certificates(reason, message),)))
+    """Both conditions say so: that of the data would tell of what was waited for before."""
+    told = (no_certificates(reason, message), no_certificates(reason, message, of_data=True))
+    return Plan(_let_go(seen), delays.UNHEARD, message, report=Report(told))
 
 
 def _let_go(seen: Seen) -> tuple[ReleaseLock, ...]:

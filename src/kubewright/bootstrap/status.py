@@ -55,8 +55,8 @@ def failed(message: str) -> Condition:
     return not_so(kind, reason, Severity.WARNING.value, message[:MESSAGE_CHARS])
 
 
-def no_certificates(reason: Reason, message: str) -> Condition:
-    """The cluster's certificates are not there, or of no use."""
+def no_certificates(reason: Reason, message: str, *, of_data: bool = False) -> Condition:
+    """The cluster's certificates are not there, or of no use; ``of_data``: and neither is the data then."""
     severity = Severity.ERROR if reason is Reason.CERTIFICATES_CORRUPTED else Severity.WARNING
-    kind = ConditionType.CERTIFICATES_AVAILABLE.value
-    return not_so(kind, reason.value, severity.value, message[:MESSAGE_CHARS])
+    kind = ConditionType.DATA_SECRET_AVAILABLE if of_data else ConditionType.CERTIFICATES_AVAILABLE
+    return not_so(kind.value, reason.value, severity.value, message[:MESSAGE_CHARS])

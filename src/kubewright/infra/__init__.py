@@ -12,5 +12,6 @@ Theory.      A ``KubewrightMachine`` is the VM of one Machine, a ``KubewrightClu
 ``machine``    one KubewrightMachine: look, decide, act
 ``cluster``    one KubewrightCluster: the same, with the endpoint of its API server
 ``template``   one KubewrightMachineTemplate: what its nodes will offer
-``world``      the three controllers, as the value that ``compose`` lists
+``credentials``  Secrets stay while VMs may need them
+``world``      the controllers, as the value that ``compose`` lists
 """

@@ -67,28 +67,37 @@ class Caches:
         """The Cluster of that name."""
         return self.owner_clusters.get(Key(namespace, name)) if name else None
 
-    def infrastructure_of(self, cluster: Cluster | None) -> KubewrightCluster | None:
-        """The KubewrightCluster of a Cluster; None where another provider has its infrastructure."""
-        ref = cluster.spec.infrastructure_ref if cluster is not None else None
-        if cluster is None or ref is None or not refers(ref, KUBEWRIGHT_CLUSTER):
-            return None
-        return self.clusters.get(Key(cluster.namespace, ref.name))
+    def infrastructure_of(
+        self, meta: ObjectMeta, cluster: Cluster | None
+    ) -> tuple[KubewrightCluster | None, str]:
+        """The KubewrightCluster of a machine's Cluster, and why it is not there although there should be one.
 
-    def infrastructure_labelled(self, meta: ObjectMeta) -> KubewrightCluster | None:
-        """The KubewrightCluster of the same cluster, by its label: the Cluster itself may be gone by now."""
-        found = [one for cluster in _in_cluster(meta) for one in self.clusters.by("cluster", cluster)]
-        return found[0] if len(found) == 1 else None
+        Where the Cluster is gone the label says which it is. A Cluster whose infrastructure is another
+        provider's has none, and lacks none.
+        """
+        ref = cluster.spec.infrastructure_ref if cluster is not None else None
+        ours = ref is not None and refers(ref, KUBEWRIGHT_CLUSTER)
+        if cluster is not None and ref is not None and ours:
+            named = self.clusters.get(Key(cluster.namespace, ref.name))
+            if named is not None:
+                return named, ""
+        labelled = [one for each in _in_cluster(meta) for one in self.clusters.by("cluster", each)]
+        if len(labelled) == 1:
+            return labelled[0], ""
+        if ref is not None:
+            return None, f"there is no KubewrightCluster {ref.name}" if ours else ""
+        name = meta.labels.get(names.CLUSTER_NAME_LABEL, "")
+        gone = f"there is neither Cluster {name} nor its KubewrightCluster"
+        return None, gone if cluster is None else ""
 
     def credentials(self, namespace: str, ref: LocalSecretReference | None) -> tuple[Secret, str]:
-        """The Secret with the credentials, and why it is not there; an empty one where none is named."""
+        """The Secret with the credentials, and why it is of no use; an empty one where none is named."""
         if ref is None or not ref.name:
             return Secret(), ""
         found = self.secret(namespace, ref.name)
-        return (
-            (found, "")
-            if found is not None
-            else (Secret(), f"there is no Secret {ref.name} with credentials")
-        )
+        if found is None:
+            return Secret(), f"there is no Secret {ref.name} with credentials"
+        return found, "" if found.data else f"Secret {ref.name}, which should have credentials, is empty"
 
     def secret(self, namespace: str, name: str) -> Secret | None:
         """The Secret of that name."""
@@ -142,9 +151,15 @@ def _in_cluster(meta: ObjectMeta) -> Iterable[str]:
     return (str(Key(meta.namespace, name)),) if name else ()
 
 
-def _credentials(meta: ObjectMeta, spec: Provision) -> Iterable[str]:
+def credentials_of(meta: ObjectMeta, spec: Provision) -> Key | None:
+    """The Secret that an object itself names as its credentials."""
     ref = spec.credentials_ref
-    return (str(Key(meta.namespace, ref.name)),) if ref is not None and ref.name else ()
+    return Key(meta.namespace, ref.name) if ref is not None and ref.name else None
+
+
+def _credentials(meta: ObjectMeta, spec: Provision) -> Iterable[str]:
+    key = credentials_of(meta, spec)
+    return (str(key),) if key is not None else ()
 
 
 def _data(machine: Machine) -> Iterable[str]:

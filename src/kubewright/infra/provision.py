@@ -42,13 +42,13 @@ class Told:
 
     ``problem``  why it cannot, in a clause; empty if it can
     ``version``  changes whenever the rest does
-    ``secret_missing``  the Secret with the credentials is not there
+    ``source_missing``  what would name driver and credentials, or has these, is not there
     """
 
     request: ClassRequest
     problem: str = ""
     version: str = ""
-    secret_missing: bool = False
+    source_missing: bool = False
 
 
 def effective(machine: Provision, cluster: Provision | None, domain: FailureDomainSpec | None) -> Provision:
@@ -74,6 +74,14 @@ def owner_in(cluster: ObjectMeta | None, machine_uid: str) -> str:
     """
     place = f"{fnv32a(cluster.uid.encode()):08x}." if cluster is not None else ""
     return owner_tag(KUBEWRIGHT_MACHINE.resource.kind, f"{place}{machine_uid}")
+
+
+def lacking(own: Provision, unshared: str) -> str:
+    """Why a driver must not be called although the spec itself is in order: what would name the driver and
+    the credentials is not there, for the reason ``unshared``. Empty where it is, or is not needed."""
+    if not unshared or (own.driver and own.credentials_ref is not None):
+        return ""
+    return f"{unshared}, which would name driver and credentials"
 
 
 def class_request(

@@ -10,7 +10,8 @@ Called by    ``runtime.controller``; wired by ``world``. The call is awaited by 
              which has no other work.
 """
 
-import structlog
+from typing import Any
+
 from msgspec import structs
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
@@ -24,22 +25,19 @@ from kubewright.api.infra.v1beta1 import (
     KubewrightMachineTemplateStatus,
     NodeInfo,
 )
-from kubewright.base import delays
 from kubewright.driver.contract import ClassRequest, Size
 from kubewright.driver.errors import Unimplemented
 from kubewright.infra.caches import Caches, Shared, owner_key, paused
-from kubewright.infra.provision import class_request, cloud_owner, effective
+from kubewright.infra.provision import class_request, cloud_owner, effective, lacking
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_existence, spec_or_life
+from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 WORKERS = 4
-
-log = structlog.get_logger(__name__)
 
 
 class Templates:
@@ -49,6 +47,7 @@ class Templates:
         self._caches = shared.caches
         self._control = shared.control
         self._driver = shared.driver
+        self._recorder = shared.recorder
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -68,14 +67,11 @@ class Templates:
         patch = merge_patch(template.status, template_status(template.status, size))
         if not patch:
             return Result.done()
-        try:
-            body = onto({"status": patch}, template.metadata)
-            await self._control.patch(KUBEWRIGHT_MACHINE_TEMPLATE, key, body, subresource="status")
-        except ApiError as error:
-            if not is_refusal(error):
-                raise
-            log.warning("refused", template=str(key), problem=error.message)
-            return Result.later(delays.REFUSED)
+        return await unless_refused(self._write(template, patch), template, self._recorder)
+
+    async def _write(self, template: KubewrightMachineTemplate, patch: dict[str, Any]) -> Result:
+        key, body = Key(template.namespace, template.name), onto({"status": patch}, template.metadata)
+        await self._control.patch(KUBEWRIGHT_MACHINE_TEMPLATE, key, body, subresource="status")
         return Result.done()
 
     def _request(self, template: KubewrightMachineTemplate) -> ClassRequest | None:
@@ -83,9 +79,12 @@ class Templates:
         meta, spec = template.metadata, template.spec.template.spec
         owner = owner_key(meta, CLUSTER)
         cluster = self._caches.owner_clusters.get(owner) if owner is not None else None
-        shared = self._caches.infrastructure_of(cluster)
+        shared, unshared = None, ""
+        if cluster is not None:
+            shared, unshared = self._caches.infrastructure_of(meta, cluster)
         provision = effective(spec, shared.spec if shared is not None else None, None)
         credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
+        missing = missing or lacking(spec, unshared)
         if missing or meta.deleting or paused(meta, cluster) or self._driver.problem(provision.driver):
             return None
         name = owner.name if owner and shared else meta.name

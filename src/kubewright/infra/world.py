@@ -1,4 +1,4 @@
-"""The world of infrastructure: its three controllers, and how they are put together.
+"""The world of infrastructure: its controllers, and how they are put together.
 
 Called by    ``compose.worlds``.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
+from kubewright.api.core import SECRET
 from kubewright.api.infra.crds import crds
 from kubewright.api.infra.names import LEASE
 from kubewright.api.infra.v1beta1 import (
@@ -18,7 +19,7 @@ from kubewright.api.infra.v1beta1 import (
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import GuardedDriver, Listener
 from kubewright.driver.routing import RoutedDriver
-from kubewright.infra import template
+from kubewright.infra import credentials, template
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster import reconciler as cluster
 from kubewright.infra.machine import reconciler as machine
@@ -37,6 +38,7 @@ CONTROLLERS = (
         LEASE,
         "tells what the nodes of a template will offer",
     ),
+    ControllerInfo("kubewrightcredentials", "Secret", LEASE, "keeps credentials while VMs may need them"),
 )
 
 
@@ -62,7 +64,7 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         )
         clusters, endpoint_calls = cluster.wire(shared)
         machines, vm_calls = machine.wire(shared)
-        made = (clusters, machines, template.wire(shared))
+        made = (clusters, machines, template.wire(shared), credentials.wire(shared))
         background: list[Task] = [endpoint_calls.run, vm_calls.run]
         return Runnables([each for each in made if each.name in chosen], background)
 
@@ -76,7 +78,7 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
             KUBEWRIGHT_CLUSTER_TEMPLATE,
             KUBEWRIGHT_MACHINE_TEMPLATE,
         ),
-        event_kinds=(CLUSTER, MACHINE),
+        event_kinds=(CLUSTER, MACHINE, SECRET),
         definitions=crds,
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,

@@ -6,6 +6,7 @@ Tour, in the order of use:
 ``queue``       the work queue: one place per key, in order, with delays and backoff
 ``controller``  workers that take keys and call a reconciler; the whole retry policy in one match
 ``mapping``     from a change of one object to the keys that must look again
+``refused``     what a reconciler does about a write that is refused; ``in_use``: keeps what others need
 ``sessions``    clients and caches of workload clusters that come and go, looked up by key
 ``references``  objects of kinds known only at run time, looked up by reference; watched while they are used
 ``manager``     starts informers, waits for them, runs the controllers, shuts down in time

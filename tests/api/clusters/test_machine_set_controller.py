@@ -484,3 +484,25 @@ async def test_a_rollout_that_a_time_asks_for(world):
     await world.ready()
     await world.let_go()
     assert [each.spec.replicas for each in await world.sets()] == [0, 1]
+
+
+EVERYTHING = {"matchExpressions": [{"key": CLUSTER_LABEL, "operator": "Exists"}]}
+PLANE_LABEL = "cluster.x-k8s.io/control-plane"
+
+
+@pytest.mark.parametrize(
+    ("labels", "left"),
+    [
+        pytest.param({}, ["plane"], id="a set of workers: the control plane is left alone"),
+        pytest.param({PLANE_LABEL: ""}, [], id="a set of control plane machines: they are its own"),
+    ],
+)
+async def test_a_selector_that_selects_everything_costs_no_control_plane(world, labels, left):
+    await world.cluster()
+    await world.templates()
+    for name, more in (("plane", {PLANE_LABEL: ""}), ("worker", {})):
+        await world.make(MACHINE, name, template()["spec"], labels={CLUSTER_LABEL: "demo", **more})
+    made_from = {**template(), "metadata": {"labels": {CLUSTER_LABEL: "demo", **labels}}}
+    await world.set(0, selector=EVERYTHING, template=made_from)
+    await world.settled()
+    assert [each.name for each in await world.machines() if not each.metadata.deleting] == left

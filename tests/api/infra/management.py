@@ -70,7 +70,9 @@ class Management:
         client = Client(self.line, self.clock, name="provider")
         caches = Informers(client)
         session = Session(client, caches)
-        recorder = Recorder(client, self.clock, "kubewright", kinds=(KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE))
+        recorder = Recorder(
+            client, self.clock, "kubewright", kinds=(KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, SECRET)
+        )
         environment = Environment(session, Fixed(session), lambda: True, recorder, self.clock, Metrics())
         one = world({"sim": driver or Borrowed(self.cloud)}, "sim", lambda _ended: None, InfraSettings())
         made = one.wire(environment, [each.name for each in CONTROLLERS])

@@ -1,8 +1,9 @@
 """KubewrightCluster and KubewrightMachine from nothing to gone, by the contract of Cluster API. Time is virtual."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+import pytest
 from tests.api.infra.management import management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
@@ -11,6 +12,7 @@ from kubewright.api.infra import rbac
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.rbac import READ
 from kubewright.testing import permissions
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 NS = "fleet"
@@ -285,3 +287,104 @@ async def test_no_secret_is_seen_in_objects_or_events():
         found = await cluster.until(ready)
         assert "hush-hush" not in repr(found)
         assert "cloud-config" not in repr(found)
+
+
+async def test_a_machine_that_is_deleted_while_its_cloud_hangs_says_so_and_goes():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.machine("hang-1")
+        await cluster.until(waits_for("CreatingVM"), "hang-1")
+        await cluster.delete("hang-1")
+        found = await cluster.until(waits_for("Deleting"), "hang-1")
+        assert found.status.conditions[0].message == "a cloud call is still in flight"
+        await cluster.until(gone, "hang-1", seconds=900)
+        assert cluster.vms() == []
+
+
+async def end_by_hand(management, kind, name):
+    """A user deletes an object, and takes off what would keep it."""
+    await management.people.delete(kind, Key(NS, name))
+    await asyncio.sleep(1)
+    with suppress(NotFound):
+        await management.people.patch(kind, Key(NS, name), {"metadata": {"finalizers": None}})
+
+
+async def test_without_its_kubewright_cluster_no_driver_is_called_for_a_machine():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.machine("m1")
+        await cluster.until(ready)
+        await end_by_hand(cluster, KUBEWRIGHT_CLUSTER, "demo")
+        await cluster.machine("m2")
+        found = await cluster.until(waits_for("InvalidConfiguration"), "m2")
+        lacks = "there is no KubewrightCluster demo, which would name driver and credentials"
+        assert (found.status.conditions[0].message, cluster.vms()) == (lacks, ["m1"])
+
+        await cluster.delete("m1")
+        found = await cluster.until(waits_for("VMDeletionFailed"))
+        assert (found.status.conditions[0].message, cluster.vms()) == (
+            f"its VM cannot be deleted: {lacks}",
+            ["m1"],
+        )
+
+        labels = {"cluster.x-k8s.io/cluster-name": "demo"}
+        again = {"metadata": {"name": "demo", "namespace": NS, "labels": labels}, "spec": {}}
+        await cluster.people.create(KUBEWRIGHT_CLUSTER, again)
+        await cluster.until(gone)
+        await cluster.until(ready, "m2")
+        assert cluster.vms() == ["m2"]
+
+
+async def test_a_machine_that_names_driver_and_credentials_needs_no_kubewright_cluster():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.data("cloud", key=b"secret")
+        await end_by_hand(cluster, KUBEWRIGHT_CLUSTER, "demo")
+        await cluster.machine("m1", spec={"driver": "sim", "credentialsRef": {"name": "cloud"}})
+        await cluster.until(ready)
+
+
+async def test_a_vm_whose_cluster_left_no_trace_is_not_given_up():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.machine("m1")
+        await cluster.until(ready)
+        await end_by_hand(cluster, KUBEWRIGHT_CLUSTER, "demo")
+        for kind, name in ((MACHINE, "m1"), (CLUSTER, "demo")):
+            await end_by_hand(cluster, kind, name)
+        await cluster.delete("m1")
+        found = await cluster.until(waits_for("VMDeletionFailed"))
+        assert "there is neither Cluster demo nor its KubewrightCluster" in found.status.conditions[0].message
+        assert cluster.vms() == ["m1"]
+
+
+@pytest.mark.parametrize("whose", ["cluster", "machine"])
+async def test_credentials_stay_until_the_vm_is_gone(whose):
+    async with management_cluster() as management, management.provider():
+        named = {"credentialsRef": {"name": "cloud"}}
+        await management.data("cloud", key=b"secret")
+        await management.data()
+        infra = {"controlPlaneEndpoint": ENDPOINT, **(named if whose == "cluster" else {})}
+        await management.cluster(infra=infra)
+        await management.infrastructure_ready()
+        await management.machine("m1", spec=named if whose == "machine" else {})
+        await management.until(ready)
+
+        await management.people.delete(SECRET, Key(NS, "cloud"))
+        await management.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(30)
+        assert await management.people.get(SECRET, Key(NS, "cloud"))
+        await management.delete("m1")
+        await management.until(gone)
+        await asyncio.sleep(5)
+        assert management.vms() == []
+        assert [each.name for each in await management.people.list(SECRET, NS)] == ["data"]
+
+
+async def test_credentials_that_nothing_names_any_more_are_let_go():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.data("cloud", key=b"secret")
+        await cluster.machine("m1", spec={"credentialsRef": {"name": "cloud"}})
+        await cluster.until(ready)
+        held = await cluster.people.get(SECRET, Key(NS, "cloud"))
+        assert held.metadata.finalizers == ("infrastructure.cluster.x-k8s.io/kubewright-credentials",)
+        await cluster.delete("m1")
+        await cluster.until(gone)
+        await asyncio.sleep(5)
+        assert (await cluster.people.get(SECRET, Key(NS, "cloud"))).metadata.finalizers == ()

@@ -102,7 +102,7 @@ PAUSED = structs.replace(cluster(), spec=structs.replace(cluster().spec, paused=
     ("seen", "because"),
     [
         pytest.param(first(machine=None, cluster=None), "no Machine owns it yet", id="no machine"),
-        pytest.param(first(cluster=None), "Cluster c does not exist", id="no cluster"),
+        pytest.param(remeta(first(cluster=None), annotations={"cluster.x-k8s.io/paused": ""}), "there is no Cluster c", id="paused without a cluster"),
         pytest.param(remeta(first(), deletion_timestamp=NOW), "it is being deleted", id="deleted"),
         pytest.param(remeta(first(), annotations={"cluster.x-k8s.io/paused": ""}), "it is paused", id="paused itself"),
         pytest.param(first(cluster=PAUSED), "it is paused", id="paused with its cluster"),
@@ -158,7 +158,7 @@ def test_a_moved_secret_is_owned_again_beside_the_rest() -> None:
     ("seen", "told"),
     [
         pytest.param(first(machine=machine(control_plane=False)), "the control plane of Cluster c is not initialized yet", id="a worker"),
-        pytest.param(respec(first(), cluster_configuration=None, init_configuration=None), "another machine initializes the control plane of Cluster c", id="a control plane machine that can only join"),
+        pytest.param(respec(first(), cluster_configuration=None, init_configuration=None), "spec has no initConfiguration and no clusterConfiguration, so another machine must initialize the control plane of Cluster c", id="a control plane machine that can only join"),
         pytest.param(first(lock=Lock("lock", "other", holder_exists=True)), "Machine other initializes the control plane", id="another machine has the lock"),
     ],
 )  # fmt: skip
@@ -188,7 +188,10 @@ def test_the_first_machine_makes_what_is_missing_of_the_certificates() -> None:
 
 def test_who_runs_the_control_plane_makes_its_certificates() -> None:
     plan = decide(first(cluster=cluster(control_plane_ref=ObjectReference(kind="X", name="x")), pairs={}))
-    assert said(plan) == ["CertificatesAvailable False CertificatesGenerationFailed Warning"]
+    assert said(plan) == [
+        "CertificatesAvailable False CertificatesGenerationFailed Warning",
+        "DataSecretAvailable False CertificatesGenerationFailed Warning",
+    ]
     assert message(plan) == "waits for Secret c-ca, c-etcd, c-proxy, c-sa"
     assert (plan.steps, plan.wake) == ((), UNHEARD)
 
@@ -196,7 +199,10 @@ def test_who_runs_the_control_plane_makes_its_certificates() -> None:
 def test_bad_certificates_are_told_and_never_replaced() -> None:
     bad = {**PAIRS, Purpose.CA: KeyPair(b"x", b"x")}
     plan = decide(first(pairs=bad))
-    assert said(plan) == ["CertificatesAvailable False CertificatesCorrupted Error"]
+    assert said(plan) == [
+        "CertificatesAvailable False CertificatesCorrupted Error",
+        "DataSecretAvailable False CertificatesCorrupted Error",
+    ]
     assert plan.steps == ()
 
 
@@ -343,7 +349,10 @@ def test_without_an_endpoint_a_machine_cannot_join_yet() -> None:
 
 def test_a_cluster_without_certificates_cannot_be_joined() -> None:
     plan = decide(joining(pairs={}))
-    assert said(plan) == ["CertificatesAvailable False CertificatesCorrupted Error"]
+    assert said(plan) == [
+        "CertificatesAvailable False CertificatesCorrupted Error",
+        "DataSecretAvailable False CertificatesCorrupted Error",
+    ]
     assert (message(plan), plan.wake) == ("waits for Secret c-ca", UNHEARD)
 
 

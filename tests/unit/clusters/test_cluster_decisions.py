@@ -118,6 +118,7 @@ PLANS = [
     ("what another controls is not claimed", seen(infrastructure=external(metadata=THEIRS)), []),
     ("what is not there is waited for", seen(infrastructure=missing(gone=True)), []),
     ("the endpoint of a ready infrastructure is copied", seen(infrastructure=external(**READY)), [SetEndpoint]),
+    ("that of one that another Cluster controls is not", seen(infrastructure=external(metadata=THEIRS, **READY)), []),
     ("that of one that is not ready is not",
      seen(infrastructure=external(spec={"controlPlaneEndpoint": PLACE})), []),
     ("an endpoint that is known is not changed",

@@ -4,7 +4,8 @@ import pytest
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.meta import OwnerReference
-from kubewright.clusters.references.external import Claim, External, claim, endpoint
+from kubewright.clusters.cluster.provided import endpoint_of
+from kubewright.clusters.references.external import Claim, External, claim
 
 REF = ObjectReference(api_version="infra.example/v1", kind="FooCluster", name="demo", namespace="ns")
 OWNER = OwnerReference(
@@ -96,7 +97,7 @@ ENDPOINTS = [
     ("content", "result"), [row[1:] for row in ENDPOINTS], ids=[row[0] for row in ENDPOINTS]
 )
 def test_endpoint(content, result):
-    assert endpoint(External(REF, content)) == result
+    assert endpoint_of(External(REF, content)) == result
 
 
 READY = [

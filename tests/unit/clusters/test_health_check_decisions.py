@@ -307,6 +307,15 @@ def test_the_status_counts_and_says_why_nothing_is_replaced():
     assert allowed.message.endswith("exceeds maxUnhealthy (total: 2, unhealthy: 1, maxUnhealthy: 0)")
 
 
+def test_the_status_tells_that_there_is_no_cluster():
+    (allowed,) = status_of(replace(seen(), cluster=None), {}).conditions
+    assert (allowed.status, allowed.reason, allowed.message) == (
+        "False",
+        "ClusterNotFound",
+        "waiting: there is no Cluster demo",
+    )
+
+
 def test_the_status_tells_of_a_template_that_is_missing_and_of_requests_that_fail():
     missing = replace(TEMPLATE, found=None, problem="there is none")
     found = status_of(seen(template=missing), {"a": "no"})

@@ -101,6 +101,7 @@ def external(ref=INFRA_REF, *, spec=None, status=None, owned=True, **metadata):
 GONE = External(INFRA_REF, gone=True, problem="there is no FooMachine ns/m")
 UNKNOWN = External(INFRA_REF, problem="the kind FooMachine is not installed")
 BOOT_GONE = External(BOOT_REF, gone=True, problem="there is no FooConfig ns/m")
+ANOTHERS = {"owned": False, "ownerReferences": [{**MINE, "name": "other"}]}
 DELETING = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
 CLUSTER = Cluster(metadata=ObjectMeta(name="demo", namespace="ns", uid="c"))
 NODE = ClusterNode(metadata=ObjectMeta(name="n", uid="node-uid"), spec=NodeSpec(provider_id=PID))
@@ -307,6 +308,9 @@ UPDATES = [
     ),
     ("providerID and failure domain of a host that is ready", seen(infrastructure=external(**HOST)), {"spec": {"providerID": PID, "failureDomain": "a"}}),
     ("nothing of a host that is not", seen(infrastructure=external(spec=HOST["spec"])), {}),
+    ("nothing of a host that another Machine controls", seen(infrastructure=external(**HOST, **ANOTHERS)), {}),
+    ("nothing of data that another Machine controls", seen(bootstrap=external(BOOT_REF, **TOLD, **ANOTHERS)), {}),
+    ("what its set controls, which made it", seen(infrastructure=external(**HOST, **{**ANOTHERS, "ownerReferences": [{**MINE, "kind": "MachineSet"}]})), {"spec": {"providerID": PID, "failureDomain": "a"}}),
     ("nothing of a host that is deleted", seen(infrastructure=external(**HOST, **DELETING)), {}),
     (
         "nothing of a host that is paused",
@@ -676,6 +680,7 @@ SAID = [
     ("BootstrapReady is mirrored", seen(bootstrap=external(BOOT_REF, status=BUILDING)), "BootstrapReady", ("False", "Booting", "1 of 3")),
     ("InfrastructureReady is mirrored", seen(infrastructure=external(status=TRUE_READY, spec={"providerID": PID})), "InfrastructureReady", ("True", "", "")),
     ("a silent provider is waited for", seen(), "InfrastructureReady", ("False", "WaitingForInfrastructure", "waiting for FooMachine m to report that it is ready")),
+    ("a readiness that is no boolean is told", seen(infrastructure=external(status={"ready": "true"})), "InfrastructureReady", ("False", "WaitingForInfrastructure", "waiting for FooMachine m to be ready: status.ready is no boolean, but 'true'")),
     ("a missing object is", seen(infrastructure=GONE), "InfrastructureReady", ("False", "WaitingForInfrastructure", "waiting: there is no FooMachine ns/m")),
     ("a kind that is not installed is", seen(infrastructure=UNKNOWN), "InfrastructureReady", ("False", "WaitingForInfrastructure", "waiting: the kind FooMachine is not installed")),
     (

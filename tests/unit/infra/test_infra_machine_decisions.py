@@ -97,12 +97,12 @@ TABLE = [
         "WaitingForBootstrapData/Warning",
     ),
     ("its driver does not run here", seen(problem="no such driver"), (), "InvalidConfiguration/Error"),
-    ("everything is there", seen(), (Call(Verb.ENSURE),), ""),
+    ("everything is there", seen(), (Call(Verb.ENSURE),), "CreatingVM/Info"),
     (
         "the Machine names an empty Secret: no data",
         seen(owner=NOTHING_TO_BOOTSTRAP),
         (Call(Verb.ENSURE),),
-        "",
+        "CreatingVM/Info",
     ),
     ("the driver works on it", seen(vm=called(Verb.ENSURE, ended=None)), (), "CreatingVM/Info"),
     (
@@ -135,16 +135,16 @@ TABLE = [
     ("the VM is complete", seen(COMPLETE), (), "True"),
     ("the VM is complete, and its data is gone", seen(COMPLETE, data_problem="gone"), (), "True"),
     ("the VM is complete, and so are its credentials", seen(COMPLETE, problem="gone"), (), "True"),
-    ("after a move only the id is known", seen(RECORDED), (Call(Verb.ENSURE),), ""),
+    ("after a move only the id is known", seen(RECORDED), (Call(Verb.ENSURE),), "CreatingVM/Info"),
     ("another program has given it up", seen(machine(status={"failureReason": "CreateError"})), (), ""),
     ("it is paused", seen(paused=True), (), ""),
     ("it is paused and being deleted", seen(GOING, paused=True), (), ""),
-    ("it is being deleted", seen(GOING), (Call(Verb.DELETE),), ""),
+    ("it is being deleted", seen(GOING), (Call(Verb.DELETE),), "Deleting/Info"),
     (
         "it is being deleted, and its owners are gone",
         seen(GOING, owner=None, cluster=None),
         (Call(Verb.DELETE),),
-        "",
+        "Deleting/Info",
     ),
     ("the driver deletes it", seen(GOING, vm=called(Verb.DELETE, ended=None)), (), "Deleting/Info"),
     (
@@ -179,7 +179,7 @@ TABLE = [
         "a creation of an earlier process is in doubt",
         seen(machine(**DELETED), doubt_until=NOW + timedelta(seconds=7)),
         (Call(Verb.LOOK),),
-        "",
+        "Deleting/Info",
     ),
     (
         "its VM is known, and the driver cannot be told to delete it",
@@ -192,7 +192,7 @@ TABLE = [
         seen(
             machine(**DELETED),
             problem="there is no Secret cloud with credentials",
-            secret_missing=True,
+            source_missing=True,
             doubt_until=NOW - timedelta(minutes=9),
         ),
         (),
@@ -200,7 +200,7 @@ TABLE = [
     ),
     (
         "its credentials are missing, and no process can have made a VM",
-        seen(machine(**DELETED), problem="there is no Secret cloud with credentials", secret_missing=True),
+        seen(machine(**DELETED), problem="there is no Secret cloud with credentials", source_missing=True),
         (RemoveFinalizer(),),
         "",
     ),

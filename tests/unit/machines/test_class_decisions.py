@@ -9,7 +9,7 @@ from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.machine.v1alpha1.classes import SecretReference
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.machine.caches import ClassSeen, class_seen, secret_keys
-from kubewright.machines.machineclass.reconciler import finalizers
+from kubewright.runtime.in_use import finalizers
 from kubewright.wire.gvk import Key
 
 OURS, THEIRS = "ours", "theirs"

@@ -164,6 +164,7 @@ class Reason(StrEnum):
     WAITING_FOR_AVAILABLE_MACHINES = "WaitingForAvailableMachines"
     WAITING_FOR_MACHINE_SET = "WaitingForMachineSet"
     # MachineHealthCheck
+    CLUSTER_NOT_FOUND = "ClusterNotFound"
     TOO_MANY_UNHEALTHY = "TooManyUnhealthy"
     EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND = "ExternalRemediationTemplateNotFound"
     EXTERNAL_REMEDIATION_REQUEST_CREATION_FAILED = "ExternalRemediationRequestCreationFailed"

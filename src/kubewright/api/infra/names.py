@@ -18,6 +18,10 @@ CLOUD_OWNER_ANNOTATION = "kubewright.dev/cloud-owner"
 """On a KubewrightCluster or a KubewrightMachine: as whom clouds know it (``driver.contract.owner_tag``). An
 object that clusterctl has moved has another uid, and keeps this."""
 
+SECRET_FINALIZER = "infrastructure.cluster.x-k8s.io/kubewright-credentials"  # a finalizer, no secret
+"""Of a Secret that a KubewrightCluster or KubewrightMachine names; for kinds of its own Kubernetes wants
+one with a slash."""
+
 LEASE = "controller-leader-election-kubewright-infrastructure"
 
 CLUSTER_COMPONENT = "kubewrightcluster-controller"

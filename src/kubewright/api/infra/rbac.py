@@ -1,8 +1,8 @@
 """What the infrastructure provider may do on the management cluster; and what users may.
 
 Theory.      It reads Clusters and Machines, and writes its own kinds alone: a Cluster is written by its own
-             controller (S2-18). Of Secrets it reads bootstrap data and credentials. VMs are the cloud's, and
-             need no rule here.
+             controller (S2-18). Of Secrets it reads bootstrap data and credentials, and puts a finalizer onto
+             these. VMs are the cloud's, and need no rule here.
 Source       capi.md §3.2, §3.4; S2-18.
 Called by    ``make gen``, which writes ``deploy/clusters`` and ``deploy/one-namespace``; ``compose.embedded``
              (the roles of users).
@@ -24,7 +24,9 @@ PROVIDER = (
     Rule(GROUP, KINDS[2:], READ, "templates whose nodes are described"),
     Rule(GROUP, STATUS, ("patch",), "what became of them"),
     Rule(CORE, ("clusters", "machines"), READ, "who owns them, and whether it is their turn"),
-    Rule("", ("secrets",), READ, "bootstrap data, and the credentials of clouds"),
+    Rule(
+        "", ("secrets",), (*READ, "patch"), "bootstrap data; credentials, and the finalizer that keeps them"
+    ),
     Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
 )

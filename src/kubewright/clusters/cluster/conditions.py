@@ -35,6 +35,7 @@ from kubewright.clusters.references.reported import Part, deleted, living
 READY_OF = (ConditionType.CONTROL_PLANE_READY, ConditionType.INFRASTRUCTURE_READY)
 """What Ready sums up, in the order of their weight among equals."""
 
+NO_INFRASTRUCTURE = "the Cluster has no spec.infrastructureRef"
 NO_TOPOLOGY = "spec.topology is not supported: set spec.infrastructureRef and spec.controlPlaneRef instead"
 
 
@@ -107,7 +108,9 @@ def _initialized(seen: Seen) -> Condition:
 def _first_node_waits_for(seen: Seen) -> str:
     """What is missing until the first machine of the control plane is a Node."""
     infrastructure = seen.infrastructure
-    if infrastructure is not None and infrastructure.ready and seen.endpoint is None:
+    if infrastructure is None:
+        return f"waiting for infrastructure: {NO_INFRASTRUCTURE}"
+    if infrastructure.ready and seen.endpoint is None:
         return (
             f"waiting for an endpoint: {infrastructure} is ready, but has no spec.controlPlaneEndpoint, "
             "and the Cluster has none of its own"

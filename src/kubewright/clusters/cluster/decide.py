@@ -58,7 +58,9 @@ def _copy_endpoint(seen: Seen) -> Plan[Step] | None:
         return None
     infrastructure = seen.infrastructure if seen.infrastructure and seen.infrastructure.ready else None
     for external in (infrastructure, seen.control_plane):
-        if external is not None and not external.paused and (found := endpoint_of(external)) is not None:
+        if external is None or external.paused or external.controlled_by_another_than(seen.owner):
+            continue
+        if (found := endpoint_of(external)) is not None:
             return Plan((SetEndpoint(found),), AT_ONCE, f"{external} says that the API server is at {found}")
     return None
 

@@ -11,22 +11,21 @@ from collections.abc import Mapping
 import msgspec
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, FailureDomain
-from kubewright.api.meta import Json
+from kubewright.api.meta import Json, OwnerReference
 from kubewright.clusters.references import fields
 from kubewright.clusters.references.external import External
-from kubewright.clusters.references.fields import same
-
-API_ENDPOINTS = same("status.apiEndpoints")
 
 
-def readable(external: External) -> bool:
-    """Whether what an object says counts: it is there, and is neither paused nor being deleted."""
-    return external.found is not None and not external.paused and not external.deleting
+def readable(external: External, owner: OwnerReference) -> bool:
+    """Whether what an object says counts: it is there, is neither paused nor being deleted, and is no other
+    owner's."""
+    there = external.found is not None and not external.paused and not external.deleting
+    return there and not external.controlled_by_another_than(owner)
 
 
 def endpoint_of(external: External) -> ApiEndpoint | None:
     """Where a provider says that the API server is; None while it says nothing of use."""
-    places = (external.struct(fields.CONTROL_PLANE_ENDPOINT), *external.structs(API_ENDPOINTS))
+    places = (external.struct(fields.CONTROL_PLANE_ENDPOINT), *external.structs(fields.API_ENDPOINTS))
     found = (_endpoint(place) for place in places)
     return next((each for each in found if each is not None), None)
 

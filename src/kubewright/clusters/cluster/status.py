@@ -37,8 +37,8 @@ def status_of(seen: Seen) -> ClusterStatus:
     reason, message = _failure(seen)
     status = replace(
         before,
-        infrastructure_ready=_ready(seen.infrastructure, before=before.infrastructure_ready or False),
-        control_plane_ready=_ready(seen.control_plane, before=before.control_plane_ready or False),
+        infrastructure_ready=_ready(seen, seen.infrastructure, before=before.infrastructure_ready or False),
+        control_plane_ready=_ready(seen, seen.control_plane, before=before.control_plane_ready or False),
         failure_domains=_failure_domains(seen),
         failure_reason=reason or None,
         failure_message=message or None,
@@ -61,17 +61,17 @@ def events_of(before: ClusterStatus, after: ClusterStatus, name: str) -> Iterato
         yield Event(after.phase, f"Cluster {name} is {after.phase}", failed)
 
 
-def _ready(external: External | None, *, before: bool) -> bool:
-    return external.ready if external is not None and readable(external) else before
+def _ready(seen: Seen, external: External | None, *, before: bool) -> bool:
+    return external.ready if external is not None and readable(external, seen.owner) else before
 
 
 def _failure(seen: Seen) -> tuple[str, str]:
     """The failure that a provider reports, the control plane's before the infrastructure's."""
     there = [each for each in (seen.control_plane, seen.infrastructure) if each is not None]
     for external in there:
-        if any(external.failure):
+        if any(external.failure) and not external.controlled_by_another_than(seen.owner):
             return external.failure
-    if all(readable(each) for each in there):
+    if all(readable(each, seen.owner) for each in there):
         return "", ""
     return seen.cluster.status.failure_reason or "", seen.cluster.status.failure_message or ""
 
@@ -79,7 +79,7 @@ def _failure(seen: Seen) -> tuple[str, str]:
 def _failure_domains(seen: Seen) -> Mapping[str, FailureDomain]:
     """Those of an infrastructure that is ready."""
     external = seen.infrastructure
-    if external is None or not readable(external) or not external.ready:
+    if external is None or not readable(external, seen.owner) or not external.ready:
         return seen.cluster.status.failure_domains
     return failure_domains_of(external)
 

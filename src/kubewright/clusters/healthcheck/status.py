@@ -43,7 +43,11 @@ def status_of(seen: Seen, failed: Mapping[str, str]) -> MachineHealthCheckStatus
 
 def _conditions(judged: Judged, failed: Mapping[str, str]) -> Iterator[Condition]:
     kind, refusal = ConditionType.REMEDIATION_ALLOWED, judged.allowance.refusal
-    yield not_so(kind, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal) if refusal else so(kind)
+    if judged.seen.cluster is None:
+        said = f"waiting: there is no Cluster {judged.seen.check.spec.cluster_name}"
+        yield not_so(kind, Reason.CLUSTER_NOT_FOUND, ERROR, said)
+    else:
+        yield not_so(kind, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal) if refusal else so(kind)
     template = judged.seen.template
     if template is not None and template.found is None and not template.passing:
         reason = Reason.EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND

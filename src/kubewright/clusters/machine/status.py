@@ -23,8 +23,9 @@ from kubewright.api.core import NodeAddress
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.machine.conditions import conditions
 from kubewright.clusters.machine.seen import Seen
+from kubewright.clusters.machine.wanted import is_anothers, readable
 from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External, mapping, text
+from kubewright.clusters.references.external import mapping, text
 
 PHASES: tuple[tuple[MachinePhase, Callable[[Machine, MachineStatus], bool]], ...] = (
     (MachinePhase.PENDING, lambda machine, status: True),
@@ -105,13 +106,9 @@ def events_of(before: Machine, after: MachineStatus) -> Iterator[Event]:
         yield Event(EventReason.FAILED_DELETE_NODE, f"Node {node}: {now.message}", warning=True)
 
 
-def _readable(external: External) -> bool:
-    return external.found is not None and not external.paused
-
-
 def _infrastructure_ready(seen: Seen) -> bool:
     before = bool(seen.machine.status.infrastructure_ready)
-    if not _readable(seen.infrastructure) or seen.infrastructure.deleting:
+    if not readable(seen, seen.infrastructure) or seen.infrastructure.deleting:
         return before
     return seen.infrastructure.ready
 
@@ -119,7 +116,7 @@ def _infrastructure_ready(seen: Seen) -> bool:
 def _addresses(seen: Seen) -> tuple[NodeAddress, ...]:
     """Those of the infrastructure, once it is ready and tells any."""
     external = seen.infrastructure
-    told = external.structs(fields.ADDRESSES) if _readable(external) and external.ready else ()
+    told = external.structs(fields.ADDRESSES) if readable(seen, external) and external.ready else ()
     found = tuple(NodeAddress(type=text(each, "type"), address=text(each, "address")) for each in told)
     return found or seen.machine.status.addresses
 
@@ -137,13 +134,13 @@ def _failure(seen: Seen) -> tuple[str, str]:
     """The failure that a provider reports; or that the host is gone, which was there."""
     there = [each for each in (seen.bootstrap, seen.infrastructure) if each is not None]
     for external in reversed(there):
-        if any(external.failure):
+        if any(external.failure) and not is_anothers(seen, external):
             return external.failure
     status = seen.machine.status
     if seen.infrastructure.gone and status.infrastructure_ready and not seen.machine.metadata.deleting:
         said = f"Machine infrastructure resource {seen.infrastructure} has been deleted after being ready"
         return FailureReason.INVALID_CONFIGURATION, said
-    if all(_readable(each) for each in there) or seen.infrastructure.gone:
+    if all(readable(seen, each) for each in there) or seen.infrastructure.gone:
         return "", ""
     return status.failure_reason or "", status.failure_message or ""
 

@@ -1,8 +1,9 @@
 """What a Machine itself should say: its label, finalizer and owner, and what its providers told. Pure.
 
 Theory.      All that is to be changed in metadata and spec goes into one patch. What providers tell is copied
-             from the object that is ready, and only from it: the name of the Secret with the bootstrap data,
-             the providerID, the failure domain. A Machine that nothing made belongs to its Cluster.
+             from the object that is ready and no other Machine's, and only from it: the name of the Secret
+             with the bootstrap data, the providerID, the failure domain. A Machine that nothing made belongs
+             to its Cluster.
              Bootstrap data that stands in the Machine itself is moved into a Secret before anything else, so
              that no plaintext stays (S0-15). Empty data, or an empty name of a Secret, says that there is
              nothing to boot with (S0-19): it becomes a Secret with an empty value, since no provider but ours
@@ -46,12 +47,13 @@ def store_data(seen: Seen) -> StoreData | None:
     if bootstrap.data_secret_name:
         return None
     given = bootstrap.data if bootstrap.data is not None else bootstrap.data_secret_name
-    data = given if given is not None else _old_data(seen.bootstrap)
+    data = given if given is not None else _old_data(seen)
     return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", data) if data is not None else None
 
 
-def _old_data(external: External | None) -> str | None:
-    if external is None or not _tells(external) or external.text(fields.DATA_SECRET_NAME):
+def _old_data(seen: Seen) -> str | None:
+    external = seen.bootstrap
+    if external is None or not _tells(seen, external) or external.text(fields.DATA_SECRET_NAME):
         return None
     return external.text(fields.BOOTSTRAP_DATA) or None
 
@@ -65,9 +67,9 @@ def former_owners(seen: Seen) -> frozenset[str]:
 def problem_of_bootstrap(seen: Seen) -> str:
     """What is wrong with a bootstrap object that says it is ready; empty if nothing is."""
     external = seen.bootstrap
-    if external is None or not _tells(external) or external.text(fields.DATA_SECRET_NAME):
+    if external is None or not _tells(seen, external) or external.text(fields.DATA_SECRET_NAME):
         return ""
-    if _old_data(external) is not None:
+    if _old_data(seen) is not None:
         return ""
     return f"{external} is ready, but has no {fields.DATA_SECRET_NAME.path(external.contract)}"
 
@@ -75,7 +77,7 @@ def problem_of_bootstrap(seen: Seen) -> str:
 def problem_of_infrastructure(seen: Seen) -> str:
     """What is wrong with an infrastructure object that says it is ready; empty if nothing is."""
     external, known = seen.infrastructure, seen.machine.spec.provider_id
-    if not _tells(external):
+    if not _tells(seen, external):
         return ""
     told = external.text(fields.PROVIDER_ID)
     if not told:
@@ -85,8 +87,18 @@ def problem_of_infrastructure(seen: Seen) -> str:
     return ""
 
 
-def _tells(external: External) -> bool:
-    return external.found is not None and external.ready and not external.deleting and not external.paused
+def is_anothers(seen: Seen, external: External) -> bool:
+    """Whether an object is another Machine's, so that what it says is not about this one."""
+    return bool(external.controlled_by_another_than(seen.owner, former_owners(seen)))
+
+
+def readable(seen: Seen, external: External) -> bool:
+    """Whether what an object says counts: it is there, is not paused, and is no other Machine's."""
+    return external.found is not None and not external.paused and not is_anothers(seen, external)
+
+
+def _tells(seen: Seen, external: External) -> bool:
+    return readable(seen, external) and external.ready and not external.deleting
 
 
 def _metadata(seen: Seen) -> ObjectMeta:
@@ -120,7 +132,7 @@ def _adopter(seen: Seen) -> Iterator[OwnerReference]:
 def _spec(seen: Seen) -> MachineSpec:
     spec, infrastructure = seen.machine.spec, seen.infrastructure
     spec = replace(spec, bootstrap=_bootstrap(seen))
-    if not _tells(infrastructure) or problem_of_infrastructure(seen):
+    if not _tells(seen, infrastructure) or problem_of_infrastructure(seen):
         return spec
     domain = infrastructure.text(fields.FAILURE_DOMAIN)
     return replace(
@@ -134,6 +146,6 @@ def _bootstrap(seen: Seen) -> Bootstrap:
     bootstrap, external = seen.machine.spec.bootstrap, seen.bootstrap
     if (moved := store_data(seen)) is not None:
         return replace(bootstrap, data=None, data_secret_name=moved.secret)
-    told = external.text(fields.DATA_SECRET_NAME) if external is not None and _tells(external) else ""
+    told = external.text(fields.DATA_SECRET_NAME) if external is not None and _tells(seen, external) else ""
     name = bootstrap.data_secret_name
     return replace(bootstrap, data=None, data_secret_name=name if name is not None else told or None)

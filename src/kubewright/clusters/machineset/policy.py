@@ -4,7 +4,8 @@ Theory.      The generic controller does the work; what is particular is what a 
              exists, what keeps a set from making machines, and that unhealthy ones are replaced by their
              owner.
 Invariants.  A machine that is being deleted is a replica until it is gone, so its successor comes after it.
-             An unhealthy machine is deleted only while another one could be made.
+             An unhealthy machine is deleted only while another one could be made. A selector that selects
+             everything costs no control plane: a set of workers adopts none of its machines.
 Source       capi.md §7.1-7.8; appendix F (HEAD: finalizer, ranks, preflight checks).
 Called by    ``clusters.world``.
 """
@@ -89,6 +90,12 @@ def _remediation_order(member: MachineMember) -> tuple[bool, float, str]:
     return names.REMEDIATE_MACHINE_ANNOTATION not in member.annotations, -member.created, member.name
 
 
+def adopts(machine_set: MachineSet, member: MachineMember) -> bool:
+    """Machines of a control plane are adopted only by a set that makes such machines itself."""
+    mine = machine_set.spec.template.metadata.labels
+    return names.CONTROL_PLANE_LABEL not in member.labels or names.CONTROL_PLANE_LABEL in mine
+
+
 def _around(seen: MachineSetSeen) -> Around:
     found: Around = seen.around
     return found
@@ -96,9 +103,6 @@ def _around(seen: MachineSetSeen) -> Around:
 
 def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
     """The policy, with what it looks at."""
-
-    def idle(machine_set: MachineSet) -> str:
-        return owned.idle(machine_set, looker.cluster(machine_set))
 
     def blocked(machine_set: MachineSet) -> Wait | None:
         found = obstacle(machine_set, looker.look(machine_set))
@@ -118,7 +122,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         member=MACHINE,
         validate=lambda machine_set: summary(validate_set(machine_set)),
         with_defaults=understood,
-        idle=idle,
+        idle=lambda machine_set: owned.idle(machine_set, looker.cluster(machine_set)),
         look=looker.look,
         forget=looker.forget,
         status=set_status,
@@ -127,6 +131,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         discard=discard,
         to_delete=to_delete,
         finalizer=names.MACHINE_SET_FINALIZER,
+        adopts=adopts,
         number_annotation=names.LAST_NUMBER_ANNOTATION,
         counts_deleting=True,
         blocked=blocked,

@@ -12,7 +12,7 @@ Source       capi.md §3.2, §3.3, §5.3, appendix F (failures are recoverable);
 Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what reads for them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from msgspec import to_builtins
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.conditions import ready_of
-from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReference
+from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
 from kubewright.clusters.references import fields
@@ -28,6 +28,9 @@ from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup
 from kubewright.wire.gvk import Key, split_api_version
 
 JsonObject = Mapping[str, Json]
+
+FOREIGN_CHARS = 40
+"""How much of a value that a provider should not have written is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,15 @@ class External:
         """The owner reference that controls the object, if any."""
         return next((each for each in self.owners if each.get("controller") is True), None)
 
-    def controlled_by_another_than(self, owner: OwnerReference) -> str:
-        """``Kind name`` of the controller, if there is one and it is not this owner; else empty."""
+    def controlled_by_another_than(self, owner: OwnerReference, drop: Collection[str] = ()) -> str:
+        """``Kind name`` of the controller, if there is one and it is not this owner; else empty.
+
+        What such an object says is about that controller. ``drop`` is as in ``claim``.
+        """
         found = self.controller
-        return "" if found is None or is_owner(found, owner) else _named(found)
+        if found is None or text(found, "kind") in drop or is_owner(found, owner):
+            return ""
+        return _named(found)
 
     # ------------------------------------------------------------ what the contract says
 
@@ -104,6 +112,15 @@ class External:
     def ready(self) -> bool:
         """The provider has done its part, whichever part that is."""
         return any(self.flag(each) for each in fields.READY)
+
+    @property
+    def misread(self) -> str:
+        """What says whether the provider is ready, but is no boolean: its path and value; else empty."""
+        for each in fields.READY:
+            found = fields.value(self.found, each, self.contract)
+            if found is not None and not isinstance(found, bool):
+                return f"{each.path(self.contract)} is no boolean, but {str(found)[:FOREIGN_CHARS]!r}"
+        return ""
 
     @property
     def ready_condition(self) -> Condition | None:
@@ -188,8 +205,8 @@ def claim(external: External, owner: OwnerReference, cluster: str, *, drop: Iter
     others = [
         each for each in external.owners if text(each, "kind") not in dropped and not is_owner(each, owner)
     ]
-    if (other := next((each for each in others if each.get("controller") is True), None)) is not None:
-        return Claim(problem=f"{external} is controlled by {_named(other)}")
+    if other := external.controlled_by_another_than(owner, dropped):
+        return Claim(problem=f"{external} is controlled by {other}")
     wanted = to_builtins(owner)
     metadata: dict[str, Any] = {}
     if wanted not in external.owners or len(others) + 1 != len(external.owners):
@@ -207,16 +224,6 @@ def is_owner(reference: JsonObject, owner: OwnerReference) -> bool:
     group, _ = split_api_version(text(reference, "apiVersion"))
     mine, _ = split_api_version(owner.api_version)
     return (group, reference.get("kind"), reference.get("name")) == (mine, owner.kind, owner.name)
-
-
-def endpoint(external: External) -> ApiEndpoint | None:
-    """Where a provider says that the API server is: ``spec.controlPlaneEndpoint``, or the first of the
-    ``status.apiEndpoints`` that v1alpha2 had (S2-13); None while it says nothing of use."""
-    for found in (external.struct(fields.CONTROL_PLANE_ENDPOINT), *external.structs(fields.API_ENDPOINTS)):
-        host, port = found.get("host"), found.get("port")
-        if isinstance(host, str) and host and isinstance(port, int) and 0 < port < 65_536:
-            return ApiEndpoint(host=host, port=port)
-    return None
 
 
 def mapping(struct: JsonObject | None, key: str) -> JsonObject:

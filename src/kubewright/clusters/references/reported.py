@@ -48,6 +48,8 @@ def living(
         return not_so(part.type, part.waiting, INFO, f"waiting: {external.problem}")
     if external.deleting:
         return not_so(part.type, Reason.DELETING, INFO, f"{external} is being deleted")
+    if wrong := external.misread:
+        return not_so(part.type, part.waiting, ERROR, f"waiting for {external} to be ready: {wrong}")
     waiting = not_so(part.type, part.waiting, INFO, f"waiting for {external} to report that it is ready")
     return mirror(part.type, external.ready_condition, so(part.type) if external.ready else waiting)
 

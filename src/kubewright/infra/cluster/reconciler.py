@@ -3,40 +3,31 @@
 Called by    ``runtime.controller``; put together by ``infra.world``.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, assert_never
+from typing import assert_never
 
 import structlog
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster
-from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.infra.names import (
-    CLOUD_OWNER_ANNOTATION,
-    CLUSTER_COMPONENT,
-    CLUSTER_FINALIZER,
-    EventReason,
-)
+from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, CLUSTER_COMPONENT, CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KubewrightCluster, KubewrightMachine
 from kubewright.api.infra.validate import validate_cluster
-from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
-from kubewright.base import delays
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest
 from kubewright.infra.caches import Caches, Shared, paused, refers
 from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.observe import Seen
+from kubewright.infra.own import Uids, Writer
 from kubewright.infra.provision import class_request, cloud_owner
 from kubewright.kube.informer import Change
-from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -47,13 +38,13 @@ class InfraClusters:
 
     def __init__(self, shared: Shared, calls: EndpointCalls, clock: SteadyClock) -> None:
         self._caches = shared.caches
-        self._control = shared.control
+        self._writer = Writer(shared.control, KUBEWRIGHT_CLUSTER, CLUSTER_FINALIZER)
         self._driver = shared.driver
         self._wall = shared.clock
         self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
         self._calls = calls
         self._clock = clock
-        self._uids: dict[Key, str] = {}
+        self._uids = Uids(calls.forget)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -62,21 +53,13 @@ class InfraClusters:
             ApiError, TransportError: the API server said no for now, or could not be asked.
         """
         cluster = self._caches.clusters.get(key)
-        self._remember(key, cluster.metadata.uid if cluster is not None else "")
+        self._uids.note(key, cluster.metadata.uid if cluster is not None else "")
         if cluster is None:
             return Result.done()
         seen, request = self._look(cluster)
         plan = decide(seen)
         log.debug("plan", cluster=str(key), because=plan.because, steps=[step.value for step in plan.steps])
-        try:
-            return await self._perform(seen, plan, request)
-        except ApiError as error:
-            if not is_refusal(error):
-                raise
-            told = f"The API server refused a write: {error.message}"
-            log.warning("refused", cluster=str(key), problem=told)
-            self._recorder.event(cluster, EventReason.FAILED_UPDATE, told, warning=True)
-            return Result.later(delays.REFUSED)
+        return await unless_refused(self._perform(seen, plan, request), cluster, self._recorder)
 
     def _look(self, cluster: KubewrightCluster) -> tuple[Seen, ClassRequest]:
         """Everything that decides, and what a driver would be told."""
@@ -101,7 +84,10 @@ class InfraClusters:
         latest = seen.cluster.metadata
         for step in plan.steps:
             latest = await self._step(seen, step, latest, request)
-        changed = Step.REMOVE_FINALIZER not in plan.steps and await self._report(seen, plan, latest)
+        changed = False
+        if Step.REMOVE_FINALIZER not in plan.steps:
+            after = cluster_status(seen, plan.report, self._wall.now())
+            changed = await self._writer.report(latest, seen.cluster.status, after)
         if plan.told is not None and (changed or plan.report is None):
             reason, message, warning = plan.told
             self._recorder.event(seen.cluster, reason, message, warning=warning)
@@ -111,44 +97,22 @@ class InfraClusters:
         key = Key(meta.namespace, meta.name)
         match step:
             case Step.ADD_FINALIZER:
-                added = with_finalizer(meta.finalizers, CLUSTER_FINALIZER)
                 known = {CLOUD_OWNER_ANNOTATION: cloud_owner(KUBEWRIGHT_CLUSTER, meta)}
-                return await self._patch(meta, {"metadata": {"finalizers": added, "annotations": known}})
+                return await self._writer.add_finalizer(meta, known)
             case Step.RESERVE:
                 self._calls.reserve(key, meta.uid, request)
             case Step.RECORD:
                 assert seen.endpoint.address is not None
                 host, port = seen.endpoint.address
                 endpoint = {"host": host, "port": port}
-                return await self._patch(meta, {"spec": {"controlPlaneEndpoint": endpoint}})
+                return await self._writer.patch(meta, {"spec": {"controlPlaneEndpoint": endpoint}})
             case Step.RELEASE:
                 self._calls.release(key, meta.uid, request)
             case Step.REMOVE_FINALIZER:
-                left = without_finalizer(meta.finalizers, CLUSTER_FINALIZER)
-                with suppress(NotFound):
-                    return await self._patch(meta, {"metadata": {"finalizers": left or None}})
+                return await self._writer.remove_finalizer(meta)
             case _:
                 assert_never(step)
         return meta
-
-    async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
-        after = cluster_status(seen, plan.report, self._wall.now())
-        patch = merge_patch(seen.cluster.status, after)
-        if patch:
-            await self._patch(latest, {"status": patch}, subresource="status")
-        return bool(patch)
-
-    async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
-        key = Key(meta.namespace, meta.name)
-        return (await self._control.patch(KUBEWRIGHT_CLUSTER, key, onto(body, meta), **how)).metadata
-
-    def _remember(self, key: Key, uid: str) -> None:
-        """Forget what was known of the object that had this name before."""
-        before = self._uids.pop(key, "")
-        if before and before != uid:
-            self._calls.forget(before)
-        if uid:
-            self._uids[key] = uid
 
 
 def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:

@@ -7,16 +7,13 @@ Invariants.  No PUT. No step waits for a driver. Once the finalizer is off nothi
 Called by    ``reconciler.InfraMachines``.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, assert_never
 
 import structlog
 
-from kubewright.api.diff import merge_patch
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, MACHINE_COMPONENT, MACHINE_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
-from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
+from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.infra.caches import Shared
@@ -24,10 +21,9 @@ from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.observe import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer, Step
-from kubewright.kube.patches import onto
+from kubewright.infra.own import Writer
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -37,7 +33,7 @@ class Actor:
     """Performs plans."""
 
     def __init__(self, shared: Shared, looker: Looker, calls: VmCalls) -> None:
-        self._control = shared.control
+        self._writer = Writer(shared.control, KUBEWRIGHT_MACHINE, MACHINE_FINALIZER)
         self._clock = shared.clock
         self._recorder = ComponentRecorder(shared.recorder, MACHINE_COMPONENT)
         self._looker = looker
@@ -64,18 +60,14 @@ class Actor:
         """Perform one step; the object's metadata after it."""
         match step:
             case AddFinalizer(owner):
-                added = with_finalizer(meta.finalizers, MACHINE_FINALIZER)
-                known = {CLOUD_OWNER_ANNOTATION: owner}
-                return await self._patch(meta, {"metadata": {"finalizers": added, "annotations": known}})
+                return await self._writer.add_finalizer(meta, {CLOUD_OWNER_ANNOTATION: owner})
             case Call(verb):
                 self._call(seen, verb)
             case Record(found, place):
                 spec = {"providerID": found.provider_id, **({"failureDomain": place} if place else {})}
-                return await self._patch(meta, {"spec": spec})
+                return await self._writer.patch(meta, {"spec": spec})
             case RemoveFinalizer():
-                left = without_finalizer(meta.finalizers, MACHINE_FINALIZER)
-                with suppress(NotFound):
-                    return await self._patch(meta, {"metadata": {"finalizers": left or None}})
+                return await self._writer.remove_finalizer(meta)
             case _:
                 assert_never(step)
         return meta
@@ -85,14 +77,7 @@ class Actor:
         if seen.paused:
             return False
         after = machine_status(seen, plan.report, self._clock.now())
-        patch = merge_patch(seen.machine.status, after)
-        if patch:
-            await self._patch(latest, {"status": patch}, subresource="status")
-        return bool(patch)
-
-    async def _patch(self, meta: ObjectMeta, body: Mapping[str, Any], **how: Any) -> ObjectMeta:
-        key = Key(meta.namespace, meta.name)
-        return (await self._control.patch(KUBEWRIGHT_MACHINE, key, onto(body, meta), **how)).metadata
+        return await self._writer.report(latest, seen.machine.status, after)
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine, state = seen.machine, seen.status.last_known_state

@@ -116,14 +116,15 @@ def ensure_vm(seen: Seen) -> Plan | None:
     if seen.complete:
         return None
     vm = seen.vm_plan(Want.ENSURED)
-    if vm.state is State.RUNNING:
-        if seen.vm.error is not None:  # the report still tells of the try before
-            return Plan(because=vm.because)
-        report = waits(ConditionReason.CREATING_VM, INFO, "the driver has been asked for the VM")
-        return Plan(because=vm.because, report=report, lasting=seen.settings.report_creation_after)
-    if vm.error is not None:
+    if vm.state is State.RUNNING and seen.vm.error is not None:  # the report still tells of the try before
+        return Plan(because=vm.because)
+    if vm.state is not State.RUNNING and vm.error is not None:
         return _after_failure(vm)
-    return Plan((Call(vm.call),), because=vm.because) if vm.call is not None else None
+    if vm.state is not State.RUNNING and vm.call is None:
+        return None
+    report = waits(ConditionReason.CREATING_VM, INFO, "the driver has been asked for the VM")
+    steps = (Call(vm.call),) if vm.call is not None else ()
+    return Plan(steps, because=vm.because, report=report, lasting=seen.settings.report_creation_after)
 
 
 def report_complete(_seen: Seen) -> Plan:

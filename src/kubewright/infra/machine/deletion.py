@@ -11,6 +11,7 @@ Source       capi.md §3.4, §5.7.
 Called by    ``decide``.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 from kubewright.api.cluster.conditions import INFO, WARNING
@@ -32,7 +33,7 @@ def delete_vm(seen: Seen) -> Plan | None:
     if vm.error is not None:
         return _after_failure(vm)
     if vm.call is not None:
-        return Plan((Call(vm.call),), because=vm.because)
+        return replace(_waiting(seen, vm), steps=(Call(vm.call),), wake=None)
     return _waiting(seen, vm) if vm.state is State.DOUBTFUL else None
 
 
@@ -62,9 +63,10 @@ def _after_failure(vm: VmPlan) -> Plan:
 
 def _blocked(seen: Seen) -> Plan | None:
     """Where the driver cannot be asked, a VM that is known keeps its object; so does, while the credentials
-    are missing, one that an earlier process may have made. With broken rules or an unknown driver none was.
+    or the KubewrightCluster are missing, one that an earlier process may have made. With broken rules or an
+    unknown driver none was.
     """
-    doubt = seen.doubt_until if seen.secret_missing else seen.vm.doubt
+    doubt = seen.doubt_until if seen.source_missing else seen.vm.doubt
     if not (seen.recorded or seen.vm.instance or doubt):
         return None
     told = f"its VM cannot be deleted: {seen.problem}"

@@ -25,6 +25,7 @@ from kubewright.infra.provision import (
     cloud_owner,
     domain_of,
     effective,
+    lacking,
     machine_request,
     with_data,
 )
@@ -53,7 +54,7 @@ class Looker:
         owner = self._caches.machine_of(machine)
         cluster = self._cluster(machine, owner)
         told = self._told(machine, owner, cluster)
-        shared = self._caches.infrastructure_of(cluster)
+        shared, _ = self._caches.infrastructure_of(machine.metadata, cluster)
         uid = machine.metadata.uid
         return Seen(
             machine=machine,
@@ -65,7 +66,7 @@ class Looker:
             paused=paused(machine.metadata, cluster),
             vm=self._calls.seen(uid),
             problem=told.problem,
-            secret_missing=told.secret_missing,
+            source_missing=told.source_missing,
             data_problem=self._data(owner)[2],
             inputs=told.version,
             doubt_until=self._calls.doubt_until(
@@ -101,12 +102,12 @@ class Looker:
         return self._caches.cluster_named(machine.namespace, name)
 
     def _told(self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None) -> Told:
-        shared = self._caches.infrastructure_of(cluster)
-        shared = shared or self._caches.infrastructure_labelled(machine.metadata)
+        shared, unshared = self._caches.infrastructure_of(machine.metadata, cluster)
         wanted = owner.spec.failure_domain if owner is not None else None
         domain, misplaced = domain_of(shared, machine.spec.failure_domain or wanted)
         provision = effective(machine.spec, shared.spec if shared is not None else None, domain)
         credentials, missing = self._caches.credentials(machine.namespace, provision.credentials_ref)
+        missing = lacking(machine.spec, unshared) or missing
         known = cloud_owner(KUBEWRIGHT_CLUSTER, shared.metadata) if shared is not None else ""
         name = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "") or (cluster.name if cluster else "")
         wrong = summary(validate_machine(machine)) or self._driver.problem(provision.driver)

@@ -26,7 +26,7 @@ class Seen:
     ``infrastructure``  the KubewrightCluster of that Cluster; None: another provider's, or it is not there
     ``paused``       the object or its cluster is paused
     ``problem``      why the driver cannot be told of this machine: broken rules, a missing secret
-    ``secret_missing``  the Secret with its credentials is not there
+    ``source_missing``  its KubewrightCluster, or the Secret with its credentials, is not there
     ``data_problem``  why there is no bootstrap data although the Machine names a Secret
     ``inputs``       changes whenever what the driver is told does
     ``doubt_until``  until when a creation without an answer may still bring a VM
@@ -41,7 +41,7 @@ class Seen:
     paused: bool = False
     vm: VmSeen = NOTHING
     problem: str = ""
-    secret_missing: bool = False
+    source_missing: bool = False
     data_problem: str = ""
     inputs: str = ""
     doubt_until: datetime | None = None

@@ -15,9 +15,8 @@ import structlog
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
-from kubewright.api.infra.names import EventReason
+from kubewright.api.infra.names import MACHINE_COMPONENT
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine
-from kubewright.base import delays
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.life.calls import VmCalls
 from kubewright.infra.caches import Caches, Shared, refers
@@ -25,11 +24,13 @@ from kubewright.infra.machine.act import Actor
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.steps import Plan
+from kubewright.infra.own import Uids
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, spec_or_life, status_alone
+from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -40,12 +41,12 @@ class InfraMachines:
 
     def __init__(self, shared: Shared, calls: VmCalls, clock: SteadyClock) -> None:
         self._machines = shared.caches.machines
-        self._recorder = shared.recorder
+        self._recorder = ComponentRecorder(shared.recorder, MACHINE_COMPONENT)
         self._looker = Looker(shared, calls)
         self._actor = Actor(shared, self._looker, calls)
         self._calls = calls
         self._clock = clock
-        self._uids: dict[Key, str] = {}
+        self._uids = Uids(self._forget)
         self._created: dict[str, datetime] = {}
         self._reports: dict[str, tuple[str, datetime]] = {}
 
@@ -56,7 +57,7 @@ class InfraMachines:
             ApiError, TransportError: the API server said no for now, or could not be asked.
         """
         machine = self._machines.get(key)
-        self._remember(key, machine.metadata.uid if machine is not None else "")
+        self._uids.note(key, machine.metadata.uid if machine is not None else "")
         if machine is None:
             return Result.done()
         now = self._clock.now()
@@ -65,15 +66,7 @@ class InfraMachines:
         plan = paced(plan, self._since(machine, plan, now), now)
         steps = [type(step).__name__ for step in plan.steps]
         log.debug("plan", machine=str(key), because=plan.because, steps=steps)
-        try:
-            return await self._actor.perform(seen, plan)
-        except ApiError as error:
-            if not is_refusal(error):
-                raise
-            told = f"The API server refused a write: {error.message}"
-            log.warning("refused", machine=str(key), problem=told)
-            self._recorder.event(machine, EventReason.FAILED_UPDATE, told, warning=True)
-            return Result.later(delays.REFUSED)
+        return await unless_refused(self._actor.perform(seen, plan), machine, self._recorder)
 
     def on_change(self, change: Change[KubewrightMachine]) -> None:
         """Note when an object came: one that came under our eyes has no creation behind it."""
@@ -89,15 +82,11 @@ class InfraMachines:
             known = self._reports[machine.metadata.uid] = (reason, now)
         return known[1]
 
-    def _remember(self, key: Key, uid: str) -> None:
-        """Forget what was known of the object that had this name before."""
-        before = self._uids.pop(key, "")
-        if before and before != uid:
-            self._calls.forget(before)
-            self._created.pop(before, None)
-            self._reports.pop(before, None)
-        if uid:
-            self._uids[key] = uid
+    def _forget(self, uid: str) -> None:
+        """An object is gone for good."""
+        self._calls.forget(uid)
+        self._created.pop(uid, None)
+        self._reports.pop(uid, None)
 
 
 def paced(plan: Plan, since: datetime, now: datetime) -> Plan:

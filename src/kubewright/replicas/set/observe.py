@@ -78,7 +78,9 @@ class Observer(Generic[S, M]):
             members=tuple(members),
             unselected=tuple(unselected),
             orphans=tuple(
-                m for m in index.without_owner(meta.namespace) if m.alive and selector.matches(m.labels)
+                member
+                for member in index.without_owner(meta.namespace)
+                if member.alive and selector.matches(member.labels) and self.policy.adopts(found, member)
             ),
             problem=problem or self._problem(found, selector),
             doubts=index.doubted(meta.uid),

@@ -132,6 +132,8 @@ class SetPolicy(Generic[S, M, Obj]):
     number_annotation: str = ""
     """The annotation of a set with the highest number of its members (``naming``); empty: their names are
     random."""
+    adopts: Callable[[S, M], bool] = lambda _set, _member: True
+    """Whether a set takes a member that it selects and that has no controller."""
     counts_deleting: bool = False
     """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
     blocked: Callable[[S], Wait | None] = lambda _set: None

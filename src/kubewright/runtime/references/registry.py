@@ -168,11 +168,10 @@ class References:
         match self._definitions.find(name):
             case None:
                 self._look_for(place := (used.group, used.kind))
-                return Absent(
-                    Cause.NOT_INSTALLED,
-                    f"the kind {used} is not installed: there is no CustomResourceDefinition {name}",
-                    passing=self._unfound[place],
-                )
+                missing = f"the kind {used} is not installed: there is no CustomResourceDefinition {name}"
+                builtin = f"the kind {used} is one of Kubernetes' own, not a provider's"
+                why = missing if used.group else builtin
+                return Absent(Cause.NOT_INSTALLED, why, passing=self._unfound[place])
             case Version(version, contract):
                 plural = name.removesuffix(f".{used.group}")
                 return Resource(used.group, version, plural, used.kind), contract

@@ -1,0 +1,74 @@
+"""What the controllers of machines and clusters do alike with the objects of their kind.
+
+Invariants.  Every write carries uid and version of what was seen: a later object of the same name is never
+             touched, and no change of others is lost. No PUT.
+Called by    ``machine`` and ``cluster``.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from kubewright.api.diff import merge_patch
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, ObjectMeta, Value, with_finalizer, without_finalizer
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class Writer(Generic[T]):
+    """Writes onto objects of one kind. Each write returns the object's metadata after it.
+
+    Raises:
+        ApiError, TransportError: from all methods; the API server refused, or could not be reached.
+    """
+
+    def __init__(self, control: Client, kind: Kind[T], finalizer: str) -> None:
+        self._control = control
+        self._kind = kind
+        self._finalizer = finalizer
+
+    async def patch(self, meta: ObjectMeta, body: Mapping[str, Any], *, subresource: str = "") -> ObjectMeta:
+        """Merge ``body`` into the object in the version that ``meta`` is of."""
+        key = Key(meta.namespace, meta.name)
+        found = await self._control.patch(self._kind, key, onto(body, meta), subresource=subresource)
+        return found.metadata
+
+    async def add_finalizer(self, meta: ObjectMeta, annotations: Mapping[str, str]) -> ObjectMeta:
+        """Put our finalizer on, and these annotations."""
+        added = with_finalizer(meta.finalizers, self._finalizer)
+        return await self.patch(meta, {"metadata": {"finalizers": added, "annotations": annotations}})
+
+    async def remove_finalizer(self, meta: ObjectMeta) -> ObjectMeta:
+        """Take our finalizer off; that may have been the end of the object already."""
+        left = without_finalizer(meta.finalizers, self._finalizer)
+        with suppress(NotFound):
+            return await self.patch(meta, {"metadata": {"finalizers": left or None}})
+        return meta
+
+    async def report(self, meta: ObjectMeta, before: Value, after: Value) -> bool:
+        """Write the status if it differs from the one on the server; whether it did."""
+        patch = merge_patch(before, after)
+        if patch:
+            await self.patch(meta, {"status": patch}, subresource="status")
+        return bool(patch)
+
+
+class Uids:
+    """Which object has a name now. ``forget`` is told of the uid of each that had it before."""
+
+    def __init__(self, forget: Callable[[str], None]) -> None:
+        self._forget = forget
+        self._uids: dict[Key, str] = {}
+
+    def note(self, key: Key, uid: str) -> None:
+        """The object of this name has this uid; an empty one: there is none."""
+        before = self._uids.pop(key, "")
+        if before and before != uid:
+            self._forget(before)
+        if uid:
+            self._uids[key] = uid

@@ -1,0 +1,49 @@
+"""What becomes of a write that the API server refuses for good: users are told, and the object waits.
+
+Theory.      A refusal (a missing role, a webhook, a rule of validation) does not end by itself in seconds,
+             and is no failure of the controller: backing off from it would hide it, and trying at once would
+             be a hot loop. So it is an event on the object, and the pass is tried again after a pause.
+Called by    reconcilers without a better place for it, such as a condition.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from kubewright.api.meta import KubeObject
+from kubewright.base import delays
+from kubewright.runtime.events import ComponentRecorder, Recorder
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError, is_refusal
+
+EVENT = "FailedUpdate"
+"""The reason of the event."""
+
+log = structlog.get_logger(__name__)
+
+
+def in_full(error: ApiError) -> str:
+    """What is told of a refusal; not of one about a Secret, whose answer may quote what is in it."""
+    return f"The API server refused a write: {error.message}"
+
+
+async def unless_refused(
+    work: Awaitable[Result],
+    about: KubeObject,
+    teller: Recorder | ComponentRecorder,
+    say: Callable[[ApiError], str] = in_full,
+) -> Result:
+    """What ``work`` comes to; where it is refused, a pause after which it is to be tried again.
+
+    Raises:
+        ApiError: the API server said no for now.
+    """
+    try:
+        return await work
+    except ApiError as error:
+        if not is_refusal(error):
+            raise
+        told = say(error)
+        log.warning("refused", object=about.name, problem=told)
+        teller.event(about, EVENT, told, warning=True)
+        return Result.later(delays.REFUSED)
