@@ -61,12 +61,15 @@ class MachineRequest:
     ``userData`` is filled in. The machine of a VM that has lost it is a stub (``stub``), and so is that of
     an API without Machines of ours. ``data_format`` says what ``userData`` is (``cloud-config`` or
     ``ignition``) where the VM becomes a node by it and by nothing else; empty where it is not known.
+    ``version`` is that of the Kubernetes that the VM should run (``v1.31.0``), for drivers that choose an
+    image by it; empty where the API does not say it, or the call is none of these.
     """
 
     machine: Machine
     machine_class: MachineClass
     secret: Secret = field(default_factory=Secret)
     data_format: str = ""
+    version: str = ""
 
     @property
     def name(self) -> str:

@@ -103,10 +103,10 @@ def machine_request(of: ClassRequest, machine: KubewrightMachine, state: str) ->
     return of.of(structs.replace(stand_in, status=status))
 
 
-def with_data(request: MachineRequest, data: bytes, data_format: str) -> MachineRequest:
-    """The request with the data that the VM boots from."""
+def with_data(request: MachineRequest, data: bytes, data_format: str, version: str) -> MachineRequest:
+    """The request with the data that the VM boots from, and the Kubernetes that its Machine wants."""
     secret = Secret(data={**request.secret.data, "userData": data})
-    return replace(request, secret=secret, data_format=data_format)
+    return replace(request, secret=secret, data_format=data_format, version=version)
 
 
 def domain_of(cluster: KubewrightCluster | None, name: str | None) -> tuple[FailureDomainSpec | None, str]:

@@ -245,6 +245,21 @@ async def test_a_control_plane_ends_with_its_machine():
         assert clusters.management.vms() == []
 
 
+async def test_a_node_runs_the_version_that_its_machine_asks_for():
+    async with simulated() as clusters:
+        management = clusters.management
+        for name, own, spec in (
+            ("asked", {"version": "v1.31.0"}, {}),
+            ("named", {"version": "v1.31.0"}, {"providerSpec": {"kubeletVersion": "v1.30.2"}}),
+            ("silent", {}, {}),
+        ):
+            await management.data(name, value=b"#cloud-config\n{}\n")
+            await management.machine(name, data=name, spec=spec, **own)
+            await management.until(lambda found: found.status.ready, name)
+        versions = [clusters.vm(name).spec.kubelet_version for name in ("asked", "named", "silent")]
+        assert versions == ["v1.31.0", "v1.30.2", "v1.36.3"]
+
+
 async def test_two_clusters_have_nothing_in_common():
     async with simulated() as clusters:
         await clusters.management.cluster("other")

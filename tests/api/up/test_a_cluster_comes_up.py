@@ -7,6 +7,7 @@ from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import NAMESPACE, NODE
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.clusters.sessions.node import CLUSTER_NODE
 from kubewright.compose import worlds
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options
@@ -83,6 +84,10 @@ async def test_a_cluster_comes_up_and_goes() -> None:
         assert plane is not None
         nodes = {each.name: each for each in await plane.client.list(NODE)}
         assert set(nodes) == {"cp", "w1", "w2"}
+        info = [each.status.node_info for each in await plane.client.list(CLUSTER_NODE)]
+        assert [each.kubelet_version for each in info] == ["v1.31.0"] * 3
+        machines = await client.list(MACHINE, NS)
+        assert [each.status.node_info.kubelet_version for each in machines] == ["v1.31.0"] * 3
         assert (
             nodes["w1"].spec.taints == ()
         )  # the core has taken off the one of a node that is not its own yet

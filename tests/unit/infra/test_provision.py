@@ -69,9 +69,8 @@ def test_a_request_names_machine_owner_vm_and_class() -> None:
         "kubewrightcluster.c1",
         Secret(data={"key": b"k"}),
     )
-    request = with_data(
-        machine_request(of, KUBEWRIGHT_MACHINE.from_plain(body), "note"), b"#cloud-config", "cloud-config"
-    )
+    told = machine_request(of, KUBEWRIGHT_MACHINE.from_plain(body), "note")
+    request = with_data(told, b"#cloud-config", "cloud-config", "v1.31.0")
 
     assert (request.name, request.namespace, request.owner_uid) == ("m1", "ns", "kubewrightmachine.u1")
     assert (request.provider_id, request.node_name, request.last_known_state) == (
@@ -83,7 +82,7 @@ def test_a_request_names_machine_owner_vm_and_class() -> None:
     assert request.machine_class.metadata.uid == "kubewrightcluster.c1"
     assert (request.machine_class.provider, request.machine_class.provider_spec) == ("sim", {"a": 1})
     assert request.secret.data == {"key": b"k", "userData": b"#cloud-config"}
-    assert request.data_format == "cloud-config"
+    assert (request.data_format, request.version) == ("cloud-config", "v1.31.0")
     assert "k'" not in repr(request.secret)
 
 

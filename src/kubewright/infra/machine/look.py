@@ -93,7 +93,8 @@ class Looker:
         data, data_format, problem = self._data(owner)
         if problem:
             raise CannotTell(problem)
-        return with_data(request, data, data_format)
+        version = owner.spec.version if owner is not None else None
+        return with_data(request, data, data_format, version or "")
 
     def _cluster(self, machine: KubewrightMachine, owner: Machine | None) -> Cluster | None:
         """By the Machine, or by the label where the Machine is gone."""
@@ -103,7 +104,7 @@ class Looker:
 
     def _told(self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None) -> Told:
         shared, unshared = self._caches.infrastructure_of(machine.metadata, cluster)
-        wanted = owner.spec.failure_domain if owner is not None else None
+        wanted, release = (owner.spec.failure_domain, owner.spec.version) if owner is not None else (None, "")
         domain, misplaced = domain_of(shared, machine.spec.failure_domain or wanted)
         provision = effective(machine.spec, shared.spec if shared is not None else None, domain)
         credentials, missing = self._caches.credentials(machine.namespace, provision.credentials_ref)
@@ -115,7 +116,7 @@ class Looker:
         return Told(
             class_request(provision, machine.namespace, name, known, credentials),
             wrong or missing or ("" if machine.spec.provider_id else misplaced),
-            f"{versions[0]}/{versions[1]}/{wanted}/{credentials.metadata.resource_version}",
+            f"{versions[0]}/{versions[1]}/{wanted}/{release}/{credentials.metadata.resource_version}",
             bool(missing),
         )
 

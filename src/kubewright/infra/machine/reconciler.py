@@ -127,13 +127,12 @@ def _owner_differs(change: Change[Machine]) -> bool:
     before, after = change.before(), change.after()
     if before is None or after is None:
         return True
-    old, new = before.spec, after.spec
-    return (old.bootstrap, old.cluster_name, old.failure_domain, old.infrastructure_ref) != (
-        new.bootstrap,
-        new.cluster_name,
-        new.failure_domain,
-        new.infrastructure_ref,
-    )
+    return _told_of(before) != _told_of(after)
+
+
+def _told_of(machine: Machine) -> tuple[object, ...]:
+    spec = machine.spec
+    return spec.bootstrap, spec.cluster_name, spec.failure_domain, spec.infrastructure_ref, spec.version
 
 
 def _cluster_differs(change: Change[Cluster]) -> bool:

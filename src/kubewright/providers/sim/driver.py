@@ -10,6 +10,8 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 import asyncio
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec, stub
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
@@ -20,7 +22,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import parse_spec
+from kubewright.providers.sim.spec import SimSpec, parse_spec
 from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
 
 
@@ -110,10 +112,19 @@ def _vm_request(request: MachineRequest) -> VmRequest:
         namespace=request.namespace,
         owner_uid=request.owner_uid,
         class_name=machine_class.metadata.name,
-        spec=parse_spec(machine_class.provider_spec),
+        spec=_spec(request),
         provider_id=request.provider_id,
         bootstrap=_bootstrap(request),
     )
+
+
+def _spec(request: MachineRequest) -> SimSpec:
+    """The providerSpec; the kubelet of an image that it does not name is of the version that is asked for."""
+    given = request.machine_class.provider_spec
+    spec = parse_spec(given)
+    if not request.version or "kubeletVersion" in given:
+        return spec
+    return structs.replace(spec, kubelet_version=request.version)
 
 
 def _bootstrap(request: MachineRequest) -> Bootstrap | None:
