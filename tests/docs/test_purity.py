@@ -123,6 +123,7 @@ def test_a_pure_module_reaches_no_effect(module: str) -> None:
 
 STATES_PHASES = {"kubewright.clusters.cluster.status", "kubewright.clusters.machine.status"}
 """What writes the phases of Clusters and Machines, and tells of their changes."""
+SHOWS_PHASES = {"kubewright.clusters.metrics"}
 PHASES_OF_PODS = {"kubewright.clusters.machine.deletion"}
 
 
@@ -139,4 +140,4 @@ def test_the_phase_of_a_cluster_or_machine_decides_nothing() -> None:
     """It is for people (S0-47); the phase of a Pod is not ours."""
     worlds = ("kubewright.clusters.", "kubewright.bootstrap.", "kubewright.infra.")
     readers = {module for module in MODULES if module.startswith(worlds) and reads_a_phase(module)}
-    assert readers == STATES_PHASES | PHASES_OF_PODS
+    assert readers == STATES_PHASES | SHOWS_PHASES | PHASES_OF_PODS

@@ -9,7 +9,8 @@ Source       capi.md §4.3 for the Lease, appendix A for the controllers.
 Called by    ``compose.worlds``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.crds import crds
@@ -20,6 +21,8 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
+from kubewright.api.kinds import Kind
+from kubewright.clusters import metrics
 from kubewright.clusters.cluster import reconciler as cluster
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
@@ -67,6 +70,15 @@ CONTROLLERS = (
     ),
 )
 
+KINDS: Mapping[str, Kind[Any]] = {
+    "cluster": CLUSTER,
+    MACHINES: MACHINE,
+    "clustermachinedeployment": MACHINE_DEPLOYMENT,
+    "clustermachineset": MACHINE_SET,
+    HEALTH_CHECKS: MACHINE_HEALTH_CHECK,
+}
+"""The kind of each controller."""
+
 SETS = {"clustermachinedeployment", "clustermachineset"}
 """The controllers that share one index of machines."""
 
@@ -90,13 +102,16 @@ def world(connect: Connect = by_sockets) -> World:
             made += machineset.wire(environment, references)
         if HEALTH_CHECKS in chosen:
             made.append(healthcheck.wire(environment, references, workloads))
+        metrics.register(
+            environment.metrics, control.caches, [KINDS[name] for name in KINDS if name in chosen]
+        )
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
         "clusters",
         CONTROLLERS,
         wire,
-        kinds=(CLUSTER, MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_HEALTH_CHECK),
+        kinds=tuple(KINDS.values()),
         definitions=crds,
         on_request=True,
         filter_label=names.WATCH_FILTER_LABEL,

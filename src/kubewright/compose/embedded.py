@@ -81,6 +81,7 @@ class Embedded:
         path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
         self.server = ApiServer(clock, path=path, admission=RULES)
         self.metrics = Metrics()
+        self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
         self.client = Client(transport, clock, name="embedded")
         self.others = Announced(self.server.handle)

@@ -16,6 +16,7 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.world import running
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
 
 NS = "fleet"
 INFRA = "infrastructure.cluster.x-k8s.io/v1beta1"
@@ -57,6 +58,13 @@ async def phases(client: Client) -> dict[str, str]:
     return {each.name: each.status.phase for each in await client.list(MACHINE, NS)}
 
 
+async def scraped(client: Client) -> dict[str, float]:
+    """The numbers that `up` shows."""
+    answer = await client.transport.request(Request("GET", "/metrics"), timeout=5)
+    rows = [each.rpartition(" ") for each in answer.body.decode().splitlines() if not each.startswith("#")]
+    return {name: float(value) for name, _, value in rows}
+
+
 async def until(client: Client, wanted: dict[str, str], seconds: int = 120) -> None:
     """Wait until the machines have these phases."""
     for _ in range(seconds):
@@ -92,6 +100,9 @@ async def test_a_cluster_comes_up_and_goes() -> None:
             nodes["w1"].spec.taints == ()
         )  # the core has taken off the one of a node that is not its own yet
         assert await client.list(NODE) == []
+        numbers = await scraped(client)
+        assert numbers['capi_machines{cluster_name="demo",namespace="fleet",phase="Running"}'] == 3
+        assert numbers['capi_cluster_status_phase{name="demo",namespace="fleet",phase="Provisioned"}'] == 1
         assert isinstance(embedded.driver, SimDriver)
         vms = embedded.driver.cloud.vms.values()
         assert [dict(vm.bootstrap.files) for vm in vms if vm.bootstrap] == [SENTINEL] * 3

@@ -41,6 +41,8 @@ class Counts:
     def __init__(self) -> None:
         self._calls: Counter[tuple[Call, str]] = Counter()
         self._clients: set[str] = set()
+        self.beside: list[Callable[[], bytes]] = []
+        """What else is shown, in Prometheus' text form: the numbers of what runs in the same process."""
 
     def add(self, call: Call, user_agent: str = "") -> None:
         """Count a request; programs beyond the first ``CLIENTS`` count as ``other``."""
@@ -60,7 +62,7 @@ class Counts:
             labels = f'verb="{call.verb}",group="{call.group}",resource="{call.resource}"'
             labels = f'{labels},subresource="{call.subresource}",code="{call.code}",client="{client}"'
             lines.append(f"apiserver_request_total{{{labels}}} {count}")
-        return ("\n".join(lines) + "\n").encode()
+        return b"".join((("\n".join(lines) + "\n").encode(), *(each() for each in self.beside)))
 
 
 def answer(path: str, counts: Counts, refusal: Callable[[], str]) -> Response | None:
