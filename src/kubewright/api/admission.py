@@ -1,14 +1,14 @@
 """Admission: what an API says about an object that is being written, beside its schema.
 
-Theory.      Each kind may have defaults, which are written into what was sent, and rules, which refuse
-             it. Both are pure functions, so they work wherever an object is written: in the embedded
-             server in process, and on a real Kubernetes as a webhook. Controllers do not rely on either:
-             they read an object as if it had its defaults, and report what is wrong with it.
+Theory.      Each kind may have defaults, which are written into what was sent, rules, which refuse
+             it, and warnings about it. All are pure functions, so they work wherever an object is written:
+             in the embedded server in process, and on a real Kubernetes as a webhook. Controllers do not
+             rely on them: they read an object as if it had its defaults, and report what is wrong with it.
 Invariants.  An object that its type cannot read is left as it is: the schema says what is wrong. An
              update that leaves everything but metadata and status as it was breaks no rule: so a
              finalizer can always be taken off, and a status written, however old an object is. What
              fields our types do not know stays in the object.
-Called by    the API server's registry (``registry.custom``) and the webhooks.
+Called by    the API server's registry (``registry.custom``) and the webhooks (``api.webhooks``).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +25,14 @@ Plain = Mapping[str, Json]
 """An object as JSON gives it."""
 
 
+def _as_it_is(new: Any) -> Any:
+    return new
+
+
+def _as_sent(new: Plain, _old: Plain | None) -> Plain:
+    return new
+
+
 @dataclass(frozen=True, slots=True)
 class Rules(Generic[T]):
     """The admission of one kind.
@@ -32,12 +40,19 @@ class Rules(Generic[T]):
     ``default``   fills in what was not sent, given the object that is there (None: it is new)
     ``prepare``   the same on plain JSON, before ``default``, for a field whose absence the type does not show
     ``check``     what is wrong with an object that has its defaults, and with the change from the old one
+    ``warn``      what the user should know of an object in which nothing is wrong
     """
 
     kind: Kind[T]
-    default: Callable[[T], T] = lambda new: new
-    prepare: Callable[[Plain, Plain | None], Plain] = lambda new, _old: new
+    default: Callable[[T], T] = _as_it_is
+    prepare: Callable[[Plain, Plain | None], Plain] = _as_sent
     check: Callable[[T, T | None], Iterable[FieldError]] = lambda _new, _old: ()
+    warn: Callable[[T], Iterable[str]] = lambda _new: ()
+
+    @property
+    def completes(self) -> bool:
+        """Whether the kind has defaults."""
+        return self.default is not _as_it_is or self.prepare is not _as_sent
 
 
 def defaulted(rules: Rules[Any], new: Plain, old: Plain | None) -> dict[str, Any]:
@@ -59,6 +74,16 @@ def violations(rules: Rules[Any], new: Plain, old: Plain | None) -> list[FieldEr
         return []
     try:
         return list(rules.check(rules.kind.from_plain(new), _readable(rules.kind, old)))
+    except Undecodable:
+        return []
+
+
+def warned(rules: Rules[Any], new: Plain, old: Plain | None) -> list[str]:
+    """What its writer should know of an object that may be written; empty as for ``violations``."""
+    if old is not None and _written(new) == _written(old):
+        return []
+    try:
+        return list(rules.warn(rules.kind.from_plain(new)))
     except Undecodable:
         return []
 

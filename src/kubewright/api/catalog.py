@@ -90,11 +90,13 @@ RULES: tuple[Rules[Any], ...] = (
         KUBEADM_CONFIG,
         default=bootstrap_defaults.with_defaults,
         check=_check(bootstrap_rules.validate_config),
+        warn=bootstrap_rules.config_warnings,
     ),
     Rules(
         KUBEADM_CONFIG_TEMPLATE,
         default=bootstrap_defaults.template_with_defaults,
         check=_check(bootstrap_rules.validate_template),
+        warn=bootstrap_rules.template_warnings,
     ),
     Rules(
         KUBEWRIGHT_CLUSTER,

@@ -7,7 +7,7 @@ Theory.      The rules of an API that its schema cannot say are pure functions f
 Called by    ``validate`` of every API of ours.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +22,11 @@ class Fault(StrEnum):
     REQUIRED = "Required value"
     INVALID = "Invalid value"
     FORBIDDEN = "Forbidden"
+
+    @property
+    def reason(self) -> str:
+        """The reason of the cause in a Status: ``FieldValueRequired`` and so on."""
+        return f"FieldValue{self.partition(' ')[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,11 @@ class FieldError:
         """What stands behind the path: the fault, the value and the sentence."""
         shown = f": {_quoted(self.value)}" if self.fault is Fault.INVALID else ""
         return f"{self.fault}{shown}: {self.message}"
+
+    @property
+    def cause(self) -> Mapping[str, str]:
+        """The entry among the causes of a Status."""
+        return {"reason": self.fault.reason, "message": self.explanation, "field": self.path}
 
     def __str__(self) -> str:
         return f"{self.path}: {self.explanation}"

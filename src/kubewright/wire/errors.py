@@ -21,11 +21,12 @@ Theory.  The server raises these and ``to_status`` renders them; the client pars
          ``from_status`` and raises the same class, so both sides catch the same classes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kubewright.base import delays
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
+from kubewright.wire.gvk import Resource
 
 
 class ApiError(KubewrightError):
@@ -117,6 +118,20 @@ class ServerError(ApiError):
 
 class Unavailable(ApiError):
     code, reason, retry = 503, "ServiceUnavailable", Backoff()
+
+
+def invalid(resource: Resource, name: str, causes: Sequence[Mapping[str, str]]) -> Invalid:
+    """422 with every cause, at least one; the message joins them as kube-apiserver does."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    said = _joined(f"{cause['field']}: {cause['message']}" for cause in causes)
+    about = {"name": name, "group": resource.group, "kind": resource.kind}
+    details = {**{key: value for key, value in about.items() if value}, "causes": list(causes)}
+    return Invalid(f'{kind} "{name}" is invalid: {said}', details=details)
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    said = list(dict.fromkeys(sentences))
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -72,6 +72,12 @@ def apply_json(document: Any, operations: Any) -> Any:
         raise _refused() from None
 
 
+def json_difference(before: Any, after: Any) -> list[dict[str, Any]]:
+    """The operations of a JSON patch that turns ``before`` into ``after``; none when they are equal."""
+    found: list[dict[str, Any]] = jsonpatch.make_patch(before, after).patch
+    return found
+
+
 class _Replace(jsonpatch.ReplaceOperation):
     """As kube-apiserver does it: a member that is not there is added."""
 

@@ -25,6 +25,7 @@ ONE_PASSWORD = "only one of passwd or passwdFrom may be specified for a single u
 UNIQUE_PATH = "path property must be unique among all files"
 NAMED_SECRET = "secret file source must specify non-empty secret name"
 NAMED_KEY = "secret file source must specify non-empty secret key"
+DEPRECATED = "is deprecated: kubeadm itself repeats what fails while it joins"
 NOT_WITH_IGNITION = f'not supported when spec.format is set to: "{Format.IGNITION}"'
 
 
@@ -41,6 +42,21 @@ def validate_template(template: KubeadmConfigTemplate) -> list[FieldError]:
 def validate_spec(spec: KubeadmConfigSpec, path: str) -> list[FieldError]:
     """Every broken rule of a spec that stands at ``path``."""
     return [*_files(spec, path), *_users(spec, path), *_mounts(spec, path), *_ignition(spec, path)]
+
+
+def config_warnings(config: KubeadmConfig) -> list[str]:
+    """What the writer of a KubeadmConfig should know."""
+    return spec_warnings(config.spec, "spec")
+
+
+def template_warnings(template: KubeadmConfigTemplate) -> list[str]:
+    """What the writer of a KubeadmConfigTemplate should know."""
+    return spec_warnings(template.spec.template.spec, "spec.template.spec")
+
+
+def spec_warnings(spec: KubeadmConfigSpec, path: str) -> list[str]:
+    """The same of a spec that stands at ``path``."""
+    return [f"{path}.useExperimentalRetryJoin {DEPRECATED}"] if spec.use_experimental_retry_join else []
 
 
 def _files(spec: KubeadmConfigSpec, path: str) -> Errors:

@@ -3,10 +3,11 @@
 Every function returns an error and does not raise it: ``raise not_found(...)`` shows the control flow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubewright.apiserver.registry.kind import Cause
+from kubewright.wire import errors
 from kubewright.wire.errors import (
     AlreadyExists,
     ApiError,
@@ -76,16 +77,9 @@ def no_kubelet(resource: Resource, name: str, subresource: str) -> ApiError:
 
 
 def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
-    """422 with every cause; the message joins them as kube-apiserver does."""
-    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    said = _joined(f"{cause.field}: {cause.message}" for cause in causes)
-    details = {
-        **({"name": name} if name else {}),
-        **({"group": resource.group} if resource.group else {}),
-        **({"kind": resource.kind} if resource.kind else {}),
-        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes],
-    }
-    return Invalid(f'{kind} "{name}" is invalid: {said}', details=details)
+    """422 with every cause."""
+    told = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+    return errors.invalid(resource, name, told)
 
 
 def cannot_be_handled(resource: Resource, why: str) -> BadRequest:
@@ -107,8 +101,3 @@ def too_large_version(asked: int, current: int) -> ApiError:
         details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
         retry_after=1.0,
     )
-
-
-def _joined(sentences: Iterable[str]) -> str:
-    said = list(dict.fromkeys(sentences))
-    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

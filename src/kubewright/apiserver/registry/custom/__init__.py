@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kubewright.api.admission import Rules, defaulted, violations
-from kubewright.api.faults import Fault
+from kubewright.api.admission import Rules, defaulted, violations, warned
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom.jsonpath import first, parse
 from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
@@ -32,12 +31,6 @@ _GO = {bool: "bool", float: "float64", str: "string", list: "[]interface {}"}
 Admission = Mapping[Resource, Rules[Any]]
 """The defaults and rules of custom kinds."""
 NO_ADMISSION: Admission = MappingProxyType({})
-
-_REASONS = {
-    Fault.REQUIRED: "FieldValueRequired",
-    Fault.INVALID: "FieldValueInvalid",
-    Fault.FORBIDDEN: "FieldValueForbidden",
-}
 
 
 def kinds(crd: Object, admission: Admission = NO_ADMISSION) -> list[ServedKind]:
@@ -68,6 +61,7 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
         custom=True,
         prepare=_as_sent if rules is None else _defaults(rules),
         check=_counts(scale) if rules is None else _all(_counts(scale), _checks(rules)),
+        warn=_silent if rules is None else _warnings(rules),
         fields=_selectable(version.get("selectableFields") or ()),
     )
 
@@ -82,8 +76,16 @@ def _defaults(rules: Rules[Any]) -> Callable[[Object, Object | None], Object]:
 
 def _checks(rules: Rules[Any]) -> Check:
     return lambda new, old: [
-        Cause(_REASONS[error.fault], error.path, error.explanation) for error in violations(rules, new, old)
+        Cause(error.fault.reason, error.path, error.explanation) for error in violations(rules, new, old)
     ]
+
+
+def _silent(_new: Object, _old: Object | None) -> list[str]:
+    return []
+
+
+def _warnings(rules: Rules[Any]) -> Callable[[Object, Object | None], list[str]]:
+    return lambda new, old: warned(rules, new, old)
 
 
 def _all(*checks: Check) -> Check:
