@@ -95,10 +95,12 @@ async def simulated_cloud() -> AsyncIterator[tuple[SimDriver, Planes]]:
 
 
 @asynccontextmanager
-async def our_part(kubeconfig: Path, controllers: tuple[str, ...], driver: Driver) -> AsyncIterator[None]:
-    """These controllers of ours, in this process; the end of them closes the driver."""
+async def our_part(
+    kubeconfig: Path, controllers: tuple[str, ...], driver: Driver, **choices: Any
+) -> AsyncIterator[None]:
+    """These controllers of ours, in this process; the end of them closes the driver. ``choices`` of Options."""
     clock = SystemClock()
-    options = Options(controllers=controllers, simulate=True)
+    options = Options(controllers=controllers, simulate=True, **choices)
     client = Client(load(kubeconfig, clock=clock), clock, name="real")
     election = Election(enabled=False)
     try:

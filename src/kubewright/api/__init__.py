@@ -7,6 +7,7 @@
 ``cluster``   ``cluster.x-k8s.io/v1beta1``: the kinds of Cluster API, and its strings
 ``bootstrap`` ``bootstrap.cluster.x-k8s.io/v1beta1``: how machines become nodes, by kubeadm
 ``infra``     ``infrastructure.cluster.x-k8s.io/v1beta1``: what stands behind them, made by drivers
+``webhooks``  admission over HTTPS: reviews, and the configurations that tell an API server of us
 ``faults``    what is wrong with an object, in kube-apiserver's words
 ``diff``      what changed between two values, as a merge patch
 ``crd``       a Struct type to its CustomResourceDefinition

@@ -138,6 +138,10 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     leader_elect_exit: run_switches.LeaderElectExit = False,
     health_port: run_switches.HealthPort = None,
     address: run_switches.HealthAddress = None,
+    webhook_port: run_switches.WebhookPort = 0,
+    webhook_service: run_switches.WebhookService = "",
+    webhook_url: run_switches.WebhookUrl = "",
+    webhook_failure_policy: run_switches.WebhookPolicy = "Ignore",
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""

@@ -1,14 +1,14 @@
 """``run``: the controllers against real API servers.
 
 Theory.      Connect, check the clusters (``preflight``), elect a leader for each half if the options say
-             so, work until told to stop. When an API server is away later, each half gives up its
-             Lease, and is a candidate for it again.
+             so, serve webhooks if they say so, work until told to stop. When an API server is away later,
+             each half gives up its Lease, and is a candidate for it again.
 Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
 """
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import private_folder
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
+from kubewright.compose.webhooks import Webhooks, webhooks_of
 from kubewright.compose.worlds import chosen, kinds, leases, makes_vms
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
@@ -28,7 +29,7 @@ from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.machines.world import Half
 from kubewright.runtime.group import Settings
-from kubewright.runtime.health import HealthServer
+from kubewright.runtime.health import Check, HealthServer
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
@@ -138,8 +139,11 @@ async def run_with(
         settings = Settings(tune_gc=preflight is not None)
         assembly = Assembly(control, target, driver, options, metrics or Metrics())
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
-        manager = Manager(assembly.informers, groups, services=assembly.services)
-        async with _served(_health(manager, assembly, preflight, options)):
+        webhooks = webhooks_of(control, options, election.namespace, assembly.metrics)
+        services = [*assembly.services, *([webhooks.run] if webhooks else ())]
+        manager = Manager(assembly.informers, groups, services=services)
+        ready = _checks(manager, preflight, webhooks)
+        async with _served(_health(manager, assembly, ready, options)):
             if preflight is None or await preflight.passed(stop):
                 await manager.run(stop)
     finally:
@@ -157,19 +161,24 @@ def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metr
     return Endpoint(client, transport.access.server, switch)
 
 
-def _health(
-    manager: Manager, assembly: Assembly, preflight: Preflight | None, options: Options
-) -> HealthServer | None:
-    if options.health_port is None:
-        return None
+def _checks(manager: Manager, preflight: Preflight | None, webhooks: Webhooks | None) -> Mapping[str, Check]:
+    """What ``/readyz`` asks."""
 
     def not_ready() -> str:
         return (preflight.trouble if preflight is not None else "") or manager.not_ready()
 
+    return {"manager": not_ready, **({"webhooks": webhooks.keeper.not_ready} if webhooks else {})}
+
+
+def _health(
+    manager: Manager, assembly: Assembly, ready: Mapping[str, Check], options: Options
+) -> HealthServer | None:
+    if options.health_port is None:
+        return None
     return HealthServer(
         host=options.health_host,
         port=options.health_port,
-        ready={"manager": not_ready},
+        ready=ready,
         metrics=assembly.metrics,
         status=manager.status,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from kubewright.api.webhooks.configurations import Address, FailurePolicy
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.infra.settings import InfraSettings
@@ -12,6 +13,23 @@ from kubewright.kube.namespaces import EVERYWHERE, Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
+from kubewright.runtime.webhooks.certificates import Lifetimes
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """Admission webhooks: where they are served, and where API servers find them.
+
+    ``port``     to listen on; 0 picks a free one; ``host``: the address, empty means all
+    ``address``  where an API server reaches that port
+    ``policy``   what it does with a write while no replica answers
+    """
+
+    port: int
+    address: Address
+    host: str = "127.0.0.1"
+    policy: FailurePolicy = FailurePolicy.IGNORE
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +48,7 @@ class Options:
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
     ``health_port``     and on which port; None: nowhere
+    ``webhooks``        admission webhooks of the kinds whose controllers run; None: none
     """
 
     driver: str = "sim"
@@ -45,6 +64,7 @@ class Options:
     grace: float = 40.0
     health_host: str = "127.0.0.1"
     health_port: int | None = None
+    webhooks: WebhookOptions | None = None
 
     def __post_init__(self) -> None:
         """Raises InvalidInput for times with which the orphan collector could delete a machine's VM."""

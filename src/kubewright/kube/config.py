@@ -60,6 +60,14 @@ def in_pod() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
+def own_namespace() -> str:
+    """The namespace of the pod that this process runs in; empty where it cannot be known."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() if in_pod() else ""
+    except OSError:
+        return ""
+
+
 def in_cluster(*, clock: Clock | None = None) -> Sockets:
     """The cluster that this pod runs in, as its service account.
 

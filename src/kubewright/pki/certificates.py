@@ -93,10 +93,17 @@ def new_authority(name: str, now: datetime, lifetime: timedelta) -> Identity:
     return _signed(builder, key, key)
 
 
-def new_server(authority: Identity, names: Iterable[str], now: datetime, lifetime: timedelta) -> Identity:
+def new_server(
+    authority: Identity,
+    names: Iterable[str],
+    now: datetime,
+    lifetime: timedelta,
+    *,
+    common_name: str = "kube-apiserver",
+) -> Identity:
     """An identity for a server that is reached under ``names``: host names and addresses."""
     known = x509.SubjectAlternativeName([_general_name(name) for name in names])
-    return _issued(authority, User("kube-apiserver", ()), now, lifetime, known)
+    return _issued(authority, User(common_name, ()), now, lifetime, known)
 
 
 def new_client(authority: Identity, user: User, now: datetime, lifetime: timedelta) -> Identity:
@@ -111,9 +118,9 @@ def new_client(authority: Identity, user: User, now: datetime, lifetime: timedel
     return _issued(authority, user, now, lifetime)
 
 
-def has_signed(authority: Identity, identity: Identity) -> bool:
-    """Whether ``authority`` has signed ``identity``."""
-    issuer = read_certificates(authority.certificate)[0]
+def has_signed(authority: Identity | bytes, identity: Identity) -> bool:
+    """Whether ``authority``, or the one with this certificate (PEM), has signed ``identity``."""
+    issuer = read_certificates(authority if isinstance(authority, bytes) else authority.certificate)[0]
     try:
         read_certificates(identity.certificate)[0].verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):

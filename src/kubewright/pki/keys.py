@@ -63,6 +63,16 @@ def read_certificates(pem: bytes) -> list[x509.Certificate]:
         return x509.load_pem_x509_certificates(pem)
 
 
+def pems(bundle: bytes) -> list[bytes]:
+    """The PEM of each certificate in a bundle, at least one, in one form.
+
+    Raises:
+        ValueError: as ``read_certificates``.
+    """
+    form = serialization.Encoding.PEM
+    return [each.public_bytes(form) for each in read_certificates(bundle)]
+
+
 def blank(
     subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, until: datetime
 ) -> x509.CertificateBuilder:

@@ -14,6 +14,7 @@ Tour, in the order of use:
 ``world``       the controllers of one API as a value: what the program's list of worlds consists of
 ``group``       controllers that begin and end together, under a Lease of their own
 ``events``      core/v1 Events: deduplicated, rate limited, never in the way of a reconciliation
+``webhooks``    the HTTPS server of admission webhooks, and the keeper of its certificates
 ``metrics``     numbers for Prometheus; ``health`` the endpoints that show them; ``log`` the log
 
 Nothing here knows machines or clusters; everything here could be published alone.

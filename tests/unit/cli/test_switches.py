@@ -95,6 +95,42 @@ def typed(*words: str) -> int:
             id="a unit that Go does not have",
         ),
         pytest.param(
+            ["run", "--webhook-port", "9443"],
+            1,
+            "where does the API server reach it?",
+            id="no address of webhooks",
+        ),
+        pytest.param(
+            ["run", "--webhook-url", "https://127.0.0.1:9443"],
+            1,
+            "--webhook-url goes with --webhook-port",
+            id="an address of no webhooks",
+        ),
+        pytest.param(
+            ["run", "--webhook-port", "9443", "--webhook-url", "http://127.0.0.1:9443"],
+            1,
+            "must be https://HOST:PORT",
+            id="an address without TLS",
+        ),
+        pytest.param(
+            ["run", "--webhook-port", "9443", "--webhook-url", "https://h", "--webhook-service", "a/b"],
+            1,
+            "--webhook-service and --webhook-url are two addresses",
+            id="two addresses of webhooks",
+        ),
+        pytest.param(
+            ["run", "--webhook-port", "9443", "--webhook-service", "hooks"],
+            1,
+            "--webhook-service wants NAMESPACE/NAME, not 'hooks'",
+            id="a Service without its namespace",
+        ),
+        pytest.param(
+            ["run", "--webhook-failure-policy", "Open"],
+            2,
+            "'Open' is not one of",
+            id="a failure policy that is none",
+        ),
+        pytest.param(
             ["run", "--machine-safety-orphan-vms-period", "0"],
             1,
             "more than once in a second",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from ipaddress import ip_address
 
+from kubewright.api.webhooks.configurations import NAME, Address, FailurePolicy
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.base.names import fnv32a
@@ -13,12 +14,13 @@ from kubewright.cli.signals import run_until_signal
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.cluster import Clusters, run_on
-from kubewright.compose.options import Election, Options
+from kubewright.compose.options import Election, Options, WebhookOptions
 from kubewright.kube import config
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
+from kubewright.wire.gvk import Key
 from kubewright.wire.naming import dns_label, dns_subdomain, label_value
 
 LOOPBACK = "127.0.0.1"
@@ -44,6 +46,7 @@ def run(typed: RunSwitches) -> None:
         orphans=OrphanSettings(period=duration(typed, "machine_safety_orphan_vms_period")),
         health_host=listening_on(typed.address),
         health_port=typed.health_port,
+        webhooks=webhooks(typed, config.own_namespace()),
     )
     clusters, chosen = Clusters(typed.kubeconfig, typed.target_kubeconfig), election(typed, options)
 
@@ -114,6 +117,42 @@ def watch_filter(value: str) -> str:
     if troubles := label_value(value):
         raise InvalidInput(f"--watch-filter {value!r}: {troubles[0]}")
     return value
+
+
+def webhooks(typed: RunSwitches, own_namespace: str) -> WebhookOptions | None:
+    """Where webhooks are served; None for nowhere. ``own_namespace`` is that of our pod, if we are in one.
+
+    Raises:
+        InvalidInput: the switches do not say where the API server finds them, or say it twice.
+    """
+    service, url = typed.webhook_service, typed.webhook_url
+    if not typed.webhook_port:
+        if service or url:
+            given = "--webhook-service" if service else "--webhook-url"
+            raise InvalidInput(f"{given} goes with --webhook-port")
+        return None
+    if service and url:
+        raise InvalidInput("--webhook-service and --webhook-url are two addresses; name one")
+    if not service and not url:
+        if not own_namespace:
+            raise InvalidInput(
+                "--webhook-port: where does the API server reach it? Name the address with --webhook-url "
+                "https://HOST:PORT, or its Service with --webhook-service NAMESPACE/NAME"
+            )
+        service = f"{own_namespace}/{NAME}"
+    return WebhookOptions(
+        typed.webhook_port,
+        Address(_service(service) if service else None, url),
+        listening_on(typed.address),
+        FailurePolicy(typed.webhook_failure_policy),
+    )
+
+
+def _service(text: str) -> Key:
+    namespace, slash, name = text.partition("/")
+    if not slash or dns_label(namespace) or dns_label(name):
+        raise InvalidInput(f"--webhook-service wants NAMESPACE/NAME, not {text!r}")
+    return Key(namespace, name)
 
 
 def _namespace(switch: str, name: str) -> None:

@@ -8,7 +8,7 @@ Called by    ``app``, which must stay quick to import: what help lists is import
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -143,8 +143,30 @@ HealthPort = Annotated[
 HealthAddress = Annotated[
     str | None,
     typer.Option(
-        "--address", help="The address to serve them on; default: 127.0.0.1, in a pod all.", metavar="IP"
+        "--address",
+        help="The address to serve these and webhooks on; default: 127.0.0.1, in a pod all.",
+        metavar="IP",
     ),
+]
+WebhookPort = Annotated[
+    int,
+    typer.Option(help="Serve admission webhooks on this port; 0: none.", metavar="N", min=0, max=65535),
+]
+WebhookService = Annotated[
+    str,
+    typer.Option(
+        help="The Service by which the API server reaches that port; default in a pod: kubewright-webhooks "
+        "in its namespace.",
+        metavar="NS/NAME",
+    ),
+]
+WebhookUrl = Annotated[
+    str,
+    typer.Option(help="Or the address by which it does: https://HOST:PORT.", metavar="URL"),
+]
+WebhookPolicy = Annotated[
+    Literal["Ignore", "Fail"],
+    typer.Option(help="What the API server does with a write while no webhook answers."),
 ]
 
 
@@ -172,3 +194,7 @@ class RunSwitches:
     leader_elect_exit: bool
     health_port: int | None
     address: str | None
+    webhook_port: int
+    webhook_service: str
+    webhook_url: str
+    webhook_failure_policy: str
