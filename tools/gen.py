@@ -18,6 +18,7 @@ from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.infra import rbac as infra_rbac
 from kubewright.api.machine import crds, rbac
+from kubewright.api.webhooks import rbac as webhooks_rbac
 
 ROOT = Path(__file__).parents[1]
 Texts = Mapping[str, str]
@@ -55,6 +56,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
     Generated("deploy/clusters", infra_rbac.files, shared=True),
     Generated("deploy/one-namespace", _one_namespace, shared=True),
+    Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
 )

@@ -23,11 +23,16 @@ pytestmark = pytest.mark.kubectl
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
-ROLES = (
-    {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"},
-    {"kubewright-control"},
-)
-"""The roles that are left by the overlay for one cluster, and by the control cluster's of two."""
+MACHINES = {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"}
+CLUSTERS = {
+    "kubewright-infrastructure",
+    "kubewright-clusters",
+    "kubewright-clusters-providers",
+    "kubewright-bootstrap",
+    "kubewright-webhooks",
+}
+ROLES = (MACHINES, MACHINES | CLUSTERS, {"kubewright-control"})
+"""The roles of the overlay for one cluster, with clusters as well, and of the control cluster's of two."""
 PLACED = re.compile(r"namespace: default\b")
 
 
@@ -84,7 +89,7 @@ def test_the_installation_is_taken_as_it_is_and_without_a_warning(machines: Kube
 def test_every_overlay_of_the_how_to_builds_on_the_installation(kubectl: Kubectl, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
     overlays = [text for text in blocks(HOW_TO.read_text(), "yaml") if "kind: Kustomization" in text]
-    assert len(overlays) == 2
+    assert len(overlays) == len(ROLES)
     for number, text in enumerate(overlays):
         folder = tmp_path / f"mine-{number}"
         folder.mkdir()

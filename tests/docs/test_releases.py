@@ -10,6 +10,7 @@ import yaml
 
 from kubewright import __version__
 from kubewright.api import rbac
+from kubewright.api.webhooks.configurations import NAME
 from kubewright.cli.app import app
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import chosen
@@ -64,14 +65,33 @@ def test_the_installations_have_every_manifest() -> None:
         for path in read(f"{folder}/kustomization.yaml")["resources"]
     }
     own = {"clusters/kustomization.yaml", "one-namespace/kustomization.yaml"}
-    assert listed == {"clusters/..", *apart} - own
+    assert listed == apart - own
     assert set(read("kustomization.yaml")["resources"]) == there - apart - {"kustomization.yaml"}
 
 
-def test_the_patch_that_adds_clusters_is_understood_by_run() -> None:
-    (patch,) = yaml.safe_load(read("clusters/kustomization.yaml")["patches"][0]["patch"])
-    words = patch["value"].removeprefix("--controllers=").split(",")
-    assert "cluster" in [each.name for each in chosen(Options(controllers=tuple(words)))]
+def added(path: str) -> list[Any]:
+    """What the component of clusters adds to lists of the container at ``path``."""
+    patches = yaml.safe_load(read("clusters/kustomization.yaml")["patches"][0]["patch"])
+    where = f"/spec/template/spec/containers/0/{path}/-"
+    return [each["value"] for each in patches if each["path"] == where]
+
+
+def test_the_arguments_that_clusters_add_are_understood_by_run() -> None:
+    command: Any = typer.main.get_command(app)
+    switches = command.commands["run"].make_context("run", added("args")).params
+    words = tuple(switches["controllers"].split(","))
+    assert {"cluster", "kubeadmconfig"} < {each.name for each in chosen(Options(controllers=words))}
+    assert [each["containerPort"] for each in added("ports")] == [switches["webhook_port"]]
+
+
+def test_the_webhooks_are_found_under_their_names() -> None:
+    service, *told = yaml.safe_load_all((DEPLOY / "clusters" / "webhooks.yaml").read_text())
+    assert {each["metadata"]["name"] for each in (service, *told)} == {NAME}
+    assert service["metadata"]["namespace"] == rbac.NAMESPACE
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (443, added("ports")[0]["name"])
+    labels = read("deployment.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
 
 
 def called() -> list[tuple[str, list[str]]]:

@@ -5,8 +5,8 @@ Theory.      A controller's account gets what one table of rules says, and each 
              rules of labelled ClusterRoles.
 Invariants.  We never PUT, so ``update`` stands only where a Lease is renewed, and where admission asks for
              it.
-Called by    ``machine.rbac``, ``cluster.rbac``, ``bootstrap.rbac``, ``infra.rbac``: one module for
-             the tables of each API.
+Called by    the module ``rbac`` of ``machine``, ``cluster``, ``bootstrap``, ``infra`` and ``webhooks``: each
+             has the tables of its API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ class Rule:
     """Some verbs on some resources of one group; ``why`` is for readers of the manifest's source.
 
     ``everywhere``: the resources have no namespace, so no Role can grant it.
+    ``names``: only on objects of these names; empty: on all.
     """
 
     group: str
@@ -35,6 +36,17 @@ class Rule:
     verbs: Sequence[str]
     why: str
     everywhere: bool = False
+    names: Sequence[str] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """The rule as it stands in a role."""
+        only = {"resourceNames": list(self.names)} if self.names else {}
+        return {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            **only,
+            "verbs": list(self.verbs),
+        }
 
 
 def granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") -> list[dict[str, Any]]:
@@ -44,10 +56,7 @@ def granted(kind: str, name: str, rules: Sequence[Rule], namespace: str = "") ->
         "apiVersion": f"{RBAC}/v1",
         "kind": kind,
         "metadata": metadata,
-        "rules": [
-            {"apiGroups": [rule.group], "resources": list(rule.resources), "verbs": list(rule.verbs)}
-            for rule in rules
-        ],
+        "rules": [rule.plain() for rule in rules],
     }
     return [role, bound(kind, name, namespace)]
 
