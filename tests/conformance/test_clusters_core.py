@@ -1,4 +1,4 @@
-"""The core of Cluster API on our CRDs, as a provider and a user see it: the Go core, on a real kube-apiserver.
+"""The core of Cluster API on our CRDs, as a provider and a user see it: the Go core, on either server.
 
 The test itself is the provider. What it asks of the core is what providers rely on (capi.md §3): owners, labels,
 clones, the fields that are copied, the order of deletion.
@@ -15,9 +15,10 @@ from tests.conformance.clusters import install, listed, until
 
 from kubewright.api.cluster.crds import crds
 from kubewright.base.clock import SystemClock
+from kubewright.kube.config import load
 from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, capi, find
-from kubewright.testing.servers import real_api
+from kubewright.testing.servers import embedded_kubeconfig, real_api
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]
 
@@ -28,15 +29,30 @@ FLAGS = ("--feature-gates=MachinePool=false,ClusterResourceSet=false", "--v=0")
 
 
 @asynccontextmanager
-async def a_core(folder: Path) -> AsyncIterator[Api]:
-    """A real server with our CRDs, the toys of a provider, and the Go core."""
-    async with (
-        RealKubernetes(find(), SystemClock(), Options(fsync=False)) as real_kubernetes,
-        real_api(real_kubernetes) as api,
-    ):
+async def a_server(flavour: str, folder: Path) -> AsyncIterator[tuple[Api, Path]]:
+    """A server of its own, and its kubeconfig."""
+    if flavour == "real":
+        async with (
+            RealKubernetes(find(), SystemClock(), Options(fsync=False)) as real_kubernetes,
+            real_api(real_kubernetes) as api,
+        ):
+            yield api, real_kubernetes.kubeconfig
+        return
+    with embedded_kubeconfig(folder) as kubeconfig:
+        transport = load(kubeconfig)
+        try:
+            yield Api(transport, SystemClock(), flavour), kubeconfig
+        finally:
+            await transport.close()
+
+
+@asynccontextmanager
+async def a_core(flavour: str, folder: Path) -> AsyncIterator[Api]:
+    """A server with our CRDs, the toys of a provider, and the Go core."""
+    async with a_server(flavour, folder) as (api, kubeconfig):
         await install(api, [*crds(), *map(toy_crd, KINDS)])
-        (await api.post(api.at("secrets"), kubeconfig_secret(real_kubernetes.kubeconfig.read_bytes()))).ok()
-        core = await capi.start(capi.find().core, real_kubernetes.kubeconfig, folder, api.clock, *FLAGS)
+        (await api.post(api.at("secrets"), kubeconfig_secret(kubeconfig.read_bytes()))).ok()
+        core = await capi.start(capi.find().core, kubeconfig, folder, api.clock, *FLAGS)
         try:
             yield api
         except AssertionError as error:
@@ -46,8 +62,9 @@ async def a_core(folder: Path) -> AsyncIterator[Api]:
             await core.stop()
 
 
-async def test_a_cluster_with_machines_comes_up_scales_and_goes(tmp_path: Path) -> None:
-    async with a_core(tmp_path) as api:
+@pytest.mark.parametrize("flavour", ["embedded", "real"])
+async def test_a_cluster_with_machines_comes_up_scales_and_goes(flavour: str, tmp_path: Path) -> None:
+    async with a_core(flavour, tmp_path) as api:
         await a_cluster_comes_up(api)
         await its_machines_come_up(api)
         await one_is_deleted_first(api)
@@ -77,6 +94,7 @@ async def its_machines_come_up(api: Api) -> None:
     (await api.post(core(api, "machinedeployments"), DEPLOYMENT)).ok()
     machines = await listed(api, core(api, "machines"), lambda items: len(items) == 2)
     for machine in machines:
+        assert ("capi-machineset", "Apply") in appliers(machine)
         name = machine["spec"]["infrastructureRef"]["name"]
         clone = await until(api, toys(api, "machines", name), controlled_by_machine)
         assert clone["spec"] == {"size": "small"}
@@ -112,6 +130,11 @@ async def all_is_deleted_with_the_cluster(api: Api) -> None:
         core(api, "machinesets"),
     ):
         await listed(api, path, lambda items: not items)
+
+
+def appliers(obj: dict[str, Any]) -> set[tuple[str, str]]:
+    """The names and operations of the managers of an object."""
+    return {(each["manager"], each["operation"]) for each in obj["metadata"].get("managedFields", ())}
 
 
 def toy_crd(kind: str) -> dict[str, Any]:
