@@ -25,6 +25,7 @@ from kubewright.apiserver.fields.shapes import members, with_parents
 from kubewright.apiserver.fields.updates import (
     BEFORE_APPLY,
     UNMANAGED,
+    Change,
     Object,
     Write,
     after_change,
@@ -83,9 +84,10 @@ def _applied(write: Write, managers: Managers, live: Object, wanted: Object, *, 
     mine = paths.outside(members(write.schema, wanted), write.ignored)
     now = {**managers, me: Managed(mine, write.version, write.time)}
     new = _pruned(write, now, merged(write.schema, live, wanted), last)
-    if not force and (found := conflicts(write, now, live, new, me)):
+    change = Change(write, live, new)
+    if not force and (found := conflicts(change, now, me)):
         raise Conflicts(found)
-    after = after_change(write, now, live, new, but=me)
+    after = after_change(change, now, but=me)
     after[me] = Managed(mine - UNMANAGED, write.version, write.time)
     return Applied(new, {manager: managed for manager, managed in after.items() if managed.paths})
 

@@ -9,7 +9,7 @@ Theory.      A path is a tuple of elements in the notation of FieldsV1: ``f:<nam
 Invariants.  ``decoded(encoded(paths)) == paths``; ``encoded`` is sorted, so equal sets are equal bytes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -74,23 +74,25 @@ def decoded(fields: Any) -> Paths:
     """
     if not isinstance(fields, dict):
         raise Malformed("a set of fields is an object")
-    return frozenset(_decoded(fields, ()))
+    found: list[Path] = []
+    _decode(fields, (), found)
+    return frozenset(found)
 
 
-def _decoded(branch: dict[str, Any], path: Path) -> Iterator[Path]:
+def _decode(branch: dict[str, Any], path: Path, found: list[Path]) -> None:
     if len(path) > MOST_DEEP:
         raise Malformed(f"{shown(path[:4])}…: deeper than {MOST_DEEP} levels")
     for name, inner in branch.items():
         if name == _SELF and path:
-            yield path
+            found.append(path)
             continue
         where = (*path, name)
         if name[:2] not in _KINDS or not isinstance(inner, dict):
             raise Malformed(f"{shown(path)}: {name!r} is no element of a path")
-        if not inner:
-            yield where
+        if inner:
+            _decode(inner, where, found)
         else:
-            yield from _decoded(inner, where)
+            found.append(where)
 
 
 def shown(path: Path) -> str:

@@ -59,68 +59,65 @@ class Write:
         assert found is not None, f"{self.version} is served: a request came for it"
         return found
 
-    def difference(self, version: str, old: Object, new: Object) -> Difference | None:
-        """The difference in the terms of a version; None when it is not served."""
-        schema = self.schemas(version)
-        if schema is None:
-            return None
-        return difference(schema, *(encoded(with_zeros, schema, obj, typed=self.typed) for obj in (old, new)))
-
     def without_empty(self, obj: Object) -> Object:
         """The object without empty lists and maps that Go leaves out."""
         return encoded(without_empty, self.schema, obj, typed=self.typed)
 
 
+class Change:
+    """What a write changes, in the terms of any version, without what its endpoint cannot change."""
+
+    def __init__(self, write: Write, old: Object, new: Object) -> None:
+        self._write, self._old, self._new = write, old, new
+        self._known: dict[str, Difference | None] = {}
+
+    def of(self, version: str) -> Difference | None:
+        """The difference; None when the version is not served. It is computed once for each version."""
+        if version not in self._known:
+            self._known[version] = self._computed(version)
+        return self._known[version]
+
+    def _computed(self, version: str) -> Difference | None:
+        write = self._write
+        schema = write.schemas(version)
+        if schema is None:
+            return None
+        old, new = (encoded(with_zeros, schema, obj, typed=write.typed) for obj in (self._old, self._new))
+        return difference(schema, old, new).outside(write.ignored)
+
+
 def updated(write: Write, managers: Managers, old: Object, new: Object) -> dict[Manager, Managed]:
     """The managers after a write that made ``new`` of ``old`` (an empty object, when it is created)."""
-    old, new = write.without_empty(old), write.without_empty(new)
-    own = write.difference(write.version, old, new) or Difference()
-    left = after_change(write, managers, old, new)
-    me = updater(write.name, write.version, write.subresource)
-    mine = _mine(own.set, write.ignored)
-    if mine:
+    change = Change(write, write.without_empty(old), write.without_empty(new))
+    left = after_change(change, managers)
+    own = change.of(write.version)
+    if own is not None and (mine := own.set - UNMANAGED):
+        me = updater(write.name, write.version, write.subresource)
         before = left[me].paths if me in left else NONE
         left[me] = Managed(before | mine, write.version, write.time)
     return _capped(left)
 
 
-def _mine(found: Paths, ignored: Sequence[Path]) -> Paths:
-    return Difference(added=found).outside(ignored).added - UNMANAGED
-
-
-def after_change(
-    write: Write, managers: Managers, old: Object, new: Object, *, but: Manager | None = None
-) -> dict[Manager, Managed]:
+def after_change(change: Change, managers: Managers, *, but: Manager | None = None) -> dict[Manager, Managed]:
     """The managers, without what a change took from them; ``but`` is not touched."""
     left = {}
-    known: dict[str, Difference | None] = {}
     for manager, managed in managers.items():
         if manager == but:
             left[manager] = managed
             continue
-        if managed.version not in known:
-            found = write.difference(managed.version, old, new)
-            known[managed.version] = found and found.outside(write.ignored)
-        change = known[managed.version]
-        if change is not None and (kept := managed.paths - change.set - change.removed):
+        found = change.of(managed.version)
+        if found is not None and (kept := managed.paths - found.set - found.removed):
             left[manager] = replace(managed, paths=kept)
     return left
 
 
-def conflicts(
-    write: Write, managers: Managers, old: Object, new: Object, but: Manager
-) -> list[tuple[Manager, Path]]:
+def conflicts(change: Change, managers: Managers, but: Manager) -> list[tuple[Manager, Path]]:
     """The fields of other managers that the change sets to other values, in order."""
     found = []
-    known: dict[str, Difference | None] = {}
     for manager, managed in managers.items():
-        if manager == but:
-            continue
-        if managed.version not in known:
-            change = write.difference(managed.version, old, new)
-            known[managed.version] = change and change.outside(write.ignored)
-        if (change := known[managed.version]) is not None:
-            found += [(manager, path) for path in managed.paths & change.set]
+        other = change.of(managed.version)
+        if manager != but and other is not None:
+            found += [(manager, path) for path in managed.paths & other.set]
     return sorted(
         found, key=lambda pair: (pair[0].name, pair[0].version, pair[0].subresource, _order(pair[1]))
     )

@@ -31,6 +31,7 @@ Find = Callable[[ServedKind, str], ServedKind | None]
 Entries = Sequence[Mapping[str, Any]]
 FIELD = "managedFields"
 _SPEC, _STATUS, _METADATA = ((paths.field(name),) for name in ("spec", "status", "metadata"))
+_IDENTITY = ("manager", "operation", "subresource", "apiVersion")
 _LABELS = (*_METADATA, paths.field("labels"))
 
 
@@ -185,8 +186,10 @@ def with_old_times(new: Object, old: Object) -> Object:
     return {**new, "metadata": {**new["metadata"], FIELD: before}}
 
 
-def _timeless(entries: Any) -> dict[Manager, tuple[Any, str]]:
-    return {manager: (each.paths, each.version) for manager, each in _read(entries).items()}
+def _timeless(entries: Entries) -> list[dict[str, Any]]:
+    """The entries in an order that does not follow from their times."""
+    bare = [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
+    return sorted(bare, key=lambda entry: [str(entry.get(name)) for name in _IDENTITY])
 
 
 def _ignored(kind: ServedKind, subresource: str) -> tuple[paths.Path, ...]:
