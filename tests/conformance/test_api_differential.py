@@ -336,7 +336,6 @@ def said(message: str) -> str:
     """A message without what must differ: quoted objects, versions, and what we do not offer."""
     message = re.sub(r'Invalid value: "\{.*\}": ', "Invalid value: <object>: ", message, flags=re.DOTALL)
     message = message.partition("\n@@")[0]  # the real one shows what changed in a Pod, in Go's words
-    message = message.replace(", application/apply-patch+yaml", "")
     return TIME.sub("<time>", UUID.sub("<uid>", re.sub(r"\((\d+)\)", "(<version>)", message)))
 
 

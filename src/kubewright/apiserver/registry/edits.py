@@ -32,7 +32,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     if media not in (MERGE_PATCH, STRATEGIC_PATCH) or (media == STRATEGIC_PATCH and not kind.strategic):
         if not kind.custom:
             raise UnsupportedMedia("415: Unsupported Media Type")
-        taken = (JSON_PATCH, MERGE_PATCH)
+        taken = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
         said = "the body of the request was in an unknown format - accepted media types include:"
         raise UnsupportedMedia(f"{said} {', '.join(taken)}")
     if not isinstance(patch, dict):

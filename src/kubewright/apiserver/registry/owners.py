@@ -88,6 +88,7 @@ class Owners:
         stored = live["metadata"].get(FIELD) if live else None
         write = self._write(kind, options, subresource)
         bare = owned(live, ()) if live else live
+        check_depth(bare)
         try:
             outcome = applying.applied(write, _read(stored), bare, wanted, force=options.force)
         except applying.Conflicts as error:
