@@ -281,3 +281,68 @@ async def test_both_servers_know_the_same_managers(pair: Pair, seed: int) -> Non
         embedded, real = (same_for_all(answer, step.method) for answer in answers)
         found = unlike(embedded, real) + unlike(*map(managers, answers))
         assert not found, f"seed {seed}, step {number}: {step}: {found}"
+
+
+POD: Object = {
+    "containers": [
+        {
+            "name": "c",
+            "image": "i:1",
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "ports": [{"containerPort": 80}],
+            "resources": {"requests": {"cpu": "1"}},
+            "livenessProbe": {"httpGet": {"port": 80}},
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        }
+    ],
+    "volumes": [{"name": "v", "configMap": {"name": "x"}}, {"name": "e", "emptyDir": {}}],
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+    "enableServiceLinks": True,
+}  # fmt: skip
+TEMPLATE: Object = {
+    "selector": {"matchLabels": {"app": "a"}},
+    "template": {"metadata": {"labels": {"app": "a"}}, "spec": POD},
+}
+NAMED_ROLE: Object = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+NEW: list[tuple[str, str, str, Object]] = [
+    ("nodes", "v1", "Node", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}, "status": {"capacity": {"cpu": "1"}}}),
+    ("namespaces", "v1", "Namespace", {}),
+    ("pods", "v1", "Pod", {"spec": POD}),
+    ("services", "v1", "Service", {"spec": {"selector": {"app": "a"}, "ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}}),
+    ("secrets", "v1", "Secret", {"stringData": {"a": "b"}, "data": {"c": "ZA=="}}),
+    ("persistentvolumeclaims", "v1", "PersistentVolumeClaim",
+     {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
+    ("deployments", "apps/v1", "Deployment", {"spec": {**TEMPLATE, "paused": True}}),
+    ("statefulsets", "apps/v1", "StatefulSet", {"spec": {**TEMPLATE, "replicas": 0, "serviceName": "s"}}),
+    ("poddisruptionbudgets", "policy/v1", "PodDisruptionBudget", {"spec": {"minAvailable": 1}}),
+    ("endpointslices", "discovery.k8s.io/v1", "EndpointSlice",
+     {"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"]}], "ports": [{"port": 80}]}),
+    ("rolebindings", "rbac.authorization.k8s.io/v1", "RoleBinding",
+     {"roleRef": NAMED_ROLE, "subjects": [{"kind": "User", "name": "u"}]}),
+    ("storageclasses", "storage.k8s.io/v1", "StorageClass", {"provisioner": "x", "parameters": {"a": "b"}}),
+]  # fmt: skip
+EVERYWHERE = ("nodes", "namespaces", "storageclasses")
+
+
+async def test_new_objects_of_built_in_kinds_have_the_same_managers(pair: Pair) -> None:
+    await prepared(pair, "new-objects")
+    for plural, version, kind, content in NEW:
+        for name, apply in (("created", False), ("applied", True)):
+            found = [await new(api, plural, version, kind, content, name, apply=apply) for api in pair.both]
+            assert found[0] == found[1], f"{kind} {name}: {unlike(*found)}"
+
+
+async def new(
+    api: Api, plural: str, version: str, kind: str, content: Object, name: str, *, apply: bool
+) -> Any:
+    """What a new object's maker manages."""
+    place = f"/{'apis' if '/' in version else 'api'}/{version}"
+    path = f"{place}/{plural}" if plural in EVERYWHERE else f"{place}/namespaces/{api.namespace}/{plural}"
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": f"new-{name}"}, **content}
+    if apply:
+        path = f"{path}/new-{name}"
+        answer = await api.patch(path, body, content_type=APPLY_PATCH, fieldManager="maker")
+    else:
+        answer = await api.post(path, body, fieldManager="maker")
+    answer.ok()
+    return {who: paths for who, paths in managers(answer).items() if who.startswith("maker")}
