@@ -87,7 +87,7 @@ def _applied(write: Write, managers: Managers, live: Object, wanted: Object, *, 
     change = Change(write, live, new)
     if not force and (found := conflicts(change, now, me)):
         raise Conflicts(found)
-    after = after_change(change, now, but=me)
+    after = after_change(change, now)
     after[me] = Managed(mine - UNMANAGED, write.version, write.time)
     return Applied(new, {manager: managed for manager, managed in after.items() if managed.paths})
 
@@ -103,7 +103,7 @@ def _pruned(write: Write, managers: Managers, obj: Object, last: Managed | None)
         return obj
     before = with_parents(schema, last.paths)
     left = without(schema, obj, before)
-    for version in sorted({managed.version for managed in managers.values()}, key=last.version.__ne__):
+    for version in sorted({managed.version for managed in managers.values()}):
         left = _with_managed(write, version, managers, obj, left)
     here = with_parents(schema, members(schema, obj))
     there = with_parents(schema, members(schema, left))

@@ -46,7 +46,6 @@ def _merged_list(node: Node, live: list[Any], wanted: list[Any]) -> list[Any]:
         result.append(merged(items_of(node), single[element], item) if element in single else item)
         if element == target:
             shared.pop(0)
-            at += at < len(here)
     return result + [item for element, item in zip(here[at:], live[at:], strict=True) if element not in there]
 
 

@@ -98,13 +98,10 @@ def updated(write: Write, managers: Managers, old: Object, new: Object) -> dict[
     return _capped(left)
 
 
-def after_change(change: Change, managers: Managers, *, but: Manager | None = None) -> dict[Manager, Managed]:
-    """The managers, without what a change took from them; ``but`` is not touched."""
+def after_change(change: Change, managers: Managers) -> dict[Manager, Managed]:
+    """The managers, without what a change took from them."""
     left = {}
     for manager, managed in managers.items():
-        if manager == but:
-            left[manager] = managed
-            continue
         found = change.of(managed.version)
         if found is not None and (kept := managed.paths - found.set - found.removed):
             left[manager] = replace(managed, paths=kept)

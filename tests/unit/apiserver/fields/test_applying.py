@@ -96,6 +96,15 @@ def test_what_another_manager_has_stays() -> None:
     assert world.said() == {"two Apply": {".spec.a", ".spec.map.k"}, "one Apply": {".spec"}}
 
 
+def test_what_no_manager_has_stays() -> None:
+    """The server itself set it, or a webhook."""
+    world = World()
+    world.apply("one", a="1", map={"k": "v"})
+    world.obj["spec"]["b"] = "2"
+    world.apply("one", map={"k": "v"})
+    assert world.spec == {"b": "2", "map": {"k": "v"}}
+
+
 def test_another_value_of_another_managers_field_is_a_conflict() -> None:
     world = World()
     world.apply("one", a="1", b="1")
@@ -135,6 +144,13 @@ def test_an_update_takes_what_it_changes_from_all_others() -> None:
     }
     world.update("three", b="1")
     assert world.said() == {"one Apply": {".spec.b"}}, "what is gone has no manager"
+
+
+def test_an_updater_keeps_what_it_changed_before() -> None:
+    world = World()
+    world.update("one", a="1")
+    world.update("one", a="1", b="2")
+    assert world.said() == {"one Update": {".spec", ".spec.a", ".spec.b"}}
 
 
 def test_an_update_that_changes_nothing_keeps_its_time() -> None:

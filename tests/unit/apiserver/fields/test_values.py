@@ -141,6 +141,7 @@ MERGES: list[tuple[str, Any, Any, Any]] = [
     ("a list without keys is replaced", {"steps": [{"n": 1}]}, {"steps": [{"n": 2}]}, {"steps": [{"n": 2}]}),
     ("sets unite", {"tags": ["a", "b"]}, {"tags": ["b", "c"]}, {"tags": ["a", "b", "c"]}),
     ("in the order of what is applied", ports(1, 2, 3), ports(3, 1), ports(2, 3, 1)),
+    ("what only the live list has stays in its place", ports(1, 2, 3), ports(1, 3), ports(1, 2, 3)),
     ("new items before the next of both", ports(1, 2), ports(9, 2), ports(1, 9, 2)),
     ("new items last, if none of both follows", ports(1, 2), ports(9), ports(1, 2, 9)),
     ("items merge by their keys", ports(1, note="a"), ports(1, p="TCP"), ports(1, note="a", p="TCP")),
