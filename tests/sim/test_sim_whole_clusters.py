@@ -19,8 +19,10 @@ pytestmark = pytest.mark.timeout(900)
 
 POINTS = {"": 1, "more": 2}.get(DEPTH, 10_000)
 """About how many crash points of each story are tried; ``make sim`` tries more, SIM=all all of them."""
-SEEDS = range({"": 8, "more": 32}.get(DEPTH, 400))
+SEEDS = range({"": 6, "more": 32}.get(DEPTH, 400))
 
+QUIET_SECONDS = 600.0 if DEPTH else 60.0
+"""For how long after the end of an undisturbed story no manager may write."""
 FOUND = {
     "a provider's object had no owner yet when its Cluster was deleted": (
         "whole-cluster-gone-at-once",
@@ -54,7 +56,7 @@ def disturbed(calm: Outcome) -> Iterator[Plot]:
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_story_of_a_whole_cluster_survives_crashes(story: Story) -> None:
-    calm = run(story, Plot(seed=1))
+    calm = run(story, Plot(seed=1), quiet=QUIET_SECONDS)
     assert calm.good, calm.violations
     for plot in disturbed(calm):
         outcome = crashes.judged(run(story, plot), calm.picture)

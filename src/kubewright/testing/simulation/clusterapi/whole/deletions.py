@@ -34,6 +34,8 @@ DEFAULT = "default"
 GRACE_SECONDS = 30
 HELD_SECONDS = 60.0
 """How long a story looks whether a machine is held."""
+UNSEEN_SECONDS = 400.0
+"""After so long without its API server it is said of the Nodes of a cluster that they are unknown."""
 
 
 def lives(person: Person) -> bool:
@@ -180,6 +182,7 @@ async def delete_last_plane(person: Person) -> None:
     person.victim = "cp"
     await run_pod(person)
     await acts.delete_machine(person, "cp")
+    await person.wait(UNSEEN_SECONDS)
 
 
 def without_plane(person: Person) -> bool:
