@@ -8,10 +8,10 @@ from pathlib import Path
 from kubewright.api.webhooks.configurations import Address, FailurePolicy
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.namespaces import EVERYWHERE, Namespaces
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
 from kubewright.runtime.webhooks.certificates import Lifetimes
 

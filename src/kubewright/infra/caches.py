@@ -28,6 +28,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock
 from kubewright.driver.routing import RoutedDriver
+from kubewright.infra.provision import cloud_owner
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -47,11 +48,15 @@ class Caches:
         self.owner_clusters = informers.get(CLUSTER)
         self.secrets = informers.get(SECRET)
         self.machines.index("cluster", lambda each: _in_cluster(each.metadata))
+        self.machines.index("cloud-owner", lambda each: (cloud_owner(KUBEWRIGHT_MACHINE, each.metadata),))
+        self.machines.index("provider-id", lambda each: _provider_id(each.spec.provider_id))
         self.machines.index("credentials", lambda each: _credentials(each.metadata, each.spec))
+        self.templates.index("owner-cluster", lambda each: _owner_cluster(each.metadata))
         self.templates.index("credentials", lambda each: _credentials(each.metadata, each.spec.template.spec))
         self.clusters.index("cluster", lambda each: _in_cluster(each.metadata))
         self.clusters.index("credentials", lambda each: _credentials(each.metadata, each.spec))
         self.owners.index("data", _data)
+        self.owners.index("provider-id", lambda each: _provider_id(each.spec.provider_id))
 
     def machine_of(self, found: KubewrightMachine) -> Machine | None:
         """The Machine that owns a KubewrightMachine."""
@@ -126,10 +131,8 @@ class Shared:
 
 
 def paused(meta: ObjectMeta, cluster: Cluster | None) -> bool:
-    """Whether an object is left alone: by its own annotation, by its cluster's spec, or because clusterctl
-    has moved it, and deletes what is left here."""
-    moved = names.DELETE_FOR_MOVE_ANNOTATION in meta.annotations
-    return moved or names.paused(meta.annotations) or (cluster is not None and cluster.spec.paused)
+    """Whether an object is left alone: by an annotation of its own, or by its cluster's spec."""
+    return names.left_alone(meta.annotations) or (cluster is not None and cluster.spec.paused)
 
 
 def owner_key(meta: ObjectMeta, kind: Kind[Machine] | Kind[Cluster]) -> Key | None:
@@ -160,6 +163,15 @@ def credentials_of(meta: ObjectMeta, spec: Provision) -> Key | None:
 def _credentials(meta: ObjectMeta, spec: Provision) -> Iterable[str]:
     key = credentials_of(meta, spec)
     return (str(key),) if key is not None else ()
+
+
+def _owner_cluster(meta: ObjectMeta) -> Iterable[str]:
+    owner = owner_key(meta, CLUSTER)
+    return (str(owner),) if owner is not None else ()
+
+
+def _provider_id(found: str | None) -> Iterable[str]:
+    return (found,) if found else ()
 
 
 def _data(machine: Machine) -> Iterable[str]:

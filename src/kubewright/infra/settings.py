@@ -9,9 +9,10 @@ Source       mcm.md §3.3 (the pause after a creation that found no capacity).
 Called by    ``compose``; ``machine.creation`` and ``machine.deletion`` take their times from here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.driver.life.plan import Limits
 
 
@@ -31,6 +32,9 @@ class InfraSettings:
 
     report_creation_after: timedelta = timedelta(seconds=3)
     """The same while the driver works on a VM."""
+
+    orphans: OrphanSettings = field(default_factory=OrphanSettings)
+    """When VMs that no KubewrightMachine wants are looked for, and when they go."""
 
     workers: int = 50
     """Reconciles at once, of each kind. None of them waits for a cloud."""

@@ -109,7 +109,6 @@ def template_status(before: KubewrightMachineTemplateStatus, size: Size) -> Kube
 def wire(shared: Shared) -> Controller:
     """The controller, listening to the templates and to what they leave to their clusters."""
     caches = shared.caches
-    caches.templates.index("owner-cluster", _owner)
     reconciler = Templates(shared)
     controller = Controller(
         "kubewrightmachinetemplate", reconciler, shared.clock, workers=WORKERS, metrics=shared.metrics
@@ -124,11 +123,6 @@ def wire(shared: Shared) -> Controller:
         caches.secrets, lambda change: caches.templates.keys_by("credentials", str(change.key))
     )
     return controller
-
-
-def _owner(template: KubewrightMachineTemplate) -> tuple[str, ...]:
-    owner = owner_key(template.metadata, CLUSTER)
-    return (str(owner),) if owner is not None else ()
 
 
 def _of_cluster(caches: Caches, change: Change[KubewrightCluster]) -> tuple[Key, ...]:

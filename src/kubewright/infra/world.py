@@ -23,6 +23,7 @@ from kubewright.infra import credentials, template
 from kubewright.infra.caches import Caches, Shared
 from kubewright.infra.cluster import reconciler as cluster
 from kubewright.infra.machine import reconciler as machine
+from kubewright.infra.orphans import collect
 from kubewright.infra.settings import InfraSettings
 from kubewright.runtime.group import Task
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
@@ -39,6 +40,9 @@ CONTROLLERS = (
         "tells what the nodes of a template will offer",
     ),
     ControllerInfo("kubewrightcredentials", "Secret", LEASE, "keeps credentials while VMs may need them"),
+    ControllerInfo(
+        "kubewrightorphan", "KubewrightCluster", LEASE, "deletes VMs of a cluster that no machine wants"
+    ),
 )
 
 
@@ -64,7 +68,13 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         )
         clusters, endpoint_calls = cluster.wire(shared)
         machines, vm_calls = machine.wire(shared)
-        made = (clusters, machines, template.wire(shared), credentials.wire(shared))
+        made = (
+            clusters,
+            machines,
+            template.wire(shared),
+            collect.wire(shared, vm_calls),
+            credentials.wire(shared),
+        )
         background: list[Task] = [endpoint_calls.run, vm_calls.run]
         return Runnables([each for each in made if each.name in chosen], background)
 

@@ -28,6 +28,7 @@ from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.worlds import kinds
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
 from kubewright.kube.access import Access, Token
 from kubewright.kube.client import Client
@@ -36,7 +37,6 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.namespaces import Namespaces
 from kubewright.kube.transport import Transport
-from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

@@ -13,7 +13,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.driver.errors import Unimplemented
-from kubewright.machines.orphans.decide import OrphanSettings
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.clocks import LoopClock

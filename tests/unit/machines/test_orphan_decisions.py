@@ -13,19 +13,11 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
+from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, update_suspects
 from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.decide import (
-    ListedVm,
-    OrphanSettings,
-    SuspectUpdate,
-    not_managed,
-    scheme,
-    update_suspects,
-    why_kept,
-    why_spared,
-)
+from kubewright.machines.orphans.decide import ListedVm, not_managed, scheme, why_kept, why_spared
 from kubewright.machines.orphans.wiring import suspicious
 from kubewright.testing.scenes import NOW, being_made, machine, minutes
 from kubewright.wire.gvk import Key
@@ -128,7 +120,8 @@ def test_the_last_question_before_the_end(live: Machine | None, because: str) ->
 
 
 def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0) -> SuspectUpdate:
-    return update_suspects(listed, since, began=began, ended=began + took, confirmation=300)
+    unwanted = [each.vm for each in listed if not why_kept(each)]
+    return update_suspects(unwanted, since, began=began, ended=began + took, confirmation=300)
 
 
 def test_one_list_confirms_nothing() -> None:

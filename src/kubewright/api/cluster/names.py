@@ -160,6 +160,11 @@ def paused(annotations: Mapping[str, str]) -> bool:
     return PAUSED_ANNOTATION in annotations
 
 
+def left_alone(annotations: Mapping[str, str]) -> bool:
+    """The object itself is paused, or clusterctl has moved it, and deletes what is left here."""
+    return paused(annotations) or DELETE_FOR_MOVE_ANNOTATION in annotations
+
+
 def marked_for_deletion(annotations: Mapping[str, str]) -> bool:
     """The machine is to be deleted first when its set shrinks."""
     return DELETE_MACHINE_ANNOTATION in annotations

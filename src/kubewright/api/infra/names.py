@@ -67,3 +67,5 @@ class EventReason(StrEnum):
     FAILED_UPDATE = "FailedUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
     ENDPOINT_KNOWN = "EndpointKnown"
+    ORPHAN_DELETED = "OrphanDeleted"
+    FAILED_ORPHAN_DELETE = "FailedOrphanDelete"

@@ -15,10 +15,10 @@ from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.cluster import Clusters, run_on
 from kubewright.compose.options import Election, Options, WebhookOptions
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.runtime.lease import Timings
 from kubewright.wire.gvk import Key
 from kubewright.wire.naming import dns_label, dns_subdomain, label_value

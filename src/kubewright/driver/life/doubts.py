@@ -6,7 +6,7 @@ Theory.      A creation that was cut short (a deadline, a lost answer, the end o
              ``confirm_absent`` to show what came of the creation, and has been asked again (``plan``).
 Invariants.  An object that was created under our eyes inherits no doubt. One whose VM is on record has none
              for long: a second creation can only have begun before the record was written.
-Called by    ``calls``; ``machines.orphans`` for LONGEST_CREATION.
+Called by    ``calls``; ``orphans`` for LONGEST_CREATION.
 """
 
 from datetime import datetime, timedelta

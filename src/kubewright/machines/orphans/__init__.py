@@ -17,7 +17,7 @@ Invariants.  No VM is deleted that does not say which machine it was made for.
              One class that cannot be listed delays no other. What is remembered between looks
              (since when a VM is suspect) makes nothing wrong when it is lost, only later.
 Source       seed 004 "What is Safety Controller"; mcm.md §9.1, §19 number 30; decision 0009.
-Files        ``decide``      pure: why a VM is kept, who is confirmed, what a node is told; the settings
+Files        ``decide``      pure: why a VM is kept, what a node is told (who is confirmed: ``driver.life``)
              ``vms``         one look at one class
              ``collect``     the end of one VM; ``cleanup`` that of its node
              ``nodes``       one look at all nodes

@@ -3,13 +3,13 @@
 Theory.      A VM is kept for the machine it was made for, a machine that has it on record, a machine
              of the same name that is still being made, and a call of ours that is in flight.
              The cache is asked first, for all VMs of a list; the server is asked last, for the one
-             that is about to be deleted (``why_spared``).
+             that is about to be deleted (``why_spared``). How a suspect is confirmed is the same for every
+             API (``driver.life.orphans``).
 Invariants.  A VM without a machine's name is never an orphan: the server cannot be asked for
-             its machine. To be listed once never confirms.
+             its machine.
 Source       mcm.md §9.1.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,26 +18,6 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, is_tagged
 from kubewright.machines.machine.creation import unsettled
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanSettings:
-    """What an operator may set for the collection of orphans."""
-
-    period: timedelta = timedelta(minutes=30)
-    """From one look at a class or at the nodes to the next, when nothing gives a reason to look sooner: MCM's
-    ``--machine-safety-orphan-vms-period``, with the seed's default."""
-
-    confirmation: timedelta = timedelta(minutes=5)
-    """A VM goes that was seen without a machine twice, at least so far apart. Longer than a creation may
-    take to show (``MachineSettings.confirm_absent``) and than a driver call may last."""
-
-    soon: timedelta = timedelta(minutes=1)
-    """From a reason to look (a start, a doubtful end of a machine) to the look. Reasons that come
-    meanwhile are gathered into the same one, so a class is never listed for one machine alone."""
-
-    at_once: int = 10
-    """VMs of one class that are deleted in one look; the others wait for the next, ``soon`` after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +35,6 @@ class ListedVm:
     recorded: bool = False
     busy: bool = False
     same_name: Machine | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SuspectUpdate:
-    """What a list of VMs comes to.
-
-    ``suspects``   provider ids of VMs that no machine wants, and since when (monotonic seconds)
-    ``confirmed``  those that were seen so for long enough, oldest suspicion first
-    ``wake``       in how many seconds the next suspect can be confirmed; None when there is none
-    """
-
-    suspects: Mapping[str, float]
-    confirmed: tuple[Instance, ...] = ()
-    wake: float | None = None
 
 
 def why_kept(seen: ListedVm) -> str:
@@ -100,32 +66,6 @@ def why_spared(vm: Instance, same_name: Machine | None) -> str:
     if unsettled(same_name):
         return "a machine of its name is still being made"
     return ""
-
-
-def update_suspects(
-    listed: Sequence[ListedVm],
-    since: Mapping[str, float],
-    *,
-    began: float,
-    ended: float,
-    confirmation: float,
-) -> SuspectUpdate:
-    """Compare a list with what was suspect before it.
-
-    Args:
-        listed: all VMs of the class.
-        since: the suspects of the list before.
-        began: when this list was asked for: a VM was seen again then, or later.
-        ended: when it was answered: a VM was first seen then, or earlier.
-        confirmation: seconds between two lists that count.
-    """
-    found = {seen.vm.provider_id: seen.vm for seen in listed if not why_kept(seen)}
-    suspects = {vm_id: since.get(vm_id, ended) for vm_id in found}
-    old = sorted((at, vm_id) for vm_id, at in suspects.items() if began - at >= confirmation)
-    left = [confirmation - (ended - at) for at in suspects.values() if began - at < confirmation]
-    return SuspectUpdate(
-        suspects, tuple(found[vm_id] for _, vm_id in old), max(0.0, min(left)) if left else None
-    )
 
 
 def scheme(provider_id: str) -> str:

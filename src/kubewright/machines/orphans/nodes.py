@@ -20,10 +20,11 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.diff import Patch
 from kubewright.api.machine import names
 from kubewright.base.errors import KubewrightError
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.header import Header
 from kubewright.kube.patches import with_uid
 from kubewright.machines.machine.caches import Shared
-from kubewright.machines.orphans.decide import OrphanSettings, not_managed, scheme
+from kubewright.machines.orphans.decide import not_managed, scheme
 from kubewright.nodes import marks
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound

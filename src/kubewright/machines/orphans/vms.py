@@ -11,16 +11,11 @@ import structlog
 from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
+from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, update_suspects
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.collect import Collector
-from kubewright.machines.orphans.decide import (
-    ListedVm,
-    OrphanSettings,
-    SuspectUpdate,
-    scheme,
-    update_suspects,
-)
+from kubewright.machines.orphans.decide import ListedVm, scheme, why_kept
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -99,7 +94,7 @@ class OrphanVms:
     def _update_suspects(self, key: Key, listed: Sequence[Instance], began: float) -> SuspectUpdate:
         before = self._since.get(key, {})
         updated = update_suspects(
-            self._listed_vms(key, listed),
+            [each.vm for each in self._listed_vms(key, listed) if not why_kept(each)],
             before,
             began=began,
             ended=self._shared.clock.monotonic(),

@@ -15,11 +15,10 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
-from kubewright.driver.life.doubts import LONGEST_CREATION
+from kubewright.driver.life.orphans import OrphanSettings, may_leave_a_vm
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.caches import Shared, class_key
 from kubewright.machines.orphans.cleanup import NodeCleanup
-from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.machines.orphans.nodes import ALL, NOT_MANAGED, OrphanNodes
 from kubewright.machines.orphans.vms import COLLECTED_BY, Busy, OrphanVms
 from kubewright.runtime.controller import Controller
@@ -90,9 +89,8 @@ def suspicious(change: Change[Machine], now: datetime) -> Key | None:
 
 def _doubtful(gone: Machine, now: datetime) -> bool:
     """Whether a creation may have been under way when the machine went."""
-    meta = gone.metadata
-    recorded = gone.spec.provider_id and names.node_name(meta.labels)
-    return not recorded or meta.creation_timestamp is None or now - meta.creation_timestamp < LONGEST_CREATION
+    recorded = bool(gone.spec.provider_id and names.node_name(gone.metadata.labels))
+    return may_leave_a_vm(gone.metadata.creation_timestamp, now, recorded=recorded)
 
 
 def _annotation(node: Node, name: str) -> tuple[str, ...]:

@@ -17,10 +17,10 @@ from functools import partial
 from typing import TypeVar, cast
 
 from kubewright.compose.options import Options
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.decide import OrphanSettings
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings

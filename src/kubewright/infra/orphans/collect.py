@@ -1,0 +1,245 @@
+"""One look at the VMs of one cluster: those that nothing wants for long enough are deleted.
+
+Theory.      A cluster's VMs may be in several clouds and accounts: a list is asked for with all that its
+             machines and their templates tell drivers. Reasons to look are a start, the end of a pause, the
+             end of a machine that may have left a VM, and a period; they are gathered, the first one sets the
+             time.
+Invariants.  A driver that cannot list is no reason not to ask the others. Directly before a VM is deleted
+             the *server* has said that its cluster is not paused and that there is no such machine. At rest a
+             look costs a call for each list, and no request to a server.
+Called by    ``runtime.controller``, with the key of a KubewrightCluster; put together by ``infra.world``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+
+import structlog
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, DELETE_FOR_MOVE_ANNOTATION
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
+from kubewright.api.infra.names import CLUSTER_COMPONENT, EventReason
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
+    KUBEWRIGHT_MACHINE,
+    KubewrightCluster,
+    KubewrightMachine,
+    Provision,
+)
+from kubewright.base import delays
+from kubewright.base.errors import Backoff, KubewrightError, Retry
+from kubewright.driver.contract import ClassRequest, Instance, stub
+from kubewright.driver.errors import DriverError, NotFound, Unimplemented
+from kubewright.driver.life.calls import VmCalls
+from kubewright.driver.life.orphans import may_leave_a_vm, update_suspects
+from kubewright.infra.caches import Caches, Shared, owner_key
+from kubewright.infra.orphans.decide import ListedVm, why_kept, why_spared, why_unseen
+from kubewright.infra.provision import class_request, cloud_owner, domain_of, effective
+from kubewright.kube.informer import Change
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.mapping import spec_or_existence
+from kubewright.runtime.queue import Curve
+from kubewright.runtime.result import Result
+from kubewright.wire import errors
+from kubewright.wire.gvk import Key
+
+LONGEST_LOOK = 900.0
+"""Deadline of a look in seconds: lists and deletions that each wait for their slot (``driver.guard``)."""
+
+log = structlog.get_logger(__name__)
+
+
+class NotListed(KubewrightError):
+    """A cloud did not tell which VMs a cluster has. Asked again less and less often."""
+
+    retry: Retry = Backoff()
+
+
+class OrphanVms:
+    """The reconciler of KubewrightClusters, as far as VMs without machines are concerned."""
+
+    def __init__(self, shared: Shared, calls: VmCalls) -> None:
+        self._shared = shared
+        self._caches = shared.caches
+        self._settings = shared.settings.orphans
+        self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
+        self._calls = calls
+        self._since: dict[Key, Mapping[str, float]] = {}
+        self._moved: dict[Key, set[str]] = {}
+        self._collected = shared.metrics.counter(
+            "cluster_orphan_vms_collected",
+            "VMs of clusters that were deleted because no machine wanted them",
+            ("namespace", "cluster"),
+        )
+
+    async def reconcile(self, key: Key) -> Result:
+        """One look.
+
+        Raises:
+            NotListed: a cloud did not answer with a list.
+            ApiError, TransportError: the API server could not be asked whether a VM may go.
+        """
+        cluster = self._caches.clusters.get(key)
+        owner = self._caches.cluster_of(cluster) if cluster is not None else None
+        if cluster is None:
+            self._moved.pop(key, None)
+        if cluster is None or owner is None or why_unseen(cluster, owner):
+            self._since.pop(key, None)  # a pause in between, and the suspicion begins anew
+            return Result.done()
+        began = self._shared.clock.monotonic()
+        listed = await self._listed(cluster, owner)
+        unwanted = [vm for vm, _ in listed.values() if not why_kept(cluster, self._seen(key, vm))]
+        updated = update_suspects(
+            unwanted,
+            self._since.get(key, {}),
+            began=began,
+            ended=self._shared.clock.monotonic(),
+            confirmation=self._settings.confirmation.total_seconds(),
+        )
+        if new := sorted(updated.suspects.keys() - self._since.get(key, {}).keys()):
+            log.info("VMs of a cluster without a machine", cluster=str(key), vms=new)
+        self._since[key] = updated.suspects
+        for vm in updated.confirmed[: self._settings.at_once]:
+            await self._end(cluster, listed[vm.provider_id][1], vm)
+        hurry = Result.later(self._settings.soon if updated.confirmed else None)
+        return Result.later(self._settings.period).sooner(hurry).sooner(Result.later(updated.wake))
+
+    def may_have_left(self, key: Key, gone: KubewrightMachine, now: datetime) -> bool:
+        """Whether a machine of this cluster that has gone may have left a VM. The VM of one that clusterctl
+        has moved is not ours, even if its Cluster is resumed here. ``now`` is of a steady clock.
+        """
+        if DELETE_FOR_MOVE_ANNOTATION in gone.metadata.annotations:
+            self._moved.setdefault(key, set()).add(cloud_owner(KUBEWRIGHT_MACHINE, gone.metadata))
+            return False
+        recorded = bool(gone.spec.provider_id)
+        return may_leave_a_vm(gone.metadata.creation_timestamp, now, recorded=recorded)
+
+    async def _listed(
+        self, cluster: KubewrightCluster, owner: Cluster
+    ) -> Mapping[str, tuple[Instance, ClassRequest]]:
+        """The VMs of a cluster by provider id, each with what its driver was asked."""
+        found: dict[str, tuple[Instance, ClassRequest]] = {}
+        for request in self._requests(cluster, owner):
+            try:
+                for vm in await self._shared.driver.list(request):
+                    found.setdefault(vm.provider_id, (vm, request))
+            except Unimplemented:
+                log.debug("this driver cannot list VMs", driver=request.machine_class.provider)
+            except DriverError as error:
+                name = cluster.metadata.name
+                raise NotListed(f"the VMs of cluster {name} were not listed: {error}") from error
+        return found
+
+    def _requests(self, cluster: KubewrightCluster, owner: Cluster) -> Iterator[ClassRequest]:
+        """What to ask drivers: each thing that a machine of the cluster tells its own, once."""
+        meta, asked = cluster.metadata, []
+        for provision in self._provisions(cluster, owner):
+            credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
+            if provision in asked or missing or self._shared.driver.problem(provision.driver):
+                continue
+            asked.append(provision)
+            known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
+            yield class_request(provision, meta.namespace, owner.name, known, credentials)
+
+    def _provisions(self, cluster: KubewrightCluster, owner: Cluster) -> Iterator[Provision]:
+        """Of its machines, of its templates, and of its failure domains."""
+        key = Key(owner.namespace, owner.name)
+        yield effective(Provision(), cluster.spec, None)
+        for place in cluster.spec.failure_domains.values():
+            yield effective(Provision(), cluster.spec, place)
+        for template in self._caches.templates.by("owner-cluster", str(key)):
+            yield effective(template.spec.template.spec, cluster.spec, None)
+        for machine in self._caches.machines.by("cluster", str(key)):
+            domain, _ = domain_of(cluster, machine.spec.failure_domain)
+            yield effective(machine.spec, cluster.spec, domain)
+
+    def _seen(self, key: Key, vm: Instance) -> ListedVm:
+        machines = self._caches.machines
+        return ListedVm(
+            vm,
+            owned=bool(machines.keys_by("cloud-owner", vm.owner_uid)),
+            recorded=bool(
+                machines.keys_by("provider-id", vm.provider_id)
+                or self._caches.owners.keys_by("provider-id", vm.provider_id)
+            ),
+            moved=vm.owner_uid in self._moved.get(key, ()),
+            busy=self._calls.busy(vm.owner_uid.rpartition(".")[2]),
+            same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
+        )
+
+    async def _end(self, cluster: KubewrightCluster, of: ClassRequest, vm: Instance) -> None:
+        """Delete a confirmed orphan, if the server agrees. What the cloud refuses is tried again."""
+        if why := await self._why_spared(cluster, vm):
+            log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
+            return
+        what = f"{vm.provider_id} of machine {vm.machine_name}"
+        known = {"provider_id": vm.provider_id, "node_name": vm.node_name}
+        machine = stub(vm.machine_name, cluster.metadata.namespace, vm.owner_uid, **known)
+        try:
+            with suppress(NotFound):
+                await self._shared.driver.delete(of.of(machine))
+        except DriverError as error:
+            told = f"VM {what} is not deleted: {error}"
+            self._recorder.event(cluster, EventReason.FAILED_ORPHAN_DELETE, told, warning=True)
+            return
+        log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
+        told = f"Deleted VM {what}: there is no such machine"
+        self._recorder.event(cluster, EventReason.ORPHAN_DELETED, told)
+        self._collected.labels(cluster.metadata.namespace, cluster.metadata.name).inc()
+
+    async def _why_spared(self, cluster: KubewrightCluster, vm: Instance) -> str:
+        """What the server says, asked now."""
+        client, key = self._shared.control, Key(cluster.metadata.namespace, cluster.metadata.name)
+        now, owner, same_name = None, None, None
+        with suppress(errors.NotFound):
+            now = await client.get(KUBEWRIGHT_CLUSTER, key)
+        place = owner_key(now.metadata, CLUSTER) if now is not None else None
+        if now is not None and now.metadata.uid == cluster.metadata.uid and place is not None:
+            with suppress(errors.NotFound):
+                owner = await client.get(CLUSTER, place)
+        with suppress(errors.NotFound):
+            same_name = await client.get(KUBEWRIGHT_MACHINE, Key(key.namespace, vm.machine_name))
+        return why_unseen(now, owner) or why_spared(vm, same_name)
+
+
+def wire(shared: Shared, calls: VmCalls) -> Controller:
+    """The controller, listening to what may leave a VM behind."""
+    caches, settings = shared.caches, shared.settings.orphans
+    soon, steady = settings.soon.total_seconds(), shared.control.steady()
+    curve = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
+    orphans = OrphanVms(shared, calls)
+    controller = Controller(
+        "kubewrightorphan",
+        orphans,
+        shared.clock,
+        workers=4,
+        timeout=LONGEST_LOOK,
+        metrics=shared.metrics,
+        curve=curve,
+    )
+
+    def cluster_changed(change: Change[KubewrightCluster]) -> None:
+        if spec_or_existence(change):
+            controller.enqueue(change.key, "a cluster to look at", after=soon)
+
+    def owner_changed(change: Change[Cluster]) -> None:
+        for key in caches.clusters_in(change.key) if spec_or_existence(change) else ():
+            controller.enqueue(key, f"Cluster {change.key} changed", after=soon)
+
+    def machine_changed(change: Change[KubewrightMachine]) -> None:
+        if change.new is not None or (gone := change.before()) is None:
+            return
+        for key in _cluster_of(caches, gone):
+            if orphans.may_have_left(key, gone, steady.now()):
+                controller.enqueue(key, f"KubewrightMachine {change.key} may have left a VM", after=soon)
+
+    caches.clusters.subscribe(cluster_changed)
+    caches.owner_clusters.subscribe(owner_changed)
+    caches.machines.subscribe(machine_changed)
+    return controller
+
+
+def _cluster_of(caches: Caches, machine: KubewrightMachine) -> Iterable[Key]:
+    name = machine.metadata.labels.get(CLUSTER_NAME_LABEL, "")
+    return caches.clusters_in(Key(machine.namespace, name)) if name else ()
