@@ -12,6 +12,7 @@ Called by    tests, as ``prepare`` of ``run.simulate``.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from itertools import count
 
@@ -35,6 +36,7 @@ from kubewright.clusters.sessions.workload import Connect, WorkloadClusters
 from kubewright.compose.planes import Planes
 from kubewright.compose.shortcut import Shortcut
 from kubewright.driver.contract import Driver
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra import world as infra
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.access import Access
@@ -85,6 +87,12 @@ FOREIGN = (provider.FOO_PLANE, REPAIR, REPAIR_TEMPLATE)
 REPAIRS = str(REPAIR.resource)
 
 SETTINGS = BootstrapSettings(algorithm=Algorithm.EC)
+VM_SETTINGS = InfraSettings(
+    orphans=OrphanSettings(
+        period=timedelta(seconds=20), confirmation=timedelta(seconds=15), soon=timedelta(seconds=5)
+    )
+)
+"""So that a VM that no machine wants is gone within the minute that ``rules`` allow for it."""
 REQUESTS = 100
 """That a VM of a cluster may cost: its Machine, its provider objects, and its share of the Cluster."""
 START = 200
@@ -101,7 +109,7 @@ def enter(world: World) -> None:
     made = (
         clusters.world(),
         bootstrap.world(_no_clusters),
-        infra.world({}, DRIVER, _unheard, InfraSettings()),
+        infra.world({}, DRIVER, _unheard, VM_SETTINGS),
     )
     world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
     foreign = partial(provider.definitions, FOREIGN)
@@ -175,7 +183,7 @@ def _nowhere(client: Process) -> Connect:
 def _worlds(networks: Networks, process: Process, driver: Driver) -> Sequence[ApiWorld]:
     connect: Connect = partial(networks.reach, process)
     core, boot = clusters.world(connect), bootstrap.world(partial(_workload_clusters, connect), SETTINGS)
-    vms = infra.world({DRIVER: driver}, DRIVER, _unheard, InfraSettings())
+    vms = infra.world({DRIVER: driver}, DRIVER, _unheard, VM_SETTINGS)
     return [_under(core, Half.SETS), _under(boot, Half.SETS), _under(vms, Half.MACHINES)]
 
 
