@@ -37,6 +37,8 @@ from tests.conformance.clusters import (
 )
 
 from kubewright.api.catalog import RULES, crds
+from kubewright.api.core import CONFIG_MAP, SECRET
+from kubewright.api.infra.v1beta1 import GROUP as INFRASTRUCTURE
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import Driver
 from kubewright.providers.sim.cloud import Cloud
@@ -122,6 +124,7 @@ async def test_clusterctl_shows_a_cluster_and_moves_it(tmp_path: Path) -> None:
         await it_comes_up(source.api)
         await it_is_described(source, tmp_path)
         await no_pool_is_made(source.api)
+        await cluster_api_reads_it(source.api)
         await it_is_moved(source, target, driver.cloud, tmp_path)
         endpoint = (await target.api.get(core(target.api, "clusters", "demo"))).ok()["spec"][
             "controlPlaneEndpoint"
@@ -208,6 +211,20 @@ async def no_pool_is_made(api: Api) -> None:
     pool = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachinePool", "metadata": {"name": "pool"}}
     refused = await api.post(core(api, "machinepools"), pool)
     assert (refused.code, "Use a MachineDeployment" in refused.message) == (422, True)
+
+
+async def cluster_api_reads_it(api: Api) -> None:
+    """Its own types read what we have written, and know every field; all but our own kinds of infrastructure."""
+    objects = []
+    for each in (*(rules.kind.resource for rules in RULES), SECRET.resource, CONFIG_MAP.resource):
+        if each.group != INFRASTRUCTURE:
+            path = api.at(each.plural, group=each.group, version=each.version)
+            named = {"apiVersion": each.api_version, "kind": each.kind}
+            objects += [{**named, **found} for found in await listed(api, path, lambda _items: True)]
+    assert len(objects) > READY
+    assert capi.misread(objects) == ""
+    (odd,) = (each for each in objects if each["kind"] == "Cluster")
+    assert 'unknown field "spec.colour"' in capi.misread([{**odd, "spec": {**odd["spec"], "colour": "red"}}])
 
 
 async def it_is_moved(source: Management, target: Management, cloud: Cloud, folder: Path) -> None:

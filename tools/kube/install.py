@@ -6,8 +6,8 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              Go toolchain and the module registry that this machine is set up for, and moved into
              the cache in one step. A second run waits for the first and finds its result.
              kubeadm is built from the same modules. Cluster API's programs are built likewise, from a go.mod
-             of their own, since they need other versions of the same modules. About eight minutes on two
-             cores, all in all.
+             of their own, since they need other versions of the same modules; a decoder of ours with their
+             types is beside it. About eight minutes on two cores, all in all.
 Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result again.
 """
 
@@ -107,13 +107,20 @@ def capi_release() -> Release:
     )
 
 
+def decoder_release() -> Release:
+    """A few lines of Go of ours that read objects by the types of Cluster API."""
+    packages = {"./strict": capi.DECODER}
+    module = HERE / "cluster-api"
+    return Release("decoder", capi.VERSION, module, capi.decoder_folder(), packages, "", capi.decoder_in)
+
+
 def main() -> int:
     try:
         named = os.environ.get("KUBEWRIGHT_KUBE")
         found = find() if named else find_installed(os.environ) or cached_or_built()
         print(f"Kubernetes {found.version}: {found.apiserver.parent}")
         if not named:
-            for other in (kubeadm_release(), capi_release()):
+            for other in (kubeadm_release(), capi_release(), decoder_release()):
                 build_once(other)
                 print(f"{other.name} {other.version}: {other.folder}")
     except (Failed, NoKubernetes) as failure:

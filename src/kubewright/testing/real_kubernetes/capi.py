@@ -3,17 +3,21 @@
 Theory.      Two of its programs work on an API server that has the CRDs already, ours or theirs: the core
              manager and the manager of its kubeadm bootstrap provider. Each listens for admission too, with a
              certificate that no API server is told of: objects reach them as they were written. The
-             third, ``clusterctl``, is run by tests as a person runs it.
+             third, ``clusterctl``, is run by tests as a person runs it. A decoder of ours
+             (tools/kube/cluster-api/strict) says whether the release's own types know every field of objects.
 Invariants.  Nothing is downloaded or built here (tools/kube does that). The programs end with us. They
              listen on loopback, but for the port of admission: no flag of theirs takes its address.
 Source       capi.md §13.1 (flags, with their defaults).
 Called by    tools/kube/install.py, the fixtures of tests.
 """
 
+import json
 import os
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -27,6 +31,7 @@ VERSION = "v1.7.1"
 """The release that ``make kube`` builds; pinned in tools/kube/cluster-api/go.mod as well."""
 
 CORE, BOOTSTRAP, CLUSTERCTL = PROGRAMS = ("cluster-api", "kubeadm-bootstrap", "clusterctl")
+DECODER = "strict-decoder"
 READY_SECONDS = 60.0
 PROBE = aiohttp.ClientTimeout(total=2.0)
 
@@ -64,6 +69,32 @@ def find(environ: Mapping[str, str] | None = None) -> Managers:
     if (found := in_folder(cache_folder(environ))) is not None:
         return found
     raise NoClusterApi(f"no Cluster API {VERSION} on this machine; `make kube` builds one")
+
+
+def decoder_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where ``make kube`` puts the decoder; apart from the programs, which are complete without it."""
+    return kubewright_cache(environ) / DECODER / VERSION
+
+
+def decoder_in(folder: Path) -> Path | None:
+    """The decoder in a folder, if it is there."""
+    program = folder / DECODER
+    return program if os.access(program, os.X_OK) else None
+
+
+def misread(objects: Iterable[Mapping[str, Any]]) -> str:
+    """What the types of the release do not know in objects, or cannot read, in lines; empty if all is well.
+
+    Raises:
+        NoClusterApi: the cache has not got the decoder.
+    """
+    if (program := decoder_in(decoder_folder())) is None:
+        raise NoClusterApi(f"no decoder of Cluster API {VERSION} on this machine; `make kube` builds one")
+    text = "\n".join(json.dumps(each) for each in objects)
+    done = subprocess.run(
+        [program], input=text, capture_output=True, text=True, timeout=READY_SECONDS, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
 async def start(program: Path, kubeconfig: Path, folder: Path, clock: Clock, *flags: str) -> Program:
