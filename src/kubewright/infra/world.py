@@ -72,8 +72,8 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
             clusters,
             machines,
             template.wire(shared),
-            collect.wire(shared, vm_calls),
             credentials.wire(shared),
+            collect.wire(shared, vm_calls),
         )
         background: list[Task] = [endpoint_calls.run, vm_calls.run]
         return Runnables([each for each in made if each.name in chosen], background)
