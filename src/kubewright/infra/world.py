@@ -68,13 +68,8 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         )
         clusters, endpoint_calls = cluster.wire(shared)
         machines, vm_calls = machine.wire(shared)
-        made = (
-            clusters,
-            machines,
-            template.wire(shared),
-            credentials.wire(shared),
-            collect.wire(shared, vm_calls),
-        )
+        others = (template.wire(shared), credentials.wire(shared), collect.wire(shared, vm_calls))
+        made = (clusters, machines, *others)
         background: list[Task] = [endpoint_calls.run, vm_calls.run]
         return Runnables([each for each in made if each.name in chosen], background)
 
