@@ -83,8 +83,11 @@ SETS = {"clustermachinedeployment", "clustermachineset"}
 """The controllers that share one index of machines."""
 
 
-def world(connect: Connect = by_sockets) -> World:
-    """This world. ``connect`` makes the transports to workload clusters."""
+def world(connect: Connect = by_sockets, *, strict_running: bool = False) -> World:
+    """This world. ``connect`` makes the transports to workload clusters.
+
+    ``strict_running``: the phase Running of a Machine asks for a Node that is Ready (S0-23).
+    """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         control = environment.control
@@ -97,7 +100,7 @@ def world(connect: Connect = by_sockets) -> World:
         if not IN_CLUSTERS.isdisjoint(chosen):
             background.append(workloads.run)
         if MACHINES in chosen:
-            made.append(machine.wire(environment, references, workloads))
+            made.append(machine.wire(environment, references, workloads, strict_running=strict_running))
         if not SETS.isdisjoint(chosen):
             made += machineset.wire(environment, references)
         if HEALTH_CHECKS in chosen:

@@ -45,6 +45,7 @@ class Options:
     ``machine``         time-outs of machines; ``orphans``: when to look for VMs without a machine
     ``bootstrap``       tokens and keys of machines that join clusters
     ``infra``           times of the infrastructure of clusters
+    ``strict_running``  whether a Machine of Cluster API runs only while its Node is Ready
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
     ``health_port``     and on which port; None: nowhere
@@ -61,6 +62,7 @@ class Options:
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     bootstrap: BootstrapSettings = field(default_factory=BootstrapSettings)
     infra: InfraSettings = field(default_factory=InfraSettings)
+    strict_running: bool = False
     grace: float = 40.0
     health_host: str = "127.0.0.1"
     health_port: int | None = None

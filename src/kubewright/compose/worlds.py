@@ -39,7 +39,7 @@ def worlds(
     drivers = {} if driver is None else {options.driver: driver}
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
-        clusters.world(connect),
+        clusters.world(connect, strict_running=options.strict_running),
         bootstrap.world(partial(_workload_clusters, connect), options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
     )

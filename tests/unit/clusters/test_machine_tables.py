@@ -155,6 +155,25 @@ def test_the_phase_is(spec, status, meta, phase):
     assert phase_of(found, found.status) == phase
 
 
+STRICT = [
+    ("a Node that is Ready", True, "Running"),
+    ("a Node that is not", False, "Provisioned"),
+    ("a Node that cannot be seen, of a machine that ran", None, "Running"),
+]
+
+
+@pytest.mark.parametrize(("ready", "phase"), [row[1:] for row in STRICT], ids=[r[0] for r in STRICT])
+def test_where_that_is_asked_for_only_a_ready_node_makes_a_machine_run(ready, phase):
+    status = {**READY, "node_ref": NODE_REF, "phase": "Running"}
+    conditions = (NodeCondition(type="Ready", status=str(ready)),)
+    there = replace(NODE, status=ClusterNodeStatus(conditions=conditions))
+    shown = Workload(nodes=(there,)) if ready is not None else Workload(unreachable="it hangs")
+    facts = {"infrastructure": external(**HOST), "workload": shown}
+    state = seen(machine(spec={"provider_id": PID}, status=status), **facts)
+    assert status_of(state).phase == "Running"
+    assert status_of(dataclasses.replace(state, strict_running=True)).phase == phase
+
+
 # ---------------------------------------------------------------- health of the Node
 
 GOOD = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}

@@ -184,6 +184,13 @@ def test_a_failure_says_where_it_comes_from_and_ends_when_the_provider_ends_it()
         "Failure detected from referenced resource infra.example.com/v1, Kind=FooMachine "
         'with name "m": no quota',
     )
+    old = external(status={"errorReason": "CreateError", "errorMessage": "no quota"})
+    assert old.failure == failed.failure
+    both = external(
+        status={"failureReason": "New", "errorReason": "Old", "failureMessage": "", "errorMessage": "x"}
+    )
+    assert (both.failure[0], both.failure[1][-3:]) == ("New", ": x")
+    assert external(contract="v1beta2", status={"errorReason": "CreateError"}).failure == ("", "")
     assert external().failure == ("", "")
 
 

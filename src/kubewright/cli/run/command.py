@@ -39,6 +39,7 @@ def run(typed: RunSwitches) -> None:
         simulate=typed.allow_simulated_nodes,
         namespaces=Namespaces.parsed(typed.namespace, typed.exclude_namespace),
         watch_filter=watch_filter(typed.watch_filter),
+        strict_running=typed.strict_running,
         controllers=tuple(typed.controllers.split(",")),
         machine=MachineSettings(
             unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")

@@ -69,6 +69,13 @@ WatchFilter = Annotated[
         metavar="VALUE",
     ),
 ]
+StrictRunning = Annotated[
+    bool,
+    typer.Option(
+        "--strict-running",
+        help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
+    ),
+]
 Controllers = Annotated[
     str,
     typer.Option(
@@ -179,6 +186,7 @@ class RunSwitches:
     namespace: str
     exclude_namespace: str
     watch_filter: str
+    strict_running: bool
     controllers: str
     driver: str
     driver_option: list[str] | None

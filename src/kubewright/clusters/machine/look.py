@@ -50,9 +50,17 @@ class Looker:
     """Looks at Machines."""
 
     def __init__(
-        self, client: Client, caches: Caches, references: User, workloads: WorkloadClusters, remote: Remote
+        self,
+        client: Client,
+        caches: Caches,
+        references: User,
+        workloads: WorkloadClusters,
+        remote: Remote,
+        *,
+        strict_running: bool = False,
     ) -> None:
         self._control = client
+        self._strict_running = strict_running
         self._clock = client.clock
         self._steady = client.steady()
         self._caches = caches
@@ -86,6 +94,7 @@ class Looker:
             bootstrap=None if config is None else look_up(self._references, key, config),
             workload=self._workload(machine),
             outdated=self._caches.outdated(machine),
+            strict_running=self._strict_running,
         )
         leaving = before.leaving if before is not None else Leaving()
         return replace(seen, leaving=self._leaving(seen, leaving))

@@ -102,12 +102,18 @@ class Machines:
         return again
 
 
-def wire(environment: Environment, references: References, workloads: WorkloadClusters) -> Controller:
+def wire(
+    environment: Environment,
+    references: References,
+    workloads: WorkloadClusters,
+    *,
+    strict_running: bool = False,
+) -> Controller:
     """The controller of Machines, listening to everything that a decision looks at."""
     client, informers = environment.control.client, environment.control.caches
     caches, remote = Caches(informers), Remote(environment.clock)
     user = references.user(GROUP, MACHINE.resource.kind)
-    looker = Looker(client, caches, user, workloads, remote)
+    looker = Looker(client, caches, user, workloads, remote, strict_running=strict_running)
     machines = Machines(environment, caches, looker, Actor(client, workloads, remote, looker))
     controller = Controller(
         "clustermachine", machines, environment.clock, workers=WORKERS, metrics=environment.metrics

@@ -78,6 +78,7 @@ class Seen:
     ``cluster``    None: there is no such Cluster
     ``bootstrap``  what the reference names; None without a reference
     ``outdated``   a rollout is going to replace the machine
+    ``strict_running``  the phase Running asks for a Node that is Ready, too
     ``failed``     what steps of this pass could not do, by what they are about
     """
 
@@ -90,6 +91,7 @@ class Seen:
     workload: Workload = field(default_factory=Workload)
     leaving: Leaving = field(default_factory=Leaving)
     outdated: bool = False
+    strict_running: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property

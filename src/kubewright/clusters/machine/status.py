@@ -19,7 +19,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, EventReason, FailureReason, MachinePhase, Reason
 from kubewright.api.cluster.v1beta1 import Machine, MachineStatus, ObjectReference
 from kubewright.api.conditions import condition_of
-from kubewright.api.core import NodeAddress
+from kubewright.api.core import NODE_READY, NodeAddress
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.machine.conditions import conditions
 from kubewright.clusters.machine.seen import Seen
@@ -73,13 +73,22 @@ def status_of(seen: Seen) -> MachineStatus:
     )
     if seen.workload.node is not None:
         status = replace(status, node_info=seen.workload.node.status.node_info)
-    phase = phase_of(machine, status)
+    phase = phase_of(machine, status, runs=not seen.strict_running or _node_is_ready(seen))
     return status if phase == before.phase else replace(status, phase=phase, last_updated=seen.wall)
 
 
-def phase_of(machine: Machine, status: MachineStatus) -> MachinePhase:
-    """The phase: the last row of ``PHASES`` that applies."""
-    return [phase for phase, applies in PHASES if applies(machine, status)][-1]
+def phase_of(machine: Machine, status: MachineStatus, *, runs: bool = True) -> MachinePhase:
+    """The phase: the last row of ``PHASES`` that applies, without ``Running`` where it does not run."""
+    found = [phase for phase, applies in PHASES if applies(machine, status)]
+    return [phase for phase in found if runs or phase != MachinePhase.RUNNING][-1]
+
+
+def _node_is_ready(seen: Seen) -> bool:
+    """Whether the Node is Ready, as the seed has it (S0-23); as it was, while the Node cannot be seen."""
+    node = seen.workload.node
+    if node is None:
+        return seen.machine.status.phase == MachinePhase.RUNNING
+    return any((each.type, each.status) == (NODE_READY, "True") for each in node.status.conditions)
 
 
 def events_of(before: Machine, after: MachineStatus) -> Iterator[Event]:

@@ -131,6 +131,7 @@ class External:
     def failure(self) -> tuple[str, str]:
         """Reason and message of a failure that the provider reports; empty while it reports none."""
         reason, message = self.text(fields.FAILURE_REASON), self.text(fields.FAILURE_MESSAGE)
+        reason, message = reason or self.text(fields.ERROR_REASON), message or self.text(fields.ERROR_MESSAGE)
         if message:
             kind = f"{self.ref.api_version}, Kind={self.ref.kind}"
             message = (

@@ -33,6 +33,9 @@ def same(path: str) -> Field:
 
 FAILURE_REASON = Field("status.failureReason", "")
 FAILURE_MESSAGE = Field("status.failureMessage", "")
+ERROR_REASON = Field("status.errorReason", "")
+ERROR_MESSAGE = Field("status.errorMessage", "")
+"""What v1alpha2 called the failure (S0-29)."""
 
 # Infrastructure of a cluster
 CLUSTER_READY = Field("status.ready", "status.initialization.provisioned")
