@@ -148,8 +148,8 @@ async def test_an_informer_of_some_namespaces_holds_what_is_in_them(
         wanted.format(api.namespace, api.namespace), excluded.replace("{}", api.namespace)
     )
     informers = Informers(client, only=only)
-    maps = informers.get(MAPS, labels="kubewright-test=some")
-    labelled = {"labels": {"kubewright-test": "some"}}
+    maps = informers.get(MAPS, labels=f"kubewright-test={api.namespace}")
+    labelled = {"labels": {"kubewright-test": api.namespace}}
     user = Client(api.transport, api.clock)
 
     async def make(name: str, namespace: str) -> None:
