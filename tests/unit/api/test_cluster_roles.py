@@ -25,6 +25,8 @@ GRANTS = [
     ],
     ("so it may with infrastructure", CORE, INFRA, "foomachines", "patch", True),
     ("so it may with control planes", CORE, PLANE, "fooplanes", "patch", True),
+    ("it reads drain rules", CORE, GROUP, "machinedrainrules", "list", True),
+    ("and writes none", CORE, GROUP, "machinedrainrules", "patch", False),
     ("a group of another name is not the core's", CORE, "example.com", "foomachines", "get", False),
     ("the bootstrap provider writes its own kind", BOOTSTRAP, BOOT, "kubeadmconfigs", "patch", True),
     ("it says whether the data is there", BOOTSTRAP, BOOT, "kubeadmconfigs/status", "patch", True),
