@@ -36,18 +36,23 @@ class Conditional(Protocol):
 C = TypeVar("C", bound=Conditional)
 
 
-def condition_of(conditions: Iterable[C], kind: str) -> C | None:
+def condition_of(conditions: Iterable[C], condition_type: str) -> C | None:
     """The condition of this type."""
-    return next((each for each in conditions if each.type == kind), None)
+    return next((each for each in conditions if each.type == condition_type), None)
 
 
-def true_condition(conditions: Iterable[C], kind: str) -> C | None:
-    """The condition of this type if its status is True."""
-    return next((each for each in conditions if each.type == kind and each.status == "True"), None)
+def find_true_condition(conditions: Iterable[C], condition_type: str) -> C | None:
+    """The condition of this type, if there is one and its status is True; else None."""
+    return next((each for each in conditions if each.type == condition_type and each.status == "True"), None)
+
+
+def is_condition_true(conditions: Iterable[C], condition_type: str) -> bool:
+    """Whether there is a condition of this type and its status is True."""
+    return find_true_condition(conditions, condition_type) is not None
 
 
 def dated(wanted: C, known: C | None) -> C:
-    """``wanted``, as old as ``known``, the condition that it replaces, if their statuses are equal."""
+    """``wanted``, with the transition time of ``known``, which it replaces, if their statuses are equal."""
     if known is None or known.status != wanted.status or known.last_transition_time is None:
         return wanted
     changed: Any = wanted
@@ -61,9 +66,9 @@ def with_condition(conditions: Iterable[C], wanted: C) -> tuple[C, ...]:
     return tuple({**found, wanted.type: dated(wanted, found.get(wanted.type))}.values())
 
 
-def without_condition(conditions: Iterable[C], kind: str) -> tuple[C, ...]:
+def without_condition(conditions: Iterable[C], condition_type: str) -> tuple[C, ...]:
     """The conditions without the one of this type."""
-    return tuple(each for each in conditions if each.type != kind)
+    return tuple(each for each in conditions if each.type != condition_type)
 
 
 def with_json_conditions(status: Mapping[str, Json], *wanted: Mapping[str, Json]) -> list[Json]:

@@ -19,7 +19,7 @@ from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import ConfigMap
 from kubewright.bootstrap.act import Actor
 from kubewright.bootstrap.certificates import Purpose, secret_name
@@ -153,9 +153,9 @@ def _differ(before: Machine, after: Machine) -> bool:
 
 def _edges(cluster: Cluster) -> tuple[object, ...]:
     """What of a cluster is waited for."""
-    initialized = true_condition(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED.value)
+    initialized = is_condition_true(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED.value)
     ready = bool(cluster.status.infrastructure_ready)
-    return cluster.spec, ready, initialized is not None
+    return cluster.spec, ready, initialized
 
 
 def wire(

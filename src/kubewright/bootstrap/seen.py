@@ -15,7 +15,7 @@ from kubewright.api.bootstrap.v1beta1 import KubeadmConfig, KubeadmConfigSpec
 from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Secret
 from kubewright.bootstrap.certificates import Pairs
 from kubewright.bootstrap.lock import Lock
@@ -97,7 +97,7 @@ class Seen:
         if self.cluster is None:
             return False
         kind = ConditionType.CONTROL_PLANE_INITIALIZED.value
-        return true_condition(self.cluster.status.conditions, kind) is not None
+        return is_condition_true(self.cluster.status.conditions, kind)
 
     @property
     def role(self) -> Role:

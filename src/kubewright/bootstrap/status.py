@@ -1,6 +1,6 @@
 """The status of a KubeadmConfig after a pass.
 
-Invariants.  Pure. Conditions that nothing is said about stay. Ready sums up the two others, as upstream does.
+Invariants.  Pure. A condition that the report does not have stays. Ready sums up the two others.
              ``failureReason`` and ``failureMessage`` are never written: what is wrong can be mended.
 Source       capi.md §4.4, §4.5, §9.1.
 Called by    ``act``.
@@ -11,8 +11,16 @@ from datetime import datetime
 from msgspec import structs
 
 from kubewright.api.bootstrap.v1beta1 import KubeadmConfigStatus
-from kubewright.api.cluster.conditions import not_so, so, summary, with_conditions
-from kubewright.api.cluster.reasons import ConditionType, Reason, Severity
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    WARNING,
+    false_condition,
+    summary,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.bootstrap.steps import Report
@@ -37,14 +45,14 @@ def status_of(
 
 
 def available(kind: ConditionType) -> Condition:
-    """It is there."""
-    return so(kind.value)
+    """The condition of data or certificates that are there."""
+    return true_condition(kind.value)
 
 
 def waiting(reason: Reason, message: str) -> Condition:
     """The data is not there, and what it waits for."""
-    return not_so(
-        ConditionType.DATA_SECRET_AVAILABLE.value, reason.value, Severity.INFO.value, message[:MESSAGE_CHARS]
+    return false_condition(
+        ConditionType.DATA_SECRET_AVAILABLE.value, reason.value, INFO, message[:MESSAGE_CHARS]
     )
 
 
@@ -52,11 +60,11 @@ def failed(message: str) -> Condition:
     """The data cannot be made, and why."""
     reason = Reason.DATA_SECRET_GENERATION_FAILED.value
     kind = ConditionType.DATA_SECRET_AVAILABLE.value
-    return not_so(kind, reason, Severity.WARNING.value, message[:MESSAGE_CHARS])
+    return false_condition(kind, reason, WARNING, message[:MESSAGE_CHARS])
 
 
 def no_certificates(reason: Reason, message: str, *, of_data: bool = False) -> Condition:
     """The cluster's certificates are not there, or of no use; ``of_data``: and neither is the data then."""
-    severity = Severity.ERROR if reason is Reason.CERTIFICATES_CORRUPTED else Severity.WARNING
+    severity = ERROR if reason is Reason.CERTIFICATES_CORRUPTED else WARNING
     kind = ConditionType.DATA_SECRET_AVAILABLE if of_data else ConditionType.CERTIFICATES_AVAILABLE
-    return not_so(kind.value, reason.value, severity.value, message[:MESSAGE_CHARS])
+    return false_condition(kind.value, reason.value, severity, message[:MESSAGE_CHARS])

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil
 
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 
 EXPIRY_SECONDS = 120.0
@@ -59,7 +59,7 @@ def judge(seen: Seen, now: datetime) -> Verdict:
 
 def ready(pod: Pod) -> bool:
     """Whether the pod is Ready."""
-    return true_condition(pod.status.conditions, "Ready") is not None
+    return is_condition_true(pod.status.conditions, "Ready")
 
 
 def _counts(pod: Pod) -> bool:

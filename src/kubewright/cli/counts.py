@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import NODE_READY, Node
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
@@ -18,7 +18,7 @@ def state(machine: Machine) -> str:
 
 def ready(node: Node) -> bool:
     """Whether the node's condition Ready is True."""
-    return true_condition(node.status.conditions, NODE_READY) is not None
+    return is_condition_true(node.status.conditions, NODE_READY)
 
 
 def counted(words: Iterable[str]) -> str:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from kubewright.api.conditions import (
+    find_true_condition,
     node_condition,
-    true_condition,
     with_condition,
     with_json_conditions,
     without_condition,
@@ -56,8 +56,8 @@ def test_plain_json_takes_several_conditions_and_a_status_without_any() -> None:
 
 
 def test_a_condition_counts_only_while_it_is_true() -> None:
-    assert true_condition((OTHER, WANTED), "A") == WANTED
-    assert true_condition((condition("A", "Unknown", "", None),), "A") is None
+    assert find_true_condition((OTHER, WANTED), "A") == WANTED
+    assert find_true_condition((condition("A", "Unknown", "", None),), "A") is None
     assert without_condition((OTHER, WANTED), "A") == (OTHER,)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs, to_builtins
 
-from kubewright.api.cluster.conditions import ERROR, INFO, not_so, so
+from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, true_condition
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
@@ -230,7 +230,7 @@ def test_a_message_names_five_children_of_a_kind():
     assert said.message == "waiting for Machine w0, w1, w2, w3, w4 and 3 more to be deleted"
 
 
-INITIALIZED = {"conditions": [to_builtins(so("ControlPlaneInitialized"))]}
+INITIALIZED = {"conditions": [to_builtins(true_condition("ControlPlaneInitialized"))]}
 PHASES = [
     ("no reference", seen(cluster({})), "Pending"),
     ("a reference", seen(infrastructure=missing(gone=True)), "Provisioning"),
@@ -265,21 +265,21 @@ THEIR_READY = {
 }
 CONDITIONS = [
     ("what is missing is waited for", seen(infrastructure=missing(gone=True, problem="there is no FooCluster ns/demo")),
-     not_so(INFRA_READY, "WaitingForInfrastructure", INFO, "waiting: there is no FooCluster ns/demo")),
+     false_condition(INFRA_READY, "WaitingForInfrastructure", INFO, "waiting: there is no FooCluster ns/demo")),
     ("what was ready and is missing is an error",
      seen(cluster(status={"infrastructureReady": True}), infrastructure=missing(gone=True)),
-     not_so(INFRA_READY, "Deleted", ERROR, "FooCluster demo was ready and has been deleted since")),
+     false_condition(INFRA_READY, "Deleted", ERROR, "FooCluster demo was ready and has been deleted since")),
     ("a Ready is mirrored", seen(infrastructure=external(status=THEIR_READY)),
      Condition(type=INFRA_READY, status="False", severity="Warning", reason="NoQuota", message="full")),
-    ("without a Ready, status.ready counts", seen(infrastructure=external(status={"ready": True})), so(INFRA_READY)),
+    ("without a Ready, status.ready counts", seen(infrastructure=external(status={"ready": True})), true_condition(INFRA_READY)),
     ("without both it is waited for", seen(infrastructure=external()),
-     not_so(INFRA_READY, "WaitingForInfrastructure", INFO, "waiting for FooCluster demo to report that it is ready")),
+     false_condition(INFRA_READY, "WaitingForInfrastructure", INFO, "waiting for FooCluster demo to report that it is ready")),
     ("another's object", seen(infrastructure=external(metadata=THEIRS)),
-     not_so(INFRA_READY, "IncorrectExternalRef", ERROR, "FooCluster demo is controlled by Thing other")),
+     false_condition(INFRA_READY, "IncorrectExternalRef", ERROR, "FooCluster demo is controlled by Thing other")),
     ("a step that was refused", replace(seen(infrastructure=external()), failed={"infrastructure": "could not claim"}),
-     not_so(INFRA_READY, "IncorrectExternalRef", ERROR, "could not claim")),
+     false_condition(INFRA_READY, "IncorrectExternalRef", ERROR, "could not claim")),
     ("an object that is being deleted", seen(infrastructure=external(metadata={**OURS, **GOING})),
-     not_so(INFRA_READY, "Deleting", INFO, "FooCluster demo is being deleted")),
+     false_condition(INFRA_READY, "Deleting", INFO, "FooCluster demo is being deleted")),
     ("a paused object says nothing new", seen(infrastructure=external(metadata={**OURS, **PAUSED})), None),
     ("no reference, no condition", seen(cluster({})), None),
 ]  # fmt: skip
@@ -291,19 +291,19 @@ def test_infrastructure_ready(found, result):
 
 
 INITIALS = [
-    ("a provider that says so", seen(cluster(BOTH), control_plane=external(PLANE, status={"initialized": True})), so(INITIAL)),
+    ("a provider that says so", seen(cluster(BOTH), control_plane=external(PLANE, status={"initialized": True})), true_condition(INITIAL)),
     ("a provider that does not", seen(cluster(BOTH), control_plane=external(PLANE)),
-     not_so(INITIAL, "WaitingForControlPlaneProviderInitialized", INFO,
+     false_condition(INITIAL, "WaitingForControlPlaneProviderInitialized", INFO,
             "waiting for FooPlane demo to report that the control plane is initialized")),
-    ("a first Node", seen(first_node="c1"), so(INITIAL)),
+    ("a first Node", seen(first_node="c1"), true_condition(INITIAL)),
     ("no Node yet", seen(infrastructure=external()),
-     not_so(INITIAL, "MissingNodeRef", INFO, "waiting for the first machine of the control plane to become a Node")),
+     false_condition(INITIAL, "MissingNodeRef", INFO, "waiting for the first machine of the control plane to become a Node")),
     ("no endpoint", seen(infrastructure=external(status={"ready": True})),
-     not_so(INITIAL, "MissingNodeRef", INFO, "waiting for an endpoint: FooCluster demo is ready, but has no "
+     false_condition(INITIAL, "MissingNodeRef", INFO, "waiting for an endpoint: FooCluster demo is ready, but has no "
             "spec.controlPlaneEndpoint, and the Cluster has none of its own")),
     ("no authority", seen(cluster(WITH_ENDPOINT), infrastructure=external()),
-     not_so(INITIAL, "MissingNodeRef", INFO, "waiting for Secret demo-ca, by which the kubeconfig is signed")),
-    ("once initialized, always initialized", seen(cluster(status=INITIALIZED), infrastructure=external()), so(INITIAL)),
+     false_condition(INITIAL, "MissingNodeRef", INFO, "waiting for Secret demo-ca, by which the kubeconfig is signed")),
+    ("once initialized, always initialized", seen(cluster(status=INITIALIZED), infrastructure=external()), true_condition(INITIAL)),
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 ``v1beta1``      the kinds, field for field (capi.md §2)
 ``names``        every string on objects that others parse: labels, annotations, finalizers (capi.md §4)
-``reasons``      what controllers report: phases, condition types, reasons (capi.md §4.4, §4.6)
-``conditions``   the arithmetic of their conditions (capi.md §4.5)
+``reasons``      what controllers report: phases, conditions, reasons of events (capi.md §4.4, §4.6)
+``conditions``   how their conditions are made, set and summarized (capi.md §4.5)
 ``crds``         the CustomResourceDefinitions
 """

@@ -1,16 +1,17 @@
-"""The arithmetic of Cluster API's conditions: set one, sum several up, copy one of another object.
+"""Conditions as Cluster API writes them: make one, set several, summarize, aggregate, mirror.
 
-Theory.      A controller says what it found by ``so``, ``not_so``, ``unknown``; ``with_conditions``
-             writes that into a list: Ready first, the rest by name, each with its time. Several
-             conditions become one by their groups: a False Error weighs more than a Warning, that more
-             than an Info, that more than a True, and an Unknown least of all; the first of the heaviest
-             group gives the reason.
+Theory.      A controller makes conditions (``true_condition``, ``false_condition``, ``unknown_condition``),
+             and ``with_conditions`` sets them in a list: Ready first, the rest by type, each with its time.
+             Conditions of one object are summarized (``summary``), those of several objects aggregated
+             (``aggregate``): the condition with the highest priority gives status, reason and message. False
+             with severity Error has the highest, then Warning, then Info, then True, and Unknown the lowest.
 Invariants.  A condition of which nothing changed keeps its ``lastTransitionTime``; with another message it
-             gets a new one. So that time says when something was last written, not since when it is so: no
-             controller here counts a time-out from it. Severity only goes with False.
+             gets a new one. So that time says when the condition was last written, not since when its status
+             is what it is: no controller here counts a time-out from it. Only a False condition has a
+             severity.
 Source.      capi.md §4.5, in whole; the names of types and reasons are in §4.4.
 Called by    controllers of ``clusters``, ``bootstrap``, ``infra``. ``api.conditions`` finds and removes
-             one.
+             conditions of any kind, and sets those whose time changes with their status only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,23 +31,23 @@ ERROR, WARNING, INFO = "Error", "Warning", "Info"
 Conditions = tuple[Condition, ...]
 
 
-def so(kind: str) -> Condition:
-    """The condition of this type is True."""
-    return Condition(type=kind, status=TRUE)
+def true_condition(condition_type: str) -> Condition:
+    """A condition of this type with status True."""
+    return Condition(type=condition_type, status=TRUE)
 
 
-def not_so(kind: str, reason: str, severity: str, message: str = "") -> Condition:
-    """The condition of this type is False, for this reason."""
-    return Condition(type=kind, status=FALSE, severity=severity, reason=reason, message=message)
+def false_condition(condition_type: str, reason: str, severity: str, message: str = "") -> Condition:
+    """A condition of this type with status False."""
+    return Condition(type=condition_type, status=FALSE, severity=severity, reason=reason, message=message)
 
 
-def unknown(kind: str, reason: str, message: str = "") -> Condition:
-    """It is not known whether the condition of this type is True, for this reason."""
-    return Condition(type=kind, status=UNKNOWN, reason=reason, message=message)
+def unknown_condition(condition_type: str, reason: str, message: str = "") -> Condition:
+    """A condition of this type with status Unknown."""
+    return Condition(type=condition_type, status=UNKNOWN, reason=reason, message=message)
 
 
 def same_state(one: Condition, other: Condition) -> bool:
-    """They differ in their times at most."""
+    """Whether two conditions are equal but for their times."""
     return structs.replace(one, last_transition_time=None) == structs.replace(
         other, last_transition_time=None
     )
@@ -55,26 +56,26 @@ def same_state(one: Condition, other: Condition) -> bool:
 def with_conditions(
     conditions: Iterable[Condition], wanted: Iterable[Condition], now: datetime
 ) -> Conditions:
-    """The conditions with ``wanted`` in place of those of their types, in the order of the wire.
+    """The conditions with each of ``wanted`` in place of the one of its type, in the order of ``in_order``.
 
-    A condition that changes gets the time ``now``. One of a type that was not there keeps the time that it
-    brings, if any: a mirrored condition is as old as its source.
+    A condition that changes gets the time ``now``. One of a type that was not there keeps its own time, if it
+    has one: a mirrored condition is as old as its source.
     """
     found = {each.type: each for each in conditions}
     for each in wanted:
-        struct = each if each.status == FALSE else structs.replace(each, severity="")
-        known = found.get(struct.type)
-        if known is None:
-            at = struct.last_transition_time or now
+        new = each if each.status == FALSE else structs.replace(each, severity="")
+        old = found.get(new.type)
+        if old is None:
+            at = new.last_transition_time or now
         else:
-            at = (known.last_transition_time or now) if same_state(known, struct) else now
-        found[struct.type] = structs.replace(struct, last_transition_time=at)
+            at = (old.last_transition_time or now) if same_state(old, new) else now
+        found[new.type] = structs.replace(new, last_transition_time=at)
     return in_order(found.values())
 
 
 def in_order(conditions: Iterable[Condition]) -> Conditions:
     """Ready first, the rest by type."""
-    return tuple(sorted(conditions, key=_place))
+    return tuple(sorted(conditions, key=_order))
 
 
 class Source(NamedTuple):
@@ -92,24 +93,24 @@ def summary(
     steps: tuple[str, ...] = (),
     target: str = READY,
 ) -> Condition | None:
-    """What the conditions of these types come to, as the condition ``target``; None if there is none of them.
+    """One condition of type ``target`` for those of these types; None if there is none of them.
 
-    ``steps`` are types that stand for steps of one way: while no other of ``types`` is there, the message of
-    what is not True is ``1 of 2 completed``.
+    ``steps`` are types that become True one after the other: while no other of ``types`` is there, the
+    message of a summary that is not True is ``1 of 2 completed``.
     """
     scope = [each for each in conditions if each.type in types and each.type != target]
     if not scope:
         return None
-    top = min(_weight(each) for each in scope)
-    first = min((each for each in scope if _weight(each) == top), key=lambda each: types.index(each.type))
+    top = min(_priority(each) for each in scope)
+    first = min((each for each in scope if _priority(each) == top), key=lambda each: types.index(each.type))
     message = first.message
     if steps and all(each.type in steps for each in scope):
         message = _completed(scope, len(steps))
-    return _as(target, first, first.reason, message)
+    return _condition_like(target, first, first.reason, message)
 
 
 def aggregate(target: str, sources: Iterable[Source], *, counted: bool = False) -> Condition | None:
-    """What the conditions of several objects come to; None if none of them has one.
+    """One condition of type ``target`` for those of several objects; None if none of them has one.
 
     The reason says where it comes from (``NodeNotFound @ Machine/worker-3``) unless it says so already.
     ``counted`` makes the message ``3 of 5 completed``.
@@ -118,14 +119,14 @@ def aggregate(target: str, sources: Iterable[Source], *, counted: bool = False) 
     there = [(each.condition, each.name, each.kind) for each in every if each.condition is not None]
     if not there:
         return None
-    first, name, kind = min(there, key=lambda each: (_weight(each[0]), each[1], each[2]))
+    first, name, kind = min(there, key=lambda each: (_priority(each[0]), each[1], each[2]))
     reason = first.reason if "@" in first.reason else f"{first.reason} @ {kind}/{name}"
     message = _completed([each for each, _, _ in there], len(every)) if counted else first.message
-    return _as(target, first, reason, message)
+    return _condition_like(target, first, reason, message)
 
 
 def mirror(target: str, source: Condition | None, fallback: Condition | None = None) -> Condition | None:
-    """The Ready of another object under the type ``target``.
+    """The condition Ready of another object, as a condition of type ``target``.
 
     Without a source it is ``fallback``. A False without a severity (``metav1.Condition`` has none) takes the
     fallback's.
@@ -137,7 +138,7 @@ def mirror(target: str, source: Condition | None, fallback: Condition | None = N
 
 
 def ready_of(external: Mapping[str, Json] | None) -> Condition | None:
-    """The Ready in the status of an object of any kind, as plain JSON; None where none can be read."""
+    """The condition Ready of an object of any kind, which is plain JSON; None where none can be read."""
     status = external.get("status") if external is not None else None
     listed = status.get("conditions") if isinstance(status, Mapping) else None
     for each in listed if isinstance(listed, list) else ():
@@ -153,15 +154,15 @@ def ready_of(external: Mapping[str, Json] | None) -> Condition | None:
     return None
 
 
-def _as(target: str, first: Condition, reason: str, message: str) -> Condition:
+def _condition_like(target: str, first: Condition, reason: str, message: str) -> Condition:
     if first.status == TRUE:
-        return so(target)
+        return true_condition(target)
     severity = (first.severity or ERROR) if first.status == FALSE else ""
     return Condition(type=target, status=first.status, severity=severity, reason=reason, message=message)
 
 
-def _weight(condition: Condition) -> int:
-    """The place of a condition's group, the heaviest first. A False without a severity counts as an Error."""
+def _priority(condition: Condition) -> int:
+    """0 is the highest priority. A False without a severity counts as an Error."""
     if condition.status == FALSE:
         return {WARNING: 1, INFO: 2}.get(condition.severity, 0)
     return 3 if condition.status == TRUE else 4
@@ -171,17 +172,17 @@ def _completed(conditions: list[Condition], of: int) -> str:
     return f"{sum(each.status == TRUE for each in conditions)} of {of} completed"
 
 
-def _place(condition: Condition) -> tuple[bool, str]:
+def _order(condition: Condition) -> tuple[bool, str]:
     return condition.type != READY, condition.type
 
 
-def _text(struct: Mapping[str, Json], key: str) -> str:
-    found = struct.get(key)
+def _text(condition: Mapping[str, Json], key: str) -> str:
+    found = condition.get(key)
     return found if isinstance(found, str) else ""
 
 
-def _time(struct: Mapping[str, Json]) -> datetime | None:
+def _time(condition: Mapping[str, Json]) -> datetime | None:
     try:
-        return parse_rfc3339(_text(struct, "lastTransitionTime"))
+        return parse_rfc3339(_text(condition, "lastTransitionTime"))
     except ValueError:
         return None

@@ -1,7 +1,7 @@
 """What the controllers of Cluster API report: phases, types and reasons of conditions, reasons of events.
 
-Theory.      Every type has its reasons, and each reason a severity (capi.md §4.4); clusterctl, dashboards
-             and providers compare these strings.
+Theory.      Every type of condition has its reasons, and each reason a severity (capi.md §4.4);
+             clusterctl, dashboards and providers compare these strings. ``conditions`` has the severities.
 Invariants.  A phase is for people: no controller decides on it (S0-47).
 Source       capi.md §2.2, §4.4, §4.6; seeds 000, 002.
 Called by    the controllers of ``clusters``, ``bootstrap`` and ``infra``. ``names`` has the strings on
@@ -99,15 +99,6 @@ class ConditionType(StrEnum):
     # KubeadmConfig
     DATA_SECRET_AVAILABLE = "DataSecretAvailable"
     CERTIFICATES_AVAILABLE = "CertificatesAvailable"
-
-
-class Severity(StrEnum):
-    """How bad it is that a condition is False; empty for every other status."""
-
-    ERROR = "Error"
-    WARNING = "Warning"
-    INFO = "Info"
-    NONE = ""
 
 
 class Reason(StrEnum):

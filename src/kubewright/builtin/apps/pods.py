@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubewright.api.apps import DELETION_COST
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import Pod
 from kubewright.base.clock import stamp
 from kubewright.kube.header import Header
@@ -53,7 +53,7 @@ def read(header: Header, pod: Pod | None) -> PodMember:
 
 
 def _ready_since(pod: Pod) -> float | None:
-    if (found := true_condition(pod.status.conditions, "Ready")) is None:
+    if (found := find_true_condition(pod.status.conditions, "Ready")) is None:
         return None
     return stamp(found.last_transition_time or pod.metadata.creation_timestamp) or 0.0
 

@@ -16,14 +16,14 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     TRUE,
-    not_so,
-    so,
+    false_condition,
     summary,
+    true_condition,
     with_conditions,
 )
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.cluster import deletion
 from kubewright.clusters.cluster.decide import kubeconfig_problem
@@ -60,7 +60,9 @@ def _found(seen: Seen) -> Iterator[Condition]:
         return
     yield _initialized(seen)
     if seen.cluster.spec.topology is not None:
-        yield not_so(ConditionType.TOPOLOGY_RECONCILED, Reason.TOPOLOGY_RECONCILE_FAILED, ERROR, NO_TOPOLOGY)
+        yield false_condition(
+            ConditionType.TOPOLOGY_RECONCILED, Reason.TOPOLOGY_RECONCILE_FAILED, ERROR, NO_TOPOLOGY
+        )
 
 
 def _parts(seen: Seen) -> Iterator[tuple[Part, External | None]]:
@@ -92,17 +94,17 @@ def _deleting(seen: Seen) -> Condition:
 def _initialized(seen: Seen) -> Condition:
     """Once True, always True: machines have joined since."""
     kind = ConditionType.CONTROL_PLANE_INITIALIZED
-    if true_condition(seen.cluster.status.conditions, kind) is not None:
-        return so(kind)
+    if is_condition_true(seen.cluster.status.conditions, kind):
+        return true_condition(kind)
     provider = seen.control_plane
     if provider is not None:
         if provider.flag(fields.CONTROL_PLANE_INITIALIZED):
-            return so(kind)
+            return true_condition(kind)
         said = f"waiting for {provider} to report that the control plane is initialized"
-        return not_so(kind, Reason.WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED, INFO, said)
+        return false_condition(kind, Reason.WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED, INFO, said)
     if seen.first_node:
-        return so(kind)
-    return not_so(kind, Reason.MISSING_NODE_REF, INFO, _first_node_waits_for(seen))
+        return true_condition(kind)
+    return false_condition(kind, Reason.MISSING_NODE_REF, INFO, _first_node_waits_for(seen))
 
 
 def _first_node_waits_for(seen: Seen) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import WARNING, not_so, so, with_conditions
+from kubewright.api.cluster.conditions import WARNING, false_condition, true_condition, with_conditions
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineHealthCheckSpec
 from kubewright.api.conditions import condition_of, without_condition
@@ -157,11 +157,13 @@ def _conditions(seen: Seen, machine: Machine, found: Verdict, *, marked: bool) -
     before, kind = machine.status.conditions, ConditionType.HEALTH_CHECK_SUCCEEDED
     message = found.message[:MESSAGE_CHARS]
     if found.health is Health.HEALTHY:
-        return with_conditions(_withdrawn(before), (so(kind),), seen.wall)
-    wanted = [not_so(kind, found.reason, WARNING, message)]
+        return with_conditions(_withdrawn(before), (true_condition(kind),), seen.wall)
+    wanted = [false_condition(kind, found.reason, WARNING, message)]
     owner = condition_of(before, ConditionType.OWNER_REMEDIATED)
     if marked and (owner is None or owner.status == "True"):
-        wanted.append(not_so(ConditionType.OWNER_REMEDIATED, Reason.WAITING_FOR_REMEDIATION, WARNING))
+        wanted.append(
+            false_condition(ConditionType.OWNER_REMEDIATED, Reason.WAITING_FOR_REMEDIATION, WARNING)
+        )
     return with_conditions(before, wanted, seen.wall)
 
 

@@ -24,7 +24,7 @@ from kubewright.api.cluster.v1beta1 import (
     MachineHealthCheck,
     ObjectReference,
 )
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import find_true_condition
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target
@@ -145,6 +145,6 @@ def _since(machine: Machine, cluster: Cluster | None) -> float:
     conditions = cluster.status.conditions if cluster is not None else ()
     moments = [machine.metadata.creation_timestamp]
     for kind in (ConditionType.CONTROL_PLANE_INITIALIZED, ConditionType.INFRASTRUCTURE_READY):
-        found = true_condition(conditions, kind)
+        found = find_true_condition(conditions, kind)
         moments.append(found.last_transition_time if found is not None else None)
     return max((stamp(each) or 0.0 for each in moments), default=0.0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from kubewright.api.cluster.conditions import ERROR, WARNING, not_so, so, with_conditions
+from kubewright.api.cluster.conditions import ERROR, WARNING, false_condition, true_condition, with_conditions
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, MachineHealthCheckStatus
 from kubewright.api.conditions import without_condition
@@ -45,14 +45,18 @@ def _conditions(judged: Judged, failed: Mapping[str, str]) -> Iterator[Condition
     kind, refusal = ConditionType.REMEDIATION_ALLOWED, judged.allowance.refusal
     if judged.seen.cluster is None:
         said = f"waiting: there is no Cluster {judged.seen.check.spec.cluster_name}"
-        yield not_so(kind, Reason.CLUSTER_NOT_FOUND, ERROR, said)
+        yield false_condition(kind, Reason.CLUSTER_NOT_FOUND, ERROR, said)
     else:
-        yield not_so(kind, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal) if refusal else so(kind)
+        yield (
+            false_condition(kind, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal)
+            if refusal
+            else true_condition(kind)
+        )
     template = judged.seen.template
     if template is not None and template.found is None and not template.passing:
         reason = Reason.EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND
-        yield not_so(TEMPLATE, reason, ERROR, f"{template}: {template.problem}"[:MESSAGE_CHARS])
+        yield false_condition(TEMPLATE, reason, ERROR, f"{template}: {template.problem}"[:MESSAGE_CHARS])
     if failed:
         said = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
         reason = Reason.EXTERNAL_REMEDIATION_REQUEST_CREATION_FAILED
-        yield not_so(REQUEST, reason, ERROR, said[:MESSAGE_CHARS])
+        yield false_condition(REQUEST, reason, ERROR, said[:MESSAGE_CHARS])

@@ -15,7 +15,7 @@ from enum import Enum
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.base.durations import format_duration, parse_duration
 from kubewright.clusters.healthcheck.seen import Seen, Target
 
@@ -82,7 +82,7 @@ def _cluster_not_ready(seen: Seen, target: Target) -> Verdict | None:
 
 def _has(seen: Seen, condition: ConditionType) -> bool:
     """The cluster says so."""
-    return seen.cluster is not None and true_condition(seen.cluster.status.conditions, condition) is not None
+    return seen.cluster is not None and is_condition_true(seen.cluster.status.conditions, condition)
 
 
 def _not_started(seen: Seen, target: Target) -> Verdict | None:

@@ -20,10 +20,10 @@ from kubewright.api.cluster.conditions import (
     INFO,
     TRUE,
     WARNING,
-    not_so,
-    so,
+    false_condition,
     summary,
-    unknown,
+    true_condition,
+    unknown_condition,
     with_conditions,
 )
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -69,24 +69,24 @@ def _bootstrap(seen: Seen) -> Condition | None:
     kind, bootstrap = ConditionType.BOOTSTRAP_READY, seen.machine.spec.bootstrap
     part = _bootstrap_part(seen)
     if bootstrap.data_secret_name is not None and not part.failed:
-        return so(kind)
+        return true_condition(kind)
     if wrong := wanted.problem_of_bootstrap(seen):
-        return not_so(kind, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
+        return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
     if seen.bootstrap is not None:
         return _living(seen, part, seen.bootstrap)
     waits = (
         "waiting for spec.bootstrap.dataSecretName: there is no spec.bootstrap.configRef that would bring it"
     )
-    return not_so(kind, Reason.WAITING_FOR_DATA_SECRET, INFO, part.failed or waits)
+    return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, INFO, part.failed or waits)
 
 
 def _infrastructure(seen: Seen) -> Condition | None:
     kind = ConditionType.INFRASTRUCTURE_READY
     if seen.cluster is None:
         said = f"waiting: there is no Cluster {seen.cluster_key}"
-        return not_so(kind, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, said)
+        return false_condition(kind, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, said)
     if wrong := wanted.problem_of_infrastructure(seen):
-        return not_so(kind, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
+        return false_condition(kind, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
     return _living(seen, _infrastructure_part(seen), seen.infrastructure)
 
 
@@ -111,23 +111,25 @@ def _node(seen: Seen) -> Condition | None:
     kind, workload, provider_id = ConditionType.NODE_HEALTHY, seen.workload, seen.machine.spec.provider_id
     if not provider_id:
         said = "waiting for the infrastructure to tell its providerID"
-        return not_so(kind, Reason.WAITING_FOR_NODE_REF, INFO, said)
+        return false_condition(kind, Reason.WAITING_FOR_NODE_REF, INFO, said)
     if workload.unreachable:
         return _unseen_node(seen)
     if len(workload.nodes) > 1:
         told = ", ".join(sorted(each.name for each in workload.nodes)[:3])
         said = f"{len(workload.nodes)} Nodes have the providerID {provider_id}: {told}"
-        return unknown(kind, Reason.NODE_INSPECTION_FAILED, said)
+        return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, said)
     if workload.taken_by:
         said = f"Machine {workload.taken_by} has the providerID {provider_id}, too, and was there first"
-        return unknown(kind, Reason.NODE_INSPECTION_FAILED, said)
+        return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, said)
     if workload.node is None and seen.node_name:
-        return not_so(kind, Reason.NODE_NOT_FOUND, ERROR, f"Node {seen.node_name} is gone from its cluster")
+        return false_condition(
+            kind, Reason.NODE_NOT_FOUND, ERROR, f"Node {seen.node_name} is gone from its cluster"
+        )
     if workload.node is None:
         said = f"waiting for a Node with the providerID {provider_id}"
-        return not_so(kind, Reason.NODE_PROVISIONING, WARNING, said)
+        return false_condition(kind, Reason.NODE_PROVISIONING, WARNING, said)
     if wrong := seen.failed.get(NODE):
-        return unknown(kind, Reason.NODE_INSPECTION_FAILED, wrong)
+        return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, wrong)
     return health(workload.node)
 
 
@@ -136,10 +138,10 @@ def _unseen_node(seen: Seen) -> Condition | None:
     kind, workload = ConditionType.NODE_HEALTHY, seen.workload
     if not seen.node_name:
         said = f"waiting for a Node: {workload.unreachable}"
-        return not_so(kind, Reason.NODE_PROVISIONING, WARNING, said)
+        return false_condition(kind, Reason.NODE_PROVISIONING, WARNING, said)
     if workload.since < UNKNOWN_AFTER:
         return None
-    return unknown(kind, Reason.NODE_INSPECTION_FAILED, workload.unreachable)
+    return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, workload.unreachable)
 
 
 def _of_deletion(seen: Seen) -> Iterator[Condition]:
@@ -154,9 +156,9 @@ def _of_deletion(seen: Seen) -> Iterator[Condition]:
     failed = seen.failed.get(NODE) or seen.leaving.node_stays
     node = ConditionType.NODE_HEALTHY
     yield (
-        not_so(node, Reason.DELETION_FAILED, WARNING, failed)
+        false_condition(node, Reason.DELETION_FAILED, WARNING, failed)
         if failed
-        else not_so(node, Reason.DELETING, INFO)
+        else false_condition(node, Reason.DELETING, INFO)
     )
     for part, external in (
         (_infrastructure_part(seen), seen.infrastructure),
@@ -180,21 +182,21 @@ def _stages(seen: Seen, stage: deletion.Stage, told: str) -> Iterator[Condition]
     for matters, reason, waiting in rows:
         place = deletion.REASONS.index(reason)
         if matters and place < reached:
-            yield so(waiting.type)
+            yield true_condition(waiting.type)
         elif place == reached:
             yield replace(waiting, message=told)
 
 
 def _hook(kind: ConditionType) -> Condition:
-    return not_so(kind, Reason.WAITING_EXTERNAL_HOOK, INFO)
+    return false_condition(kind, Reason.WAITING_EXTERNAL_HOOK, INFO)
 
 
 def _draining(seen: Seen) -> Condition:
     plan = seen.leaving.drain
     stuck = plan is not None and plan.failed
     reason, severity = (Reason.DRAINING_FAILED, WARNING) if stuck else (Reason.DRAINING, INFO)
-    return not_so(ConditionType.DRAINING_SUCCEEDED, reason, severity)
+    return false_condition(ConditionType.DRAINING_SUCCEEDED, reason, severity)
 
 
 def _detaching() -> Condition:
-    return not_so(ConditionType.VOLUME_DETACH_SUCCEEDED, Reason.WAITING_FOR_VOLUME_DETACH, INFO)
+    return false_condition(ConditionType.VOLUME_DETACH_SUCCEEDED, Reason.WAITING_FOR_VOLUME_DETACH, INFO)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import MACHINE_DRAIN_RULE, Machine
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE, VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
@@ -146,7 +146,7 @@ class Looker:
             (ConditionType.PRE_DRAIN_HOOK_SUCCEEDED, ConditionType.DRAINING_SUCCEEDED),
             strict=True,
         ):
-            condition = true_condition(status.conditions, kind) if meta.deleting else None
+            condition = find_true_condition(status.conditions, kind) if meta.deleting else None
             dated = condition.last_transition_time if condition is not None else None
             began[each] = self._witness.since(f"{meta.uid} {each}", dated)
         deleted = self._witness.since(f"{meta.uid} deleted", meta.deletion_timestamp)

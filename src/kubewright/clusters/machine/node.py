@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import WARNING, not_so, so, unknown
+from kubewright.api.cluster.conditions import WARNING, false_condition, true_condition, unknown_condition
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, Machine
 from kubewright.api.core import Taint
@@ -43,10 +43,10 @@ def health(node: ClusterNode) -> Condition:
     complaints = {kind: status for kind, status in said.items() if status != HEALTHY[kind]}
     message = "".join(f"Node condition {kind} is {status}. " for kind, status in complaints.items())
     if any(status != "Unknown" for status in complaints.values()):
-        return not_so(ConditionType.NODE_HEALTHY, Reason.NODE_CONDITIONS_FAILED, WARNING, message)
+        return false_condition(ConditionType.NODE_HEALTHY, Reason.NODE_CONDITIONS_FAILED, WARNING, message)
     if len(complaints) == len(HEALTHY):
-        return unknown(ConditionType.NODE_HEALTHY, Reason.NODE_CONDITIONS_FAILED, message)
-    return so(ConditionType.NODE_HEALTHY)
+        return unknown_condition(ConditionType.NODE_HEALTHY, Reason.NODE_CONDITIONS_FAILED, message)
+    return true_condition(ConditionType.NODE_HEALTHY)
 
 
 def silent(node: ClusterNode) -> bool:

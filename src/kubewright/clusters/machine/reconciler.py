@@ -22,7 +22,7 @@ import structlog
 from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.reasons import MACHINE_COMPONENT, ConditionType, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.clusters.machine.act import Actor, Outcome
 from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
 from kubewright.clusters.machine.decide import decide
@@ -149,8 +149,8 @@ def _state(cluster: Cluster | None) -> tuple[bool, ...]:
     """What of a Cluster its machines look at."""
     if cluster is None:
         return ()
-    initialized = true_condition(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED)
-    return cluster.spec.paused, initialized is not None, cluster.metadata.deleting
+    initialized = is_condition_true(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED)
+    return cluster.spec.paused, initialized, cluster.metadata.deleting
 
 
 def machines_of_node(caches: Caches, cluster: Key, change: Change[ClusterNode]) -> Iterable[Key]:

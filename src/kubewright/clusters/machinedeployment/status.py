@@ -16,10 +16,10 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     WARNING,
+    false_condition,
     mirror,
-    not_so,
-    so,
     summary,
+    true_condition,
     with_conditions,
 )
 from kubewright.api.cluster.reasons import ConditionType, DeploymentPhase, Reason
@@ -77,25 +77,25 @@ def _selector(seen: DeploymentSeen) -> str:
 
 def _conditions(seen: DeploymentSeen, outcome: Outcome) -> Iterator[Condition]:
     if seen.problem:
-        yield not_so(ConditionType.MACHINE_SET_READY, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
+        yield false_condition(ConditionType.MACHINE_SET_READY, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
         return
     yield _set_ready(seen, outcome)
     wanted = seen.deployment.spec.replicas
     floor, available = seen.strategy.limits(wanted).floor, seen.counts.available
     if available >= floor:
-        yield so(ConditionType.AVAILABLE)
+        yield true_condition(ConditionType.AVAILABLE)
         return
     said = f"Minimum availability requires {floor} replicas, current {available} available"
-    yield not_so(ConditionType.AVAILABLE, Reason.WAITING_FOR_AVAILABLE_MACHINES, WARNING, said)
+    yield false_condition(ConditionType.AVAILABLE, Reason.WAITING_FOR_AVAILABLE_MACHINES, WARNING, said)
 
 
 def _set_ready(seen: DeploymentSeen, outcome: Outcome) -> Condition:
     """What the current set says of itself, or why there is none."""
     kind = ConditionType.MACHINE_SET_READY
-    waiting = not_so(kind, Reason.WAITING_FOR_MACHINE_SET, INFO)
+    waiting = false_condition(kind, Reason.WAITING_FOR_MACHINE_SET, INFO)
     if outcome.create_error:
         said = outcome.create_error[:MESSAGE_CHARS]
-        return not_so(kind, Reason.WAITING_FOR_MACHINE_SET, ERROR, said)
+        return false_condition(kind, Reason.WAITING_FOR_MACHINE_SET, ERROR, said)
     if seen.current is None:
         return waiting
     ready = condition_of(seen.current.status.conditions, ConditionType.READY)

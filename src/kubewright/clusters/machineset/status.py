@@ -18,9 +18,9 @@ from kubewright.api.cluster.conditions import (
     WARNING,
     Source,
     aggregate,
-    not_so,
-    so,
+    false_condition,
     summary,
+    true_condition,
     with_conditions,
 )
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -75,14 +75,14 @@ def _created(seen: MachineSetSeen, failure: Failure | None) -> Condition:
     """Whether machines can be made: what is wrong, or what is waited for while some are missing."""
     kind = ConditionType.MACHINES_CREATED
     if seen.problem:
-        return not_so(kind, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
+        return false_condition(kind, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
     around: Around = seen.around
     found = obstacle(seen.set, around) if seen.missing > 0 or _waits(seen) else None
     if found is not None and found.reason:
-        return not_so(kind, found.reason, ERROR, found.message[:MESSAGE_CHARS])
+        return false_condition(kind, found.reason, ERROR, found.message[:MESSAGE_CHARS])
     if failure is not None:
-        return not_so(kind, Reason.MACHINE_CREATION_FAILED, ERROR, failure.message[:MESSAGE_CHARS])
-    return so(kind)
+        return false_condition(kind, Reason.MACHINE_CREATION_FAILED, ERROR, failure.message[:MESSAGE_CHARS])
+    return true_condition(kind)
 
 
 def _waits(seen: MachineSetSeen) -> bool:
@@ -96,8 +96,8 @@ def _resized(seen: MachineSetSeen, ready: int) -> Condition | None:
     kind = ConditionType.RESIZED
     if has < wanted:
         said = f"Scaling up MachineSet to {wanted} replicas (actual {has})"
-        return not_so(kind, Reason.SCALING_UP, WARNING, said)
+        return false_condition(kind, Reason.SCALING_UP, WARNING, said)
     if has > wanted:
         said = f"Scaling down MachineSet to {wanted} replicas (actual {has})"
-        return not_so(kind, Reason.SCALING_DOWN, WARNING, said)
-    return so(kind) if ready == wanted else None
+        return false_condition(kind, Reason.SCALING_DOWN, WARNING, said)
+    return true_condition(kind) if ready == wanted else None

@@ -11,7 +11,7 @@ Called by    the conditions of ``machine`` and ``cluster``.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kubewright.api.cluster.conditions import ERROR, INFO, mirror, not_so, so
+from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, mirror, true_condition
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.meta import OwnerReference
@@ -39,27 +39,33 @@ def living(
 ) -> Condition | None:
     """While its owner lives. None: the condition stays as it is. ``drop`` is as in ``claim``."""
     if wrong := part.failed or claim(external, owner, cluster, drop=drop).problem:
-        return not_so(part.type, Reason.INCORRECT_EXTERNAL_REF, ERROR, wrong)
+        return false_condition(part.type, Reason.INCORRECT_EXTERNAL_REF, ERROR, wrong)
     if external.passing or external.paused:
         return None
     if external.found is None and external.gone and part.was_ready:
-        return not_so(part.type, Reason.DELETED, ERROR, f"{external} was ready and has been deleted since")
+        return false_condition(
+            part.type, Reason.DELETED, ERROR, f"{external} was ready and has been deleted since"
+        )
     if external.found is None:
-        return not_so(part.type, part.waiting, INFO, f"waiting: {external.problem}")
+        return false_condition(part.type, part.waiting, INFO, f"waiting: {external.problem}")
     if external.deleting:
-        return not_so(part.type, Reason.DELETING, INFO, f"{external} is being deleted")
+        return false_condition(part.type, Reason.DELETING, INFO, f"{external} is being deleted")
     if wrong := external.misread:
-        return not_so(part.type, part.waiting, ERROR, f"waiting for {external} to be ready: {wrong}")
-    waiting = not_so(part.type, part.waiting, INFO, f"waiting for {external} to report that it is ready")
-    return mirror(part.type, external.ready_condition, so(part.type) if external.ready else waiting)
+        return false_condition(part.type, part.waiting, ERROR, f"waiting for {external} to be ready: {wrong}")
+    waiting = false_condition(
+        part.type, part.waiting, INFO, f"waiting for {external} to report that it is ready"
+    )
+    return mirror(
+        part.type, external.ready_condition, true_condition(part.type) if external.ready else waiting
+    )
 
 
 def deleted(part: Part, external: External) -> Condition | None:
     """While the object is deleted with its owner; None before its turn comes."""
     if external.gone:
-        return not_so(part.type, Reason.DELETED, INFO)
+        return false_condition(part.type, Reason.DELETED, INFO)
     if not external.deleting:
         return None
-    said = not_so(part.type, Reason.DELETING, INFO, f"waiting for {external} to be deleted")
+    said = false_condition(part.type, Reason.DELETING, INFO, f"waiting for {external} to be deleted")
     found = mirror(part.type, external.ready_condition, said)
-    return said if found is None or found.status == so(part.type).status else found
+    return said if found is None or found.status == true_condition(part.type).status else found

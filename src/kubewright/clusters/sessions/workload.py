@@ -18,7 +18,7 @@ from collections.abc import Callable
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, kubeconfig_secret
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import SECRET
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
@@ -52,7 +52,7 @@ def reason_to_wait(cluster: Cluster) -> str:
     """Why a cluster is not to be connected to yet, as a clause; empty: it is."""
     if cluster.spec.control_plane_ref is None:
         return ""
-    if true_condition(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED) is not None:
+    if is_condition_true(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED):
         return ""
     return "its control plane is not initialized yet"
 

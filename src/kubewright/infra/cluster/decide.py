@@ -23,9 +23,9 @@ from kubewright.api.cluster.conditions import (
     INFO,
     TRUE,
     WARNING,
-    not_so,
-    so,
+    false_condition,
     summary,
+    true_condition,
     with_conditions,
 )
 from kubewright.api.cluster.v1beta1 import Condition, FailureDomain
@@ -83,7 +83,9 @@ def _living(seen: Seen) -> Plan:
         told = (EventReason.FAILED_VALIDATION, seen.problem, True)
         return Plan(because=seen.problem, report=report, told=told)
     if seen.known is not None:
-        return Plan(because=f"its API server is at {seen.known}", report=so(ConditionType.ENDPOINT_READY))
+        return Plan(
+            because=f"its API server is at {seen.known}", report=true_condition(ConditionType.ENDPOINT_READY)
+        )
     return _reserved(seen)
 
 
@@ -151,7 +153,7 @@ def cluster_status(seen: Seen, report: Condition | None, wall: datetime) -> Kube
 
 
 def _not_ready(reason: ConditionReason, severity: str, message: str) -> Condition:
-    return not_so(ConditionType.ENDPOINT_READY, reason, severity, message)
+    return false_condition(ConditionType.ENDPOINT_READY, reason, severity, message)
 
 
 def _waiting(reason: ConditionReason, told: str) -> Plan:

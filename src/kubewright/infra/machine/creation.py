@@ -13,7 +13,7 @@ Called by    ``decide``.
 
 from datetime import timedelta
 
-from kubewright.api.cluster.conditions import ERROR, INFO, WARNING, not_so, so
+from kubewright.api.cluster.conditions import ERROR, INFO, WARNING, false_condition, true_condition
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.infra.names import (
     CLOUD_OWNER_ANNOTATION,
@@ -32,7 +32,7 @@ from kubewright.infra.provision import owner_in
 
 def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
     """The VM is not there, for this reason."""
-    return not_so(ConditionType.VM_READY, reason, severity, message)
+    return false_condition(ConditionType.VM_READY, reason, severity, message)
 
 
 def wait_for_owner(seen: Seen) -> Plan | None:
@@ -129,7 +129,7 @@ def ensure_vm(seen: Seen) -> Plan | None:
 
 def report_complete(_seen: Seen) -> Plan:
     """The VM exists, is complete and on record."""
-    return Plan(because="its VM is complete", report=so(ConditionType.VM_READY))
+    return Plan(because="its VM is complete", report=true_condition(ConditionType.VM_READY))
 
 
 def _after_failure(vm: VmPlan) -> Plan:

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 from msgspec import structs
 
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.diff import Patch
 from kubewright.api.machine import names
@@ -47,7 +47,7 @@ def terminating(node: Node, reason: TerminatingReason, now: datetime) -> Patch:
     The first reason stands: why the deletion began does not change while it goes on.
     """
     kind = NodeConditionType.TERMINATING
-    if true_condition(node.status.conditions, kind) is not None:
+    if is_condition_true(node.status.conditions, kind):
         return {}
     wanted = NodeCondition(type=kind, status="True", reason=reason, message=reason.message)
     return marks.condition(node, wanted, now)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
-from kubewright.api.conditions import true_condition
+from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NODE_READY
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, Preserve, parse_preserve
@@ -188,7 +188,7 @@ def _ready_since(machine: Machine) -> float | None:
     """
     if machine.status.current_status.phase not in UP:
         return None
-    ready = true_condition(machine.status.conditions, NODE_READY)
+    ready = find_true_condition(machine.status.conditions, NODE_READY)
     if ready is not None and ready.last_transition_time is not None:
         return stamp(ready.last_transition_time)
     changed = machine.status.current_status.last_update_time

@@ -8,7 +8,7 @@ Source       mcm.md §1.4, §6.8; defects 14 and 29 of §19 are not copied.
 
 from msgspec import structs
 
-from kubewright.api.conditions import true_condition, with_condition, without_condition
+from kubewright.api.conditions import is_condition_true, with_condition, without_condition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
@@ -45,7 +45,7 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
 
 def is_frozen(status: MachineSetStatus) -> bool:
     """Whether the status has the condition Frozen."""
-    return true_condition(status.machine_set_condition, ConditionType.FROZEN) is not None
+    return is_condition_true(status.machine_set_condition, ConditionType.FROZEN)
 
 
 def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tuple[MachineSetCondition, ...]:

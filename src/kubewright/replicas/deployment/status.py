@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from kubewright.api.conditions import condition_of, true_condition, with_condition, without_condition
+from kubewright.api.conditions import condition_of, find_true_condition, with_condition, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import soonest
 from kubewright.replicas.deployment.policy import D
@@ -103,7 +103,7 @@ def next_look(seen: Seen[D, S, M]) -> float | None:
 
 
 def _failure(seen: Seen[D, S, M], each: S) -> Statement | None:
-    found = true_condition(seen.policy.set_conditions(each), REPLICA_FAILURE)
+    found = find_true_condition(seen.policy.set_conditions(each), REPLICA_FAILURE)
     return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from kubewright.api.conditions import true_condition, with_condition, without_condition
+from kubewright.api.conditions import find_true_condition, with_condition, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE, S
@@ -39,7 +39,7 @@ def with_failure(
     """
     if failure is None:
         return without_condition(before, REPLICA_FAILURE)
-    known = true_condition(before, REPLICA_FAILURE)
+    known = find_true_condition(before, REPLICA_FAILURE)
     if known is not None and known.reason == failure.reason != INVALID:
         return before
     said = {"reason": failure.reason, "message": failure.message[:MESSAGE_CHARS]}
