@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,20 @@ import yaml
 from tests.conformance.admission import BAD, BARE, WARNED, Body, made, path_of
 from tests.conformance.clusters import EXAMPLE, install, our_part, phase, simulated_cloud, until
 
+from kubewright.api import rbac
 from kubewright.api.catalog import RULES, crds
 from kubewright.api.webhooks.configurations import MUTATING, NAME, VALIDATING, Address, FailurePolicy
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
+from kubewright.compose.options import Options as OurOptions
 from kubewright.compose.options import WebhookOptions
+from kubewright.compose.webhooks import Webhooks
+from kubewright.kube.client import Client
+from kubewright.kube.config import from_secret
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.namespaces import Namespaces
 from kubewright.pki.keys import pems
+from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.webhooks.certificates import Lifetimes
 from kubewright.testing.api import Answer, Api
 from kubewright.testing.clocks import LoopClock
@@ -32,9 +38,11 @@ from kubewright.testing.kubectl import Kubectl
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.real_kubernetes.process import free_ports
 from kubewright.testing.servers import real_api
+from kubewright.wire.gvk import Key, Resource
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 GROUPS = ("clusters", "bootstrap", "infrastructure")
 WORLDS = ("clusters", "bootstrap", "infra")
 BAD_MACHINE = BAD["a Machine without bootstrap data"]
@@ -86,9 +94,9 @@ async def asked(api: Api) -> None:
     await api.eventually(refused, "the webhooks are asked", seconds=30)
 
 
-async def dry(api: Api, body: Body) -> Answer:
+async def dry(api: Api, body: Body, namespace: str = "default") -> Answer:
     """What would come of creating an object."""
-    return await api.post(path_of(body), body, dryRun="All")
+    return await api.post(path_of(body, namespace=namespace), body, dryRun="All")
 
 
 def refusal(answer: Answer) -> tuple[int, str, Any]:
@@ -134,22 +142,18 @@ async def changes_are_judged_alike(*servers: Api) -> None:
     assert answers[0][1] == {"cluster.x-k8s.io/cluster-name": "c"}
 
 
-async def test_a_server_asks_about_our_namespaces_and_the_objects_of_our_filter() -> None:
-    mine = Namespaces.parsed("team-*", "team-b")
-    choices: dict[str, Any] = {"namespaces": mine, "watch_filter": "mine"}
-    labelled = {**BAD_MACHINE, "metadata": {"name": "o", "labels": {"cluster.x-k8s.io/watch-filter": "mine"}}}
+async def test_a_server_asks_about_our_namespaces() -> None:
     async with a_server() as (real, api):
         for name in ("team-a", "team-b"):
             (await api.post("/api/v1/namespaces", {"metadata": {"name": name}})).ok()
-        async with ours(real, at_a_free_port(), **choices):
+        async with ours(real, at_a_free_port(), namespaces=Namespaces.parsed("team-*", "team-b")):
 
             async def refused() -> bool:
-                return (await api.post(path_of(labelled, namespace="team-a"), labelled)).code == 422
+                return (await dry(api, BAD_MACHINE, "team-a")).code == 422
 
             await api.eventually(refused, "the webhooks are asked", seconds=30)
             for namespace in ("team-b", "default"):
-                assert (await api.post(path_of(labelled, namespace=namespace), labelled)).code == 201
-            assert (await api.post(path_of(BAD_MACHINE, namespace="team-a"), BAD_MACHINE)).code == 201
+                assert (await dry(api, BAD_MACHINE, namespace)).code == 201
 
 
 # ---------------------------------------------------------------- kubectl and the program
@@ -309,3 +313,47 @@ async def test_without_an_answer_fail_refuses_changes_and_lets_deletions_go_on()
             return (await dry(api, BAD_MACHINE)).code == 201
 
         await api.eventually(taken, "the webhooks are not asked any more", seconds=30)
+
+
+# ---------------------------------------------------------------- in a cluster
+
+
+async def test_the_shipped_roles_are_enough_to_fill_in_what_the_installation_makes() -> None:
+    """As a pod: under its own account, told of a Service; here no API server can reach it."""
+    account = f"system:serviceaccount:{rbac.NAMESPACE}:{rbac.ACCOUNT}"
+    options = OurOptions(controllers=WORLDS, webhooks=WebhookOptions(0, Address(Key(rbac.NAMESPACE, NAME))))
+    async with a_server() as (real, api):
+        await installed(api, "namespace.yaml", "service-account.yaml", "clusters/webhooks-rbac.yaml")
+        transport = from_secret(real.kubeconfig_for(account, "system:authenticated"))
+        hooks = Webhooks(Client(transport, api.clock, name="pod"), options, "default", Metrics())
+        task = asyncio.create_task(hooks.run())
+
+        async def says(words: str) -> bool:
+            return words in hooks.keeper.not_ready() if words else not hooks.keeper.not_ready()
+
+        try:
+            missing = "we may not create it: kubectl apply -f deploy/clusters/webhooks.yaml"
+            await api.eventually(lambda: says(missing), "it says what is missing", seconds=20)
+            await installed(api, "clusters/webhooks.yaml")
+            await api.eventually(lambda: says(""), "the configurations are filled in", seconds=20)
+            told = [(await api.get(each.resource.path(name=NAME))).ok() for each in (MUTATING, VALIDATING)]
+            services = [each["clientConfig"]["service"] for one in told for each in one["webhooks"]]
+            assert {each["name"] for each in services} == {NAME}
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await transport.close()
+
+
+async def installed(api: Api, *names: str) -> None:
+    """Create what these manifests of the installation hold."""
+    for name in names:
+        for body in filter(None, yaml.safe_load_all((DEPLOY / name).read_text())):
+            group, _, version = body["apiVersion"].rpartition("/")
+            plural = f"{body['kind'].lower()}s"
+            namespaced = "namespace" in body["metadata"]
+            path = Resource(group, version, plural, body["kind"], namespaced).path(
+                body["metadata"].get("namespace", "")
+            )
+            (await api.post(path, body)).ok()
