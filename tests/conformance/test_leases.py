@@ -18,6 +18,7 @@ from kubewright.api.core import LEASE
 from kubewright.api.machine.names import Phase
 from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election
+from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.testing.sites import real_site
@@ -101,9 +102,8 @@ class Scene:
     async def ours(self, controllers: str = "*") -> AsyncIterator[Process]:
         """A process of ours, elected by Leases in the machines' namespace."""
         world, stop = self.world, asyncio.Event()
-        options = replace(
-            SHORT_TIMEOUTS, namespace=world.namespace, controllers=tuple(controllers.split(","))
-        )
+        only = Namespaces((world.namespace,))
+        options = replace(SHORT_TIMEOUTS, namespaces=only, controllers=tuple(controllers.split(",")))
         driver = Borrowed(world.cloud, kubelet_settings(options.driver_options))
         election = Election(namespace=world.namespace)
         work = run_with(world.client, world.target, driver, options, election=election, stop=stop)

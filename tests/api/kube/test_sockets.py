@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
@@ -131,12 +132,14 @@ async def test_an_informer_survives_and_misses_nothing(toy, clock, script, serve
 
 
 async def test_a_refused_connection_fails_soon_and_proves_that_nothing_was_sent(clock) -> None:
-    nowhere = FaultServer("http://127.0.0.1:1")
-    async with client_of(nowhere, clock) as client:
-        began = clock.monotonic()
-        with pytest.raises(ConnectFailed):
-            await client.create(THING, thing("a"))
-        assert clock.monotonic() - began < 5
+    with socket.socket() as bound:  # it does not listen, so the kernel refuses
+        bound.bind(("127.0.0.1", 0))
+        nowhere = FaultServer(f"http://127.0.0.1:{bound.getsockname()[1]}")
+        async with client_of(nowhere, clock) as client:
+            began = clock.monotonic()
+            with pytest.raises(ConnectFailed):
+                await client.create(THING, thing("a"))
+            assert clock.monotonic() - began < 5
 
 
 async def test_a_lost_answer_to_a_bare_write_is_reported_to_the_caller(toy, client, script, server) -> None:
