@@ -93,11 +93,11 @@ def keep_tokens(patch: Patch) -> None:
             seen = replace(seen, machine=with_fields(machine, status=status))
         return bootstrap_decide.keep_ready(seen)
 
-    gates = bootstrap_decide.GATES
+    deciders = bootstrap_decide.BEFORE_DATA
     patch.setattr(
         bootstrap_decide,
-        "GATES",
-        tuple(keeping if each is bootstrap_decide.keep_ready else each for each in gates),
+        "BEFORE_DATA",
+        tuple(keeping if each is bootstrap_decide.keep_ready else each for each in deciders),
     )
     patch.setattr(entry, "SETTINGS", replace(entry.SETTINGS, token_ttl=timedelta(seconds=120)))
 

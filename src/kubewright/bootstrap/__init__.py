@@ -1,11 +1,14 @@
 """The kubeadm bootstrap provider: makes the data by which a machine becomes a node of its cluster.
 
-``seen``          all that decides about one KubeadmConfig
-``decide``        what to do about it, as a ladder; ``steps`` are its values, ``status`` its report
-``generation``    the data: ``documents`` for kubeadm; ``userdata`` as ``cloudinit`` or ``ignition``
+``reconciler``    one pass over a KubeadmConfig, and which changes enqueue it
+``look``          reads everything that the decision needs into one ``seen.Seen``
+``decide``        makes a plan of it: ``steps`` and a report, which ``status`` writes into conditions
+``act``           performs the plan
+``generation``    completes the spec and makes the data of it: ``documents`` are what kubeadm reads;
+                  ``userdata`` has these, files and commands, and ``cloudinit`` or ``ignition`` writes it
+                  (``containerlinux`` reads what users add to that); ``joinscript`` joins phase by phase
 ``certificates``  which certificates a machine needs, and whether its cluster has them
-``tokens``        bootstrap tokens; ``keeper`` keeps them in the workload clusters, beside the workers
-``lock``          by which one machine of a cluster, and only one, is the first
-``look``, ``act``, ``reconciler``  read all that matters, perform what was decided; what wakes it
+``tokens``        bootstrap tokens; ``token_calls`` makes and refreshes them in the workload clusters
+``lock``          the init lock: only the machine that holds it runs ``kubeadm init``
 ``world``         the world of this provider
 """

@@ -4,7 +4,7 @@ Theory.      Steps run in order and stop at the first failure; the status comes 
              it says something new. The spec is written before the data, and the data before the status, so
              what is reported is there. Every patch names the uid and the version of what was seen.
 Invariants.  No PUT. A Secret with certificates is only ever created. What a server says about a Secret is not
-             repeated: it may quote what is in it. A write that the server refuses for good is a condition.
+             repeated: it may quote what is in it. A write that is refused for good is shown in a condition.
 Called by    ``reconciler``.
 """
 
@@ -24,7 +24,6 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
 from kubewright.bootstrap import certificates, lock
 from kubewright.bootstrap.certificates import CERTIFICATE_KEY, PRIVATE_KEY, Purpose
-from kubewright.bootstrap.keeper import Keeper
 from kubewright.bootstrap.look import cluster_of
 from kubewright.bootstrap.seen import Seen
 from kubewright.bootstrap.status import failed, status_of
@@ -40,6 +39,7 @@ from kubewright.bootstrap.steps import (
     TakeLock,
     WriteData,
 )
+from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
 from kubewright.pki.keys import Algorithm
@@ -56,9 +56,9 @@ log = structlog.get_logger(__name__)
 class Actor:
     """Performs plans. ``writing`` are the keys whose status is being written just now."""
 
-    def __init__(self, client: Client, keeper: Keeper) -> None:
+    def __init__(self, client: Client, token_calls: TokenCalls) -> None:
         self._client = client
-        self._keeper = keeper
+        self._token_calls = token_calls
         self.writing: set[Key] = set()
 
     async def perform(self, seen: Seen, plan: Plan) -> Result:
@@ -98,7 +98,7 @@ class Actor:
                 return (await self._client.patch(KUBEADM_CONFIG, config_key(seen), body)).metadata
             case KeepToken(token):
                 assert seen.machine is not None, "a token is for a machine"
-                self._keeper.keep(config_key(seen), cluster_of(seen.machine), token)
+                self._token_calls.keep(config_key(seen), cluster_of(seen.machine), token)
             case WriteData():
                 await self._write_data(seen, step)
             case _:
@@ -106,7 +106,7 @@ class Actor:
         return None
 
     async def _own_data(self, seen: Seen) -> None:
-        assert seen.secret is not None, "who owns what is there"
+        assert seen.secret is not None, "the step is for a Secret that is there"
         meta = seen.secret.metadata
         mine = owner(seen)
         others = [each for each in meta.owner_references if not each.controller and each.uid != mine.uid]
@@ -127,15 +127,15 @@ class Actor:
         try:
             await self._client.delete(CONFIG_MAP, key, uid=uid)
         except (NotFound, Conflict):
-            return  # another did it, or there is a newer one
+            return  # it is deleted already, or another machine has taken the lock since
 
     async def _make_certificate(self, seen: Seen, purpose: Purpose) -> None:
-        """A pair in its Secret; one that is there already stays."""
+        """Make a pair and create its Secret; a Secret that is there already stays as it is."""
         assert seen.cluster is not None
         cluster, algorithm = seen.cluster.metadata, seen.settings.algorithm
         make = partial(certificates.new_pair, purpose, seen.now, algorithm)
         pair = await asyncio.to_thread(make) if algorithm is Algorithm.RSA else make()
-        kept = OwnerReference(
+        by_cluster = OwnerReference(
             api_version=CLUSTER.resource.api_version,
             kind=CLUSTER.resource.kind,
             name=cluster.name,
@@ -146,7 +146,7 @@ class Actor:
                 name=certificates.secret_name(cluster.name, purpose),
                 namespace=cluster.namespace,
                 labels={CLUSTER_NAME_LABEL: cluster.name},
-                owner_references=(owner(seen), kept),  # the Cluster keeps it when the first machine goes
+                owner_references=(owner(seen), by_cluster),  # it stays when the first machine goes
             ),
             type=SECRET_TYPE,
             data={CERTIFICATE_KEY: pair.certificate, PRIVATE_KEY: pair.key},

@@ -1,4 +1,4 @@
-"""Which certificates a machine needs, where they stand on it, and whether what its cluster has is enough.
+"""Which certificates a machine needs, at which paths, and whether those of its cluster are there and good.
 
 Theory.      A cluster's certificates are Secrets ``<cluster>-<purpose>`` with ``tls.crt`` and ``tls.key``. A
              machine of the control plane gets them as files; a worker needs the authority only, and only
@@ -6,7 +6,7 @@ Theory.      A cluster's certificates are Secrets ``<cluster>-<purpose>`` with `
 Invariants.  Pure but for new keys. A Secret that is there is never replaced. Which Secret is wrong is said,
              and how; what is in it is not.
 Source       capi.md §9.3.
-Called by    ``decide``, ``generation``, ``act`` (makes missing ones).
+Called by    ``decide``, ``generation``, ``look`` (reads them), ``act`` (makes missing ones).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,14 +38,21 @@ class Purpose(StrEnum):
     ETCD_CLIENT = "apiserver-etcd-client"
 
 
+Pairs = Mapping[Purpose, KeyPair]
+"""The pairs of a cluster whose Secrets are there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One pair that a machine needs: its files there; ``made`` says whether we may make it."""
+    """A pair that a machine needs, and the paths of its files there.
+
+    ``external``  it is of an etcd that runs elsewhere: a user brings it, and we never make it
+    """
 
     purpose: Purpose
     path: str
     key_path: str = ""
-    made: bool = True
+    external: bool = False
 
 
 def secret_name(cluster: str, purpose: Purpose) -> str:
@@ -64,8 +71,8 @@ def of_control_plane(configuration: ClusterConfiguration | None) -> tuple[Certif
         Certificate(Purpose.SERVICE_ACCOUNT, f"{folder}/sa.pub", f"{folder}/sa.key"),
     ]
     if (etcd := given.etcd.external) is not None:
-        certificates[1] = Certificate(Purpose.ETCD, etcd.ca_file, made=False)
-        certificates.append(Certificate(Purpose.ETCD_CLIENT, etcd.cert_file, etcd.key_file, made=False))
+        certificates[1] = Certificate(Purpose.ETCD, etcd.ca_file, external=True)
+        certificates.append(Certificate(Purpose.ETCD_CLIENT, etcd.cert_file, etcd.key_file, external=True))
     return tuple(certificates)
 
 
@@ -84,9 +91,6 @@ def new_pair(purpose: Purpose, now: datetime, algorithm: Algorithm) -> KeyPair:
     if purpose is Purpose.SERVICE_ACCOUNT:
         return new_signing_keys(algorithm)
     return new_authority(now, algorithm)
-
-
-Pairs = Mapping[Purpose, KeyPair]
 
 
 def missing(wanted: Iterable[Certificate], pairs: Pairs) -> tuple[Certificate, ...]:

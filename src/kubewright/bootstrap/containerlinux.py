@@ -20,7 +20,7 @@ from kubewright.base.errors import InvalidInput
 Tree = dict[str, Any]
 
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
-"""Where none is said."""
+"""The modes of files and folders where the user gives none."""
 
 _NODE: Tree = {
     "filesystem": "filesystem",

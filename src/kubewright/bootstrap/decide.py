@@ -1,7 +1,8 @@
-"""Decide what to do about one KubeadmConfig: a ladder, of which the first rung with a plan counts.
+"""Decide what to do about one KubeadmConfig: deciders in a fixed order, up to the first that ends the pass.
 
-Theory.      The gates say why there is nothing to make: no machine, no cluster, paused, too soon, done.
-             Behind them data is made: for the first machine of a control plane, or for one that joins.
+Theory.      The deciders of ``BEFORE_DATA`` come first. They find out why no data is to be made (no machine,
+             no cluster, paused, too early, made already), and maintain the Secret, lock and token that are
+             there. Then come those of ``INIT``, for the first machine of a control plane, or of ``JOIN``.
              Whatever can fail comes before the first write, and the init lock is taken last.
 Invariants.  Pure: an equal ``Seen`` gives an equal plan. Each plan says why. What is waited for makes an
              event, so it is not asked for again and again; only for what has no event (a Secret without the
@@ -47,13 +48,13 @@ NO_REFERENCE = "spec.infrastructureRef, and so no infrastructure"
 
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now."""
-    plan = in_order((*GATES, *(INIT if seen.role is Role.INIT else JOIN)), seen, Plan())
+    plan = in_order((*BEFORE_DATA, *(INIT if seen.role is Role.INIT else JOIN)), seen, Plan())
     return plan if plan != Plan() else Plan(because="nothing is left to do")
 
 
 def makes_data(seen: Seen) -> bool:
     """Whether nothing stands in the way of making data, as far as the caches tell."""
-    plan = in_order(GATES, seen, Plan())
+    plan = in_order(BEFORE_DATA, seen, Plan())
     return plan == Plan() or not plan.last
 
 
@@ -83,7 +84,7 @@ def leave_alone(seen: Seen) -> Plan | None:
 
 
 def own_data(seen: Seen) -> Plan | None:
-    """A Secret that is there goes with this object."""
+    """Own the data Secret that is there, so that it is deleted with this object."""
     if seen.secret is None or seen.owns_data:
         return None
     return Plan((OwnData(),), because="its data Secret has no owner, or another", last=False)
@@ -104,11 +105,11 @@ def repair_status(seen: Seen) -> Plan | None:
     name, status = seen.machine.spec.bootstrap.data_secret_name, seen.config.status
     if name is None or (status.ready and status.data_secret_name is not None):
         return None
-    return Plan(because="the machine has its data already", report=_done(name))
+    return Plan(because="the machine has its data already", report=_data_ready(name))
 
 
 def release_lock(seen: Seen) -> Plan | None:
-    """The lock has done its work, or its holder is gone."""
+    """Delete the init lock when the cluster is initialized, or when its holder is gone."""
     if seen.lock is None:
         return None
     if seen.initialized and (seen.holds_lock or not seen.lock.holder_exists):
@@ -120,7 +121,7 @@ def release_lock(seen: Seen) -> Plan | None:
 
 
 def keep_ready(seen: Seen) -> Plan | None:
-    """The data is there; while its machine may still boot, the token in it is kept."""
+    """The data is there; while its machine may still boot, the token in it is refreshed."""
     status = seen.config.status
     if not status.ready:
         return None
@@ -131,7 +132,7 @@ def keep_ready(seen: Seen) -> Plan | None:
         return Plan(because="the data is there")
     if seen.machine.status.node_ref is not None:
         return Plan(because="the machine has joined")
-    return kept(seen, token) or Plan((), _next_look(seen), "the machine may still boot")
+    return keep_token(seen, token) or Plan((), _next_look(seen), "the machine may still boot")
 
 
 def reuse_data(seen: Seen) -> Plan | None:
@@ -140,12 +141,12 @@ def reuse_data(seen: Seen) -> Plan | None:
     It was made with certificates, so the status says of them what it would have said then.
     """
     if seen.owns_data and seen.secret is not None and seen.secret.data.get("value"):
-        told = _done(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
+        told = _data_ready(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
         return Plan(because="the data is there", report=told)
     return None
 
 
-GATES: tuple[Decider, ...] = (
+BEFORE_DATA: tuple[Decider, ...] = (
     without_machine, without_cluster, leave_alone, own_data, wait_for_infrastructure, repair_status,
     release_lock, keep_ready, reuse_data,
 )  # fmt: skip
@@ -171,7 +172,7 @@ def wait_for_control_plane(seen: Seen) -> Plan | None:
 
 
 def wait_for_lock(seen: Seen) -> Plan | None:
-    """Another machine is the first."""
+    """Wait while another machine holds the init lock."""
     if seen.lock is None or seen.holds_lock:
         return None
     assert seen.cluster is not None
@@ -182,13 +183,13 @@ def wait_for_lock(seen: Seen) -> Plan | None:
 
 
 def make_certificates(seen: Seen) -> Plan | None:
-    """Without an object that runs the control plane, the first machine's provider makes its certificates."""
+    """Make the cluster's certificates; if it has a controlPlaneRef, that object's controller makes them."""
     wanted = generation.wanted_certificates(seen)
     missing = certificates.missing(wanted, seen.pairs)
     if not missing:
         return None
     assert seen.cluster is not None
-    made = tuple(each.purpose for each in missing if each.made)
+    made = tuple(each.purpose for each in missing if not each.external)
     if seen.cluster.spec.control_plane_ref is None and len(made) == len(missing):
         return Plan((MakeCertificates(made),), AT_ONCE, "the cluster has no certificates yet")
     reason = Reason.CERTIFICATES_GENERATION_FAILED
@@ -196,7 +197,7 @@ def make_certificates(seen: Seen) -> Plan | None:
 
 
 def require_certificates(seen: Seen) -> Plan | None:
-    """A machine that joins takes what its cluster has."""
+    """A machine that joins needs certificates that are there already."""
     missing = certificates.missing(generation.wanted_certificates(seen), seen.pairs)
     if not missing:
         return None
@@ -211,7 +212,7 @@ def refuse_bad_certificates(seen: Seen) -> Plan | None:
     return _without_certificates(seen, Reason.CERTIFICATES_CORRUPTED, "; ".join(found)) if found else None
 
 
-def refuse_wrong_role(seen: Seen) -> Plan | None:
+def refuse_invalid_join(seen: Seen) -> Plan | None:
     join = seen.config.spec.join_configuration
     if join is None:
         return None
@@ -238,10 +239,10 @@ def wait_for_endpoint(seen: Seen) -> Plan | None:
 
 
 def make_data(seen: Seen) -> Plan | None:
-    """Fill in the spec and write the data, once the lock, or the token, is certain."""
+    """Fill in the spec and write the data, once the machine holds the lock, or the cluster has its token."""
     spec = generation.completed(seen)
     try:
-        text = generation.data(seen, spec)
+        text = generation.user_data(seen, spec)
     except InvalidInput as error:
         return _failure(seen, str(error), again=True)
     steps = (PatchSpec(spec),) if spec != seen.config.spec else ()
@@ -249,11 +250,11 @@ def make_data(seen: Seen) -> Plan | None:
         return Plan((TakeLock(),), AT_ONCE, "it may be the first machine of its cluster")
     token = token_in(spec) if seen.role is not Role.INIT else None
     if token is not None:
-        if steps:  # the token is on record before its cluster knows it
+        if steps:  # the token is written down here before it is made in its cluster
             return Plan(steps, AT_ONCE, "how to join is filled in")
-        if (plan := kept(seen, token)) is not None:
+        if (plan := keep_token(seen, token)) is not None:
             return plan
-    report = _done(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
+    report = _data_ready(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
     written = (*steps, WriteData(seen.spec.format, text))
     wake = _next_look(seen) if token is not None else None
     return Plan(written, wake, f"the data of a {seen.role} is made", report=report)
@@ -264,7 +265,7 @@ INIT: tuple[Decider, ...] = (
     make_data,
 )  # fmt: skip
 JOIN: tuple[Decider, ...] = (
-    refuse_invalid, refuse_wrong_role, require_certificates, refuse_bad_certificates, wait_for_endpoint,
+    refuse_invalid, refuse_invalid_join, require_certificates, refuse_bad_certificates, wait_for_endpoint,
     make_data,
 )  # fmt: skip
 
@@ -276,8 +277,8 @@ def token_in(spec: KubeadmConfigSpec) -> Token | None:
     return parse_token(found.token) if found is not None else None
 
 
-def kept(seen: Seen, token: Token) -> Plan | None:
-    """What is to be done for the token; None while it is good for long enough."""
+def keep_token(seen: Seen, token: Token) -> Plan | None:
+    """Have the token made or refreshed, or wait for that; None while it is good for long enough."""
     state = seen.token
     if state.running:
         return Plan(because="its bootstrap token is being looked at")
@@ -295,19 +296,21 @@ def _next_look(seen: Seen) -> timedelta | None:
     return max(seen.token.next - seen.now, SOONEST) if seen.token.next is not None else None
 
 
-def _done(secret: str, *others: Condition) -> Report:
+def _data_ready(secret: str, *others: Condition) -> Report:
     return Report((available(ConditionType.DATA_SECRET_AVAILABLE), *others), secret)
 
 
 def _waits(message: str) -> Plan:
-    """Something that will be heard of is waited for."""
+    """Wait for something whose change enqueues this object."""
     told = waiting(Reason.WAITING_FOR_CONTROL_PLANE_AVAILABLE, message)
     return Plan(because=message, report=Report((told,)))
 
 
 def _failure(seen: Seen, message: str, *, again: bool = False) -> Plan:
-    """No data can be made, so another machine may be the first."""
-    return Plan(_let_go(seen), delays.UNHEARD if again else None, message, report=Report((failed(message),)))
+    """No data can be made: report it, and give up the init lock, so that another machine can be the first."""
+    return Plan(
+        _release_own_lock(seen), delays.UNHEARD if again else None, message, report=Report((failed(message),))
+    )
 
 
 def _no_infrastructure(message: str) -> Report:
@@ -315,12 +318,12 @@ def _no_infrastructure(message: str) -> Report:
 
 
 def _without_certificates(seen: Seen, reason: Reason, message: str) -> Plan:
-    """Both conditions say so: that of the data would tell of what was waited for before."""
+    """Report it in both conditions: DataSecretAvailable would else still name what was waited for before."""
     told = (no_certificates(reason, message), no_certificates(reason, message, of_data=True))
-    return Plan(_let_go(seen), delays.UNHEARD, message, report=Report(told))
+    return Plan(_release_own_lock(seen), delays.UNHEARD, message, report=Report(told))
 
 
-def _let_go(seen: Seen) -> tuple[ReleaseLock, ...]:
+def _release_own_lock(seen: Seen) -> tuple[ReleaseLock, ...]:
     held = seen.lock if seen.holds_lock and seen.role is Role.INIT else None
     return (ReleaseLock(held.uid),) if held is not None else ()
 

@@ -43,7 +43,7 @@ UNINITIALIZED = Taint(key=UNINITIALIZED_TAINT, effect="NoSchedule")
 
 
 def completed(seen: Seen) -> KubeadmConfigSpec:
-    """The spec of the server with what has to be filled in."""
+    """The spec that the server has, with everything filled in that kubeadm needs and no user set."""
     assert seen.machine is not None
     assert seen.cluster is not None
     spec = seen.config.spec
@@ -95,7 +95,7 @@ def with_discovery(given: Discovery, seen: Seen) -> Discovery:
     endpoint = seen.cluster.spec.control_plane_endpoint
     hashes = known.ca_cert_hashes or certificates.hashes(seen.pairs)
     token = BootstrapTokenDiscovery(
-        token=known.token or (seen.drawn.text if seen.drawn is not None else ""),
+        token=known.token or (seen.new_token.text if seen.new_token is not None else ""),
         api_server_endpoint=known.api_server_endpoint or (str(endpoint) if endpoint is not None else ""),
         ca_cert_hashes=hashes,
         unsafe_skip_ca_verification=known.unsafe_skip_ca_verification or not hashes,
@@ -111,8 +111,8 @@ def wanted_certificates(seen: Seen) -> tuple[Certificate, ...]:
     return certificates.of_control_plane(seen.spec.cluster_configuration)
 
 
-def data(seen: Seen, spec: KubeadmConfigSpec) -> str:
-    """The text of the completed spec.
+def user_data(seen: Seen, spec: KubeadmConfigSpec) -> str:
+    """The machine's data, made of the completed spec.
 
     Raises:
         InvalidInput: something in the spec cannot be written, or a Secret that it names is missing.

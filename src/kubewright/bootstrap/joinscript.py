@@ -1,6 +1,7 @@
-"""The script that joins a machine phase by phase, each phase with retries; for old kubeadms.
+"""The script that joins a machine phase by phase, each phase with retries.
 
-Theory.      ``useExperimentalRetryJoin`` is deprecated upstream, since kubeadm itself retries what can be.
+Theory.      ``useExperimentalRetryJoin`` asks for it. The field is deprecated upstream, since kubeadm itself
+             retries what can be.
              Each phase is tried five times, fifteen seconds apart. What a user must mend (kubeadm's codes 2
              and 3: a failed check, an invalid document) is not tried again, and neither is joining etcd,
              which could add a second member. In the end the machine is reset, and there is no sentinel.
@@ -11,7 +12,7 @@ Called by    ``userdata``.
 
 from kubewright.api.bootstrap.names import JOIN_FILE
 
-LOCAL_MODE = 31
+SINGLE_PHASES = 31
 """From this minor version on, joining etcd and waiting for the kubelet are phases of their own."""
 
 _SCRIPT = """\
@@ -55,11 +56,11 @@ def join_script(minor: int, *, control_plane: bool, verbosity: int | None = None
     if control_plane:
         lines.append(_phase("control-plane-prepare all"))
     lines.append(_phase("kubelet-start"))
-    if minor >= LOCAL_MODE:
+    if minor >= SINGLE_PHASES:
         lines += [_phase("etcd-join", once=True)] if control_plane else []
         lines.append(_phase("kubelet-wait-bootstrap"))
     if control_plane:
-        lines.append(_phase("control-plane-join all", once=minor < LOCAL_MODE))
+        lines.append(_phase("control-plane-join all", once=minor < SINGLE_PHASES))
     flag = "" if verbosity is None else f" --v {verbosity}"
     return _SCRIPT.format(path=JOIN_FILE, verbosity=flag, phases="\n".join(lines))
 

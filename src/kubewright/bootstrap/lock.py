@@ -1,7 +1,8 @@
 """The init lock: a ConfigMap by which one machine of a cluster, and only one, runs ``kubeadm init``.
 
-Theory.      Who creates ``<cluster>-lock`` holds it: creating is what an API server does once. It says which
-             machine that is, in upstream's words, so that upstream's provider and ours respect each other's.
+Theory.      The machine in whose name ``<cluster>-lock`` was created holds it: of several requests to create
+             it only one succeeds. The format is upstream's, so that its provider respects our locks and ours
+             respects its.
              It is taken last, when the data could be written at once, so a holder that cannot go on is rare;
              it goes when the cluster is initialized, or when its holder is gone.
 Invariants.  Pure. A lock that cannot be read is held by a machine that is not known.

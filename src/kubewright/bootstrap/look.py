@@ -20,9 +20,9 @@ from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA, Secret
 from kubewright.bootstrap.certificates import Certificate, Purpose, pair_of, secret_name
 from kubewright.bootstrap.decide import makes_data, token_in
 from kubewright.bootstrap.generation import wanted_certificates
-from kubewright.bootstrap.keeper import Keeper
 from kubewright.bootstrap.lock import Lock, holder_of
 from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
+from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.bootstrap.tokens import new_token
 from kubewright.bootstrap.userdata import Role
 from kubewright.kube.informers import Informers
@@ -87,17 +87,17 @@ class Looker:
     """Looks at KubeadmConfigs."""
 
     def __init__(
-        self, informers: Informers, caches: Caches, keeper: Keeper, settings: BootstrapSettings
+        self, informers: Informers, caches: Caches, token_calls: TokenCalls, settings: BootstrapSettings
     ) -> None:
         self._client = informers.client
         self._clock = informers.client.clock
         self._caches = caches
-        self._keeper = keeper
+        self._token_calls = token_calls
         self._settings = settings
         self._authorities: dict[Key, tuple[int, KeyPair]] = {}
 
     async def look(self, config: KubeadmConfig) -> Seen:
-        """What there is.
+        """Read everything about this KubeadmConfig; certificates and sources only if data is to be made.
 
         Raises:
             ApiError, TransportError: the server could not be asked.
@@ -116,8 +116,8 @@ class Looker:
         if not makes_data(seen):
             return seen
         pairs = await self._pairs(cluster, wanted_certificates(seen))
-        drawn = new_token(self._clock.random.choice) if self._needs_token(seen) else None
-        return replace(seen, pairs=pairs, sources=await self._sources(config), drawn=drawn)
+        token = new_token(self._clock.random.choice) if self._needs_token(seen) else None
+        return replace(seen, pairs=pairs, sources=await self._sources(config), new_token=token)
 
     def forget_cluster(self, cluster: Key) -> None:
         """There is no such Cluster any more."""
@@ -127,7 +127,7 @@ class Looker:
         token = token_in(config.spec)
         if token is None:
             return TokenSeen()
-        return self._keeper.seen(_key(config), cluster_of(machine), token)
+        return self._token_calls.seen(_key(config), cluster_of(machine), token)
 
     @staticmethod
     def _needs_token(seen: Seen) -> bool:
@@ -148,7 +148,7 @@ class Looker:
         pairs = {}
         for each in wanted:
             name = Key(cluster.metadata.namespace, secret_name(cluster.metadata.name, each.purpose))
-            pair = await (self._pair(name) if each.made and each.key_path else self._authority(name))
+            pair = await (self._pair(name) if each.key_path and not each.external else self._authority(name))
             if pair is not None:
                 pairs[each.purpose] = pair
         return pairs

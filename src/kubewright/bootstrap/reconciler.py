@@ -1,11 +1,10 @@
-"""One KubeadmConfig, one pass: look, decide, act. And what wakes a KubeadmConfig.
+"""One KubeadmConfig, one pass: look, decide, act. And which changes enqueue a KubeadmConfig.
 
-Theory.      Everything that a decision waits for is heard of: the Machine, edges of the Cluster (its
-             infrastructure, its control plane, its end point, its pause), Secrets with certificates, the init
+Theory.      Everything that a decision waits for enqueues the KubeadmConfig when it changes: the Machine, the
+             Cluster (infrastructure, control plane, endpoint, pause), Secrets with certificates, the init
              lock, the beginning of a session with the workload cluster, the end of a call. Upstream polls for
-             some of these every 30 s, so each of its clusters waits for half a minute before machines join.
-Invariants.  What only other programs' reports change wakes nothing: a Machine's status counts for its node
-             only.
+             some of these every 30 s, so each of its clusters waits half a minute before machines join.
+Invariants.  Of a Machine's status only its node enqueues anything, of a Cluster's only what is waited for.
 Source       capi.md §9.1, appendix A.
 Called by    ``runtime.controller``; put together by ``world``.
 """
@@ -24,9 +23,9 @@ from kubewright.api.core import ConfigMap
 from kubewright.bootstrap.act import Actor
 from kubewright.bootstrap.certificates import Purpose, secret_name
 from kubewright.bootstrap.decide import decide
-from kubewright.bootstrap.keeper import Keeper, Workloads
 from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of
 from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.bootstrap.token_calls import TokenCalls, Workloads
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import status_alone
@@ -42,11 +41,11 @@ log = structlog.get_logger(__name__)
 class KubeadmConfigs:
     """The reconciler of KubeadmConfigs."""
 
-    def __init__(self, caches: Caches, looker: Looker, actor: Actor, keeper: Keeper) -> None:
+    def __init__(self, caches: Caches, looker: Looker, actor: Actor, token_calls: TokenCalls) -> None:
         self._configs = caches.configs
         self._looker = looker
         self._actor = actor
-        self._keeper = keeper
+        self._token_calls = token_calls
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -56,7 +55,7 @@ class KubeadmConfigs:
         """
         config = self._configs.get(key)
         if config is None:
-            self._keeper.forget(key)
+            self._token_calls.forget(key)
             return Result.done()
         seen = await self._looker.look(config)
         plan = decide(seen)
@@ -65,7 +64,7 @@ class KubeadmConfigs:
 
 
 class Wakes:
-    """From a change to the KubeadmConfigs that must look again."""
+    """Which KubeadmConfigs a change enqueues."""
 
     def __init__(self, caches: Caches, actor: Actor, looker: Looker) -> None:
         self._caches = caches
@@ -89,11 +88,11 @@ class Wakes:
         return config is not None and not config.status.ready
 
     def by_config(self, change: Change[Any]) -> Iterable[Key]:
-        """The object itself, but for the status that is being written just now."""
+        """The object itself, unless it is our own write of its status."""
         return () if change.key in self._actor.writing and status_alone(change) else (change.key,)
 
     def by_machine(self, change: Change[Machine]) -> Iterable[Key]:
-        """A machine's own; of one that goes, also those of the control plane: it may have had the lock."""
+        """Its own; of a control plane machine that is gone also the others': it may have held the lock."""
         before, after = change.before(), change.after()
         machine = after or before
         if machine is None or (before is not None and after is not None and not _differ(before, after)):
@@ -103,17 +102,17 @@ class Wakes:
         return keys | (self.of_cluster(cluster_of(machine), control_plane=True) if gone else set())
 
     def by_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
-        """All that wait for the cluster, at the edges that they wait for; the lock's holder has a node."""
+        """All that wait for what changed in the Cluster; also the lock's holder, which may have a node."""
         before, after = change.before(), change.after()
         if after is None:
             self._looker.forget_cluster(change.key)
             return ()
-        if before is not None and _edges(before) == _edges(after):
+        if before is not None and _awaited(before) == _awaited(after):
             return ()
         return self.of_cluster(change.key) | self._holder(change.key)
 
     def _holder(self, cluster: Key) -> set[Key]:
-        """The one whose machine has the init lock, which it releases."""
+        """Those of the control plane, if there is an init lock: its holder has to release it."""
         if self._caches.locks.header(Key(cluster.namespace, lock_name(cluster.name))) is None:
             return set()
         machines = self._caches.machines.by(BY_CLUSTER, str(cluster))
@@ -121,7 +120,7 @@ class Wakes:
         return {key for each in planes if (key := config_of(each)) is not None}
 
     def by_secret(self, change: Change[Any]) -> Iterable[Key]:
-        """The owner of data that was changed by another; all of a cluster whose certificates come or go."""
+        """Those whose data Secret is gone or another's; of a certificate, all that wait for its cluster."""
         header = change.new or change.old
         if header is None:
             return ()
@@ -151,8 +150,8 @@ def _differ(before: Machine, after: Machine) -> bool:
     return parts(before) != parts(after)
 
 
-def _edges(cluster: Cluster) -> tuple[object, ...]:
-    """What of a cluster is waited for."""
+def _awaited(cluster: Cluster) -> tuple[object, ...]:
+    """What a KubeadmConfig may wait for in its Cluster."""
     initialized = is_condition_true(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED.value)
     ready = bool(cluster.status.infrastructure_ready)
     return cluster.spec, ready, initialized
@@ -160,17 +159,17 @@ def _edges(cluster: Cluster) -> tuple[object, ...]:
 
 def wire(
     environment: Environment, workloads: Workloads, settings: BootstrapSettings
-) -> tuple[Controller, Keeper]:
+) -> tuple[Controller, TokenCalls]:
     """The controller of KubeadmConfigs, listening to everything that a decision looks at."""
     informers, clock = environment.control.caches, environment.clock
     caches = Caches(informers)
-    keeper = Keeper(
+    token_calls = TokenCalls(
         workloads, clock, settings.token_ttl, lambda key: controller.enqueue(key, "its token was looked at")
     )
-    looker = Looker(informers, caches, keeper, settings)
-    actor = Actor(environment.control.client, keeper)
+    looker = Looker(informers, caches, token_calls, settings)
+    actor = Actor(environment.control.client, token_calls)
     wakes = Wakes(caches, actor, looker)
-    configs = KubeadmConfigs(caches, looker, actor, keeper)
+    configs = KubeadmConfigs(caches, looker, actor, token_calls)
     controller = Controller(
         "kubeadmconfig", configs, clock, workers=settings.workers, metrics=environment.metrics
     )
@@ -185,4 +184,4 @@ def wire(
             controller.enqueue(key, f"cluster {session.cluster} is connected")
 
     workloads.sessions.subscribe(Listener(woken, lambda _session, _because: None))
-    return controller, keeper
+    return controller, token_calls

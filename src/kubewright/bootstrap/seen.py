@@ -66,7 +66,7 @@ class Seen:
     ``sources``  the Secrets that files and passwords are read from, by name, as far as they are there
     ``lock``     the init lock, if any
     ``token``    what is known of the token in the spec
-    ``drawn``    a token to use where the spec has none
+    ``new_token``  the token to write into a spec that needs one and has none
     """
 
     config: KubeadmConfig
@@ -79,7 +79,7 @@ class Seen:
     sources: Mapping[str, Secret] = field(default_factory=lambda: MappingProxyType({}))
     lock: Lock | None = None
     token: TokenSeen = TokenSeen()
-    drawn: Token | None = None
+    new_token: Token | None = None
 
     @property
     def spec(self) -> KubeadmConfigSpec:
@@ -101,7 +101,11 @@ class Seen:
 
     @property
     def role(self) -> Role:
-        """How the machine becomes part of its cluster, as things stand."""
+        """How the machine becomes part of its cluster.
+
+        Until the control plane is initialized this is INIT for every machine; the decision for INIT makes
+        workers wait.
+        """
         if not self.initialized:
             return Role.INIT
         return Role.JOIN_CONTROL_PLANE if self.control_plane else Role.JOIN_WORKER

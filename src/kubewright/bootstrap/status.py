@@ -50,21 +50,21 @@ def available(kind: ConditionType) -> Condition:
 
 
 def waiting(reason: Reason, message: str) -> Condition:
-    """The data is not there, and what it waits for."""
+    """DataSecretAvailable, False: there is no data yet, and what the provider waits for."""
     return false_condition(
         ConditionType.DATA_SECRET_AVAILABLE.value, reason.value, INFO, message[:MESSAGE_CHARS]
     )
 
 
 def failed(message: str) -> Condition:
-    """The data cannot be made, and why."""
+    """DataSecretAvailable, False: the data cannot be made, and why."""
     reason = Reason.DATA_SECRET_GENERATION_FAILED.value
     kind = ConditionType.DATA_SECRET_AVAILABLE.value
     return false_condition(kind, reason, WARNING, message[:MESSAGE_CHARS])
 
 
 def no_certificates(reason: Reason, message: str, *, of_data: bool = False) -> Condition:
-    """The cluster's certificates are not there, or of no use; ``of_data``: and neither is the data then."""
+    """CertificatesAvailable, False: missing or unusable. ``of_data``: the same for DataSecretAvailable."""
     severity = ERROR if reason is Reason.CERTIFICATES_CORRUPTED else WARNING
     kind = ConditionType.DATA_SECRET_AVAILABLE if of_data else ConditionType.CERTIFICATES_AVAILABLE
     return false_condition(kind.value, reason.value, severity, message[:MESSAGE_CHARS])

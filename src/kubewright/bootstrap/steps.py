@@ -16,7 +16,7 @@ from kubewright.bootstrap.tokens import Token
 
 @dataclass(frozen=True, slots=True)
 class OwnData:
-    """Make the KubeadmConfig the controller of its data Secret, in the place of any other."""
+    """Make the KubeadmConfig the controller of its data Secret; another controller's reference is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PatchSpec:
 
 @dataclass(frozen=True, slots=True)
 class KeepToken:
-    """See to it that the workload cluster has this token for long enough, beside the workers."""
+    """Begin a call, beside the workers, that makes or refreshes this token in the workload cluster."""
 
     token: Token
 
@@ -73,7 +73,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now, and what to say. A plan is the end of the pass unless it is not ``last``."""
+    """What to do now, and what to report. ``last``: no later decider is asked in this pass."""
 
     report: Report | None = None
     last: bool = True

@@ -1,12 +1,13 @@
 """Bootstrap tokens: what one is, when it is refreshed, when it must be made again.
 
-Theory.      A machine joins by a token, a Secret in its cluster's ``kube-system`` that the cluster forgets
-             when it expires. While the machine has no node the token is looked at every third of its
-             life, and gets another whole life when less than five sixths of one are left. A token whose
-             Secret is gone is made again under the same name: the machine may boot at any time.
+Theory.      A machine joins by a token, a Secret in its cluster's ``kube-system`` that the cluster deletes
+             when it expires. While the machine has no node, the provider looks at the token every third of
+             its time to live, and sets the expiration to a whole time to live from then when less than five
+             sixths of one are left. A token whose Secret is gone is made again under the same name: the
+             machine may boot at any time.
 Invariants.  Pure; time and randomness are arguments. The secret part is in no message.
 Source       capi.md §9.4. Upstream gives up when the Secret is missing.
-Called by    ``decide``, ``act``.
+Called by    ``look``, ``decide``, ``token_calls``.
 """
 
 import re
@@ -45,7 +46,7 @@ class Token:
 
 
 def new_token(choice: Callable[[str], str]) -> Token:
-    """A token of letters that ``choice`` draws; it cannot be guessed if these cannot."""
+    """A token of characters that ``choice`` picks; it cannot be guessed if ``choice`` is a secure source."""
     letters = [choice(ALPHABET) for _ in range(22)]
     return Token("".join(letters[:6]), "".join(letters[6:]))
 
@@ -85,5 +86,5 @@ def check_every(ttl: timedelta) -> timedelta:
 
 
 def needs_refresh(until: datetime | None, ttl: timedelta, now: datetime) -> bool:
-    """Whether a token is to live on: two looks may fail before it would be too late."""
+    """Whether to move the expiration. If not, two more looks come before the token expires."""
     return until is None or until <= now + ttl * 5 / 6

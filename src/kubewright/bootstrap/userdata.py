@@ -1,4 +1,4 @@
-"""What a machine's data is made of, whichever form it has: files, the document for kubeadm, the command.
+"""What a machine's data is made of, in both formats: files, the document for kubeadm, the command.
 
 Theory.      A KubeadmConfig becomes a ``UserData``: every Secret that it names is read, its certificates are
              files, kubeadm's document is text. ``cloudinit`` and ``ignition`` write that in two forms.
@@ -46,7 +46,7 @@ class UserData:
 
     @property
     def document_path(self) -> str:
-        """Where kubeadm's document stands on the machine, in cloud-init's form."""
+        """Where kubeadm's document stands on a machine that boots from cloud-config."""
         return names.INIT_FILE if self.role is Role.INIT else names.JOIN_FILE
 
     def kubeadm(self, path: str) -> str:

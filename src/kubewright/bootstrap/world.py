@@ -1,9 +1,9 @@
 """The world of ``bootstrap.cluster.x-k8s.io``: its controller, and how it is put together.
 
-Theory.      Upstream's provider is a program of its own with a Lease of its own; so is ours, and by the same
-             name: the two never work on the same objects at once, whichever core runs beside them.
-Invariants.  The workload clusters are passed in as a function: another context knows their kubeconfigs and
-             makes the sessions; one lookup for each term, run beside the controller.
+Theory.      Upstream's provider has a Lease of its own, and ours takes a Lease of the same name: so the two
+             never work on the same objects at once, whichever core runs beside them.
+Invariants.  The lookup of workload clusters is passed in as a function, since another context (``clusters``)
+             knows their kubeconfigs and makes the sessions. Each term makes one lookup and runs it.
 Source       capi.md §4.3 for the Lease, §13.1 for the controller.
 Called by    ``compose.worlds``.
 """
@@ -14,8 +14,8 @@ from kubewright.api.bootstrap.crds import crds
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE, WATCH_FILTER_LABEL
 from kubewright.bootstrap import reconciler
-from kubewright.bootstrap.keeper import Workloads
 from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.bootstrap.token_calls import Workloads
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 CONTROLLERS = (
@@ -35,10 +35,10 @@ def world(reach: Reach, settings: BootstrapSettings | None = None) -> World:
     """This world, whose machines join the clusters that ``reach`` finds."""
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
-        assert "kubeadmconfig" in chosen, "there is no other"
+        assert "kubeadmconfig" in chosen, "it is the only controller of this world"
         workloads = reach(environment)
-        controller, keeper = reconciler.wire(environment, workloads, settings or BootstrapSettings())
-        return Runnables([controller], [workloads.run, keeper.run])
+        controller, token_calls = reconciler.wire(environment, workloads, settings or BootstrapSettings())
+        return Runnables([controller], [workloads.run, token_calls.run])
 
     return World(
         "bootstrap",

@@ -97,7 +97,7 @@ def first(**changes) -> Seen:
         machine=machine(control_plane=True),
         cluster=cluster(),
         pairs=PAIRS,
-        drawn=TOKEN,
+        new_token=TOKEN,
     )
     return replace(seen, **changes)
 

@@ -107,7 +107,7 @@ def test_an_etcd_elsewhere_brings_its_own() -> None:
     etcd = Etcd(external=ExternalEtcd(ca_file="/e/ca.crt", cert_file="/e/c.crt", key_file="/e/c.key"))
     wanted = certificates.of_control_plane(ClusterConfiguration(etcd=etcd))
     assert [path for path in paths(wanted) if path.startswith("/e/")] == ["/e/ca.crt", "/e/c.crt", "/e/c.key"]
-    assert [each.purpose for each in wanted if not each.made] == [Purpose.ETCD, Purpose.ETCD_CLIENT]
+    assert [each.purpose for each in wanted if each.external] == [Purpose.ETCD, Purpose.ETCD_CLIENT]
 
 
 def test_a_worker_needs_the_authority_alone() -> None:

@@ -1,7 +1,7 @@
 """What an omitted field of a KubeadmConfig means.
 
 Theory.      Upstream's webhook writes these into the object. Controllers apply them when they read one,
-             so that an object which came past the webhook means the same.
+             so that an object which was written without the webhook means the same.
 Invariants.  Pure and idempotent; a field that is set is never changed, a section that is absent stays so.
 Source       capi.md §2.7, §13.4.
 Called by    the admission of KubeadmConfig and KubeadmConfigTemplate; ``bootstrap`` before it decides.

@@ -1,7 +1,8 @@
-"""The strings of the kubeadm bootstrap provider that others read: formats, the lock, tokens, paths.
+"""The strings of the kubeadm bootstrap provider that other programs read: formats, the lock, tokens, paths.
 
 Invariants.  Each equals upstream's v1.7.1. Names that all of Cluster API shares (labels, keys of Secrets, the
-             sentinel file) stand in ``api.cluster.names``, types and reasons of conditions in ``reasons``.
+             sentinel file) stand in ``api.cluster.names``, types and reasons of conditions in
+             ``api.cluster.reasons``.
 Source       capi.md §4.3, §9.
 Called by    ``bootstrap`` and what reads its data: infrastructure providers, the simulated cloud.
 """
@@ -40,7 +41,8 @@ def token_secret_name(token_id: str) -> str:
 
 
 PLACEHOLDER = "/run/cluster-api/placeholder"
-"""A file that is written so that the sentinel's folder exists, on Windows too."""
+"""cloud-init makes the folder of each file that it writes: so the folder of the sentinel file exists, on
+Windows too."""
 INIT_FILE = "/run/kubeadm/kubeadm.yaml"
 JOIN_FILE = "/run/kubeadm/kubeadm-join-config.yaml"
 JOIN_SCRIPT = "/usr/local/bin/kubeadm-bootstrap-script"

@@ -1,13 +1,13 @@
 """The rules of a KubeadmConfig beyond its schema.
 
-Theory.      The rules and messages of upstream's webhook where it has one, because users search for them; and
-             those whose breach would only show on the machine: mounts that no form can express.
-             Ignition is on (upstream hides it behind a feature gate), with what it cannot express refused.
+Theory.      A rule that upstream's webhook has, has its message here too, because users search for it. Mounts
+             that the format cannot express are refused as well: upstream, they fail on the machine only.
+             Upstream has Ignition behind a feature gate; here it is on; what it cannot express is refused.
 Invariants.  Pure; every violation is reported, in the order of the fields. No content of a file and no
              password is in a message.
 Source       capi.md §2.7, §13.4.
 Called by    the admission of KubeadmConfig and KubeadmConfigTemplate; ``bootstrap``, since an object may have
-             come past it.
+             been written without it.
 """
 
 from kubewright.api.bootstrap.names import Format

@@ -1,10 +1,10 @@
 """What ``kubeadm init`` is told about a cluster, as KubeadmConfig carries it: ClusterConfiguration.
 
 Theory.      These are the fields of kubeadm's own v1beta3 API, whichever Kubernetes a machine gets:
-             ``bootstrap.kubeadm`` writes them in the version that its kubeadm reads.
+             ``bootstrap.documents`` writes them in the version that its kubeadm reads.
 Invariants.  ``apiVersion`` and ``kind`` are accepted and ignored, as upstream does.
 Source       capi.md §2.7.
-Called by    ``configs``; ``bootstrap.kubeadm`` writes it as a document.
+Called by    ``configs``; ``bootstrap.documents`` writes it as a document.
 """
 
 from collections.abc import Mapping

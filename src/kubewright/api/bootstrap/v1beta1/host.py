@@ -1,7 +1,7 @@
 """What stands on a machine before kubeadm runs: files, users, disks, time.
 
-Theory.      The fields follow cloud-init's modules; ``bootstrap.cloudinit`` and ``bootstrap.ignition`` write
-             them for one or the other.
+Theory.      The fields follow cloud-init's modules; ``bootstrap.cloudinit`` writes them for cloud-init,
+             ``bootstrap.ignition`` for Ignition.
 Invariants.  Content of files and hashes of passwords are not shown in a ``repr``: they may be secrets.
 Source       capi.md §2.7.
 Called by    ``configs``.
@@ -24,7 +24,7 @@ class SecretKey(Value, frozen=True, kw_only=True):
 
 
 class SecretSource(Value, frozen=True, kw_only=True):
-    """That a value is read from a Secret."""
+    """Where a value is read from: a key of a Secret."""
 
     secret: Annotated[SecretKey, doc("Where it is.", required=True)] = field(default_factory=SecretKey)
 

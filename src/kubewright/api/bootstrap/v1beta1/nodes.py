@@ -5,7 +5,7 @@ Theory.      Fields as in kubeadm's v1beta3 API (``cluster`` says more). A first
 Invariants.  ``taints`` None lets kubeadm put its own taint on control plane machines; an empty list
              means no taint, and is written as one. Tokens are not shown in a ``repr``.
 Source       capi.md §2.7, §9.4.
-Called by    ``configs``; ``bootstrap.kubeadm`` writes them as documents.
+Called by    ``configs``; ``bootstrap.documents`` writes them as documents.
 """
 
 from collections.abc import Mapping

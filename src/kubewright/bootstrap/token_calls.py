@@ -1,13 +1,13 @@
-"""Keeps bootstrap tokens in the workload clusters, beside the workers.
+"""The calls that make and refresh bootstrap tokens in workload clusters, as tasks beside the workers.
 
-Theory.      One call does all that a token ever needs: it is made if its Secret is not there, and lives on if
-             it would expire too soon. So creation, refresh and the mending of a lost Secret are the same
-             request, and repeating it does no harm. A cluster that does not answer delays only the machines
-             that want to join it.
+Theory.      One call does all that a token ever needs: it creates the token's Secret if that is not there,
+             and moves its expiration if it would expire too soon. So creation, refresh and the repair of a
+             lost Secret are the same call, and repeating it does no harm. A cluster that does not answer
+             delays only the machines that want to join it.
 Invariants.  A token is made in the cluster only after its text is on record in the KubeadmConfig. Its secret
              is in no log and no message: what a server says about the Secret is not repeated.
 Source       capi.md §9.4; decision D11.
-Called by    ``look`` (what is known), ``act`` (begins a call).
+Called by    ``look`` (what is known), ``act`` (begins a call); ``world`` owns ``run``.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ RETRIES = Curve(base=1.0, cap=60.0)
 
 
 class Workloads(Protocol):
-    """The workload clusters; ``sessions`` are those to subscribe to."""
+    """The lookup of workload clusters; ``sessions`` tells subscribers of connections that begin and end."""
 
     sessions: Sessions[Any]
 
@@ -54,7 +54,7 @@ class TokenRefused(KubewrightError):
     """The workload cluster did not take a token. The message says why without what is in the Secret."""
 
 
-class Keeper:
+class TokenCalls:
     """The tokens of all machines that may still boot, by the key of the KubeadmConfig."""
 
     def __init__(
@@ -64,17 +64,17 @@ class Keeper:
         self._clock = clock
         self._ttl = ttl
         self._calls: Calls[datetime] = Calls(clock, on_done)
-        self._tokens: dict[Key, str] = {}
+        self._ids: dict[Key, str] = {}
         self.run = self._calls.run
 
     def forget(self, config: Key) -> None:
-        """There is no such KubeadmConfig any more."""
-        self._tokens.pop(config, None)
+        """The KubeadmConfig is gone, or has another token."""
+        self._ids.pop(config, None)
         self._calls.forget(config)
 
     def seen(self, config: Key, cluster: Key, token: Token) -> TokenSeen:
         """What is known of the token of a KubeadmConfig."""
-        if self._tokens.get(config, token.id) != token.id:
+        if self._ids.get(config, token.id) != token.id:
             self.forget(config)
         call, now = self._calls.seen(config), self._clock.now()
         if call.running:
@@ -90,8 +90,8 @@ class Keeper:
         return TokenSeen(call.answer, now + timedelta(seconds=left), call.error)
 
     def keep(self, config: Key, cluster: Key, token: Token) -> None:
-        """Begin a call that keeps the token in its cluster."""
-        self._tokens[config] = token.id
+        """Begin a call that makes or refreshes the token in its cluster."""
+        self._ids[config] = token.id
         self._calls.start(config, lambda: self._keep(cluster, token))
 
     async def _keep(self, cluster: Key, token: Token) -> datetime:
@@ -104,15 +104,15 @@ class Keeper:
         """
         client = self._workloads.get(cluster).client
         try:
-            return await kept(client, token, self._ttl, self._clock.now())
+            return await ensure_token(client, token, self._ttl, self._clock.now())
         except ApiError as error:
             raise TokenRefused(
                 f"cluster {cluster} refuses a bootstrap token: {error.code} {error.reason}"
             ) from None
 
 
-async def kept(client: Client, token: Token, ttl: timedelta, now: datetime) -> datetime:
-    """Make the token, or give it another life if it needs one; until when it is good."""
+async def ensure_token(client: Client, token: Token, ttl: timedelta, now: datetime) -> datetime:
+    """Create the token's Secret, or move its expiration if that is too soon; until when the token is good."""
     until = now + ttl
     secret = await _read(client, token)
     if secret is None:
