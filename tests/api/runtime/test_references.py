@@ -60,9 +60,9 @@ class World:
         self.line, self.client = line, Client(line, self.clock)
         self.informers = Informers(self.client)
         self.references = References(self.client, self.informers, Labelled())
-        self.user = self.references.user(OWNERS, "Thing")
+        self.lookup = self.references.lookup_for(OWNERS, "Thing")
         self.woken = []
-        self.user.wakes(lambda key, _why: self.woken.append(key.name))
+        self.lookup.subscribe(lambda key, _why: self.woken.append(key.name))
 
     def _faulty(self, request):
         return self.fault if self.fault and f"/{VMS}/" in request.path else None
@@ -87,7 +87,7 @@ class World:
         await self.client.create(vms(version), body, namespace=NAMESPACE)
 
     def get(self, reference=VM, owner=OWNER):
-        return self.user.get(owner, reference)
+        return self.lookup.get(owner, reference)
 
     def cause(self, reference=VM, owner=OWNER):
         answer = self.get(reference, owner)
@@ -137,8 +137,8 @@ async def test_the_first_lookup_answers_at_once_and_the_object_is_there_when_the
         await world.install()
         await world.make()
         await asyncio.sleep(1)
-        assert world.cause() is Cause.FILLING
-        assert world.get().passing
+        assert world.cause() is Cause.NOT_SYNCED
+        assert world.get().transient
         assert await world.wakes() == ["one"]
         found = world.get()
         assert isinstance(found, Found)
@@ -163,9 +163,9 @@ async def test_a_kind_that_is_installed_later_needs_no_restart(world):
             "the kind Vm.cloud.example.com is not installed: there is no "
             "CustomResourceDefinition vms.cloud.example.com"
         )
-        assert answer.passing
+        assert answer.transient
         assert await world.wakes(3600) == ["one"]
-        assert not world.get().passing
+        assert not world.get().transient
         await world.install()
         await world.make()
         assert await world.wakes() == ["one"]
@@ -174,7 +174,7 @@ async def test_a_kind_that_is_installed_later_needs_no_restart(world):
         assert world.cause() is None
 
 
-async def test_users_of_a_kind_that_is_removed_are_woken_and_its_watch_ends(world):
+async def test_owners_that_refer_to_a_kind_that_is_removed_are_woken_and_its_watch_ends(world):
     async with world.running():
         await world.install()
         world.get()
@@ -238,7 +238,7 @@ async def test_a_kind_without_a_usable_version_says_why_until_it_has_one(world):
         assert answer.message == "the CustomResourceDefinition vms.cloud.example.com has no label use"
         await world.client.patch(CRD, Key("", f"vms.{VMS}"), {"metadata": {"labels": {"use": "v1"}}})
         assert await world.wakes() == ["one"]
-        assert world.cause() is Cause.FILLING
+        assert world.cause() is Cause.NOT_SYNCED
 
 
 async def test_who_asked_for_an_object_is_woken_when_it_comes(world):
@@ -305,7 +305,7 @@ async def test_a_thousand_objects_and_owners_share_one_watch(world):
             for n in range(1000)
         ]
         for owner, reference in owners:
-            assert world.cause(reference, owner) is Cause.FILLING
+            assert world.cause(reference, owner) is Cause.NOT_SYNCED
         assert len(await world.wakes()) == 1000
         assert all(world.cause(reference, owner) is None for owner, reference in owners)
         assert world.watches() == 1
@@ -313,16 +313,16 @@ async def test_a_thousand_objects_and_owners_share_one_watch(world):
         assert await world.wakes() == ["owner-500"]
 
 
-async def test_a_kind_without_users_is_watched_a_while_longer_and_then_no_more(world):
+async def test_a_kind_that_no_object_refers_to_is_watched_a_while_longer_and_then_no_more(world):
     async with world.running():
         await world.install()
         world.get()
         world.get(owner=OTHER)
         await world.wakes()
-        world.user.forget(OWNER)
+        world.lookup.forget(OWNER)
         await asyncio.sleep(2 * LINGER_SECONDS)
-        assert [each.users for each in world.references.watched()] == [1]
-        world.user.forget(OTHER)
+        assert [each.owners for each in world.references.watched()] == [1]
+        world.lookup.forget(OTHER)
         await asyncio.sleep(LINGER_SECONDS / 2)
         assert len(world.informers.statistics()) == 1
         await asyncio.sleep(LINGER_SECONDS)
@@ -330,12 +330,12 @@ async def test_a_kind_without_users_is_watched_a_while_longer_and_then_no_more(w
         assert world.references.watched() == ()
 
 
-async def test_a_user_that_comes_in_time_keeps_the_watch(world):
+async def test_an_owner_that_comes_in_time_keeps_the_watch(world):
     async with world.running():
         await world.install()
         world.get()
         await world.wakes()
-        world.user.forget(OWNER)
+        world.lookup.forget(OWNER)
         await asyncio.sleep(LINGER_SECONDS / 2)
         world.get(owner=OTHER)
         await asyncio.sleep(2 * LINGER_SECONDS)
@@ -349,7 +349,7 @@ async def test_a_definition_with_another_name_is_found_by_discovery(world):
         await world.install("Data", "datae")
         assert world.cause(data) is Cause.NOT_INSTALLED
         assert await world.wakes() == ["one"]
-        assert world.cause(data) is Cause.FILLING
+        assert world.cause(data) is Cause.NOT_SYNCED
         await world.wakes()
         assert world.cause(data) is Cause.MISSING
 
@@ -370,7 +370,7 @@ async def test_a_kind_that_the_server_does_not_list_says_so_and_recovers(world):
         world.get()
         assert await world.wakes(100) == ["one"]
         answer = world.get()
-        assert (answer.cause, answer.passing) == (Cause.FILLING, False)
+        assert (answer.cause, answer.transient) == (Cause.NOT_SYNCED, False)
         assert answer.message.startswith(
             "the objects of kind Vm.cloud.example.com are not listed yet: Forbidden"
         )
@@ -386,13 +386,13 @@ async def test_each_term_of_leadership_begins_anew_on_caches_that_stay(world):
         for _ in range(2):
             borrowed = world.informers.borrow(world.client)
             references = References(world.client, borrowed, Labelled())
-            user, woken = references.user(OWNERS, "Thing"), []
-            user.wakes(lambda key, _why, woken=woken: woken.append(key.name))
+            lookup, woken = references.lookup_for(OWNERS, "Thing"), []
+            lookup.subscribe(lambda key, _why, woken=woken: woken.append(key.name))
             term = asyncio.create_task(references.run())
             await asyncio.sleep(1)
-            assert user.get(OWNER, VM).cause is Cause.FILLING
+            assert lookup.get(OWNER, VM).cause is Cause.NOT_SYNCED
             await asyncio.sleep(1)
-            assert isinstance(user.get(OWNER, VM), Found)
+            assert isinstance(lookup.get(OWNER, VM), Found)
             await world.client.patch(vms(), VM.key, {"spec": {"size": 2}})
             assert woken[-1] == "one"
             term.cancel()

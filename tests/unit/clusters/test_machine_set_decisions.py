@@ -183,7 +183,7 @@ OBSTACLES = {
     "a template that is not one": (
         Around(DEMO, None, GOOD, External(INFRA, {"spec": {}})), {}, "InfrastructureTemplateCloningFailed",
     ),
-    "caches that fill": (Around(DEMO, None, External(CONFIG, problem="x", passing=True), GOOD), {}, ""),
+    "caches that fill": (Around(DEMO, None, External(CONFIG, problem="x", transient=True), GOOD), {}, ""),
     "a control plane that is not there yet": (Around(DEMO, plane(has=""), GOOD, GOOD), {}, "PreflightCheckFailed"),
 }  # fmt: skip
 

@@ -231,8 +231,8 @@ MACHINE = Key("ns", "m")
         (Absent(Cause.MISSING, "there is no x"), External(REF, problem="there is no x", gone=True)),
         (Absent(Cause.NOT_INSTALLED, "not installed"), External(REF, problem="not installed")),
         (
-            Absent(Cause.FILLING, "not listed", passing=True),
-            External(REF, problem="not listed", passing=True),
+            Absent(Cause.NOT_SYNCED, "not listed", transient=True),
+            External(REF, problem="not listed", transient=True),
         ),
     ],
     ids=["an object", "none", "a kind that is not installed", "a cache that is not full"],

@@ -38,7 +38,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.discovery import discover
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.runtime.references.registry import User
+from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, split_api_version
 
@@ -49,7 +49,7 @@ CHILDREN: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 class Looker:
     """Looks at Clusters through the caches of the cluster that has them."""
 
-    def __init__(self, client: Client, informers: Informers, references: User) -> None:
+    def __init__(self, client: Client, informers: Informers, references: ControllerLookup) -> None:
         self.clusters = informers.get(CLUSTER)
         self.children: dict[Kind[Any], Informer[Any]] = {kind: informers.get(kind) for kind in CHILDREN}
         self.secrets = informers.get(SECRET_METADATA, labels=names.CLUSTER_NAME_LABEL)
@@ -93,7 +93,7 @@ class Looker:
         if ref is None:
             return None
         found = look_up(self._references, _key(cluster), ref)
-        if not cluster.metadata.deleting or found.found is not None or found.gone or found.passing:
+        if not cluster.metadata.deleting or found.found is not None or found.gone or found.transient:
             return found
         return replace(found, gone=not await self._may_exist(cluster, ref))
 

@@ -63,7 +63,7 @@ class Clusters:
             return Result.done()
         seen = await self._looker.look(cluster)
         plan = decide(seen)
-        if seen.paused or (seen.passing and not plan.ends_the_pass):
+        if seen.paused or (seen.incomplete and not plan.ends_the_pass):
             return Result.done()
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, plan)
@@ -83,7 +83,7 @@ class Clusters:
         if cluster is None:
             return Result.done()
         seen = replace(await self._looker.look(cluster), failed=outcome.failed)
-        if seen.passing:
+        if seen.incomplete:
             return Result.done()
         problem = kubeconfig_problem(seen)
         self.reports.report_problem(cluster, NO_KUBECONFIG, problem if seen.authority is not None else "")
@@ -97,7 +97,7 @@ class Clusters:
 def wire(environment: Environment, references: References) -> Controller:
     """The controller of Clusters, listening to everything that a decision looks at."""
     informers = environment.control.caches
-    looker = Looker(informers.client, informers, references.user(GROUP, CLUSTER.resource.kind))
+    looker = Looker(informers.client, informers, references.lookup_for(GROUP, CLUSTER.resource.kind))
     clusters = Clusters(environment, looker)
     controller = Controller("cluster", clusters, environment.clock, metrics=environment.metrics)
 
@@ -118,7 +118,7 @@ def wire(environment: Environment, references: References) -> Controller:
     for kind, informer in looker.children.items():
         controller.watches(informer, of_machine if kind is MACHINE else of_child, gather=_gather)
     controller.watches(looker.secrets, _of_secret)
-    references.wakes((GROUP, CLUSTER.resource.kind), controller.enqueue)
+    references.subscribe((GROUP, CLUSTER.resource.kind), controller.enqueue)
     return controller
 
 

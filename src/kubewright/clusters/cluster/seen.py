@@ -69,10 +69,10 @@ class Seen:
         return self.cluster.spec.paused or paused(self.cluster.metadata.annotations)
 
     @property
-    def passing(self) -> bool:
-        """Our caches still fill: in a moment more is known, and the Cluster is looked at again."""
+    def incomplete(self) -> bool:
+        """Caches of referenced kinds are not synced yet; when they are, the Cluster is reconciled again."""
         there = (self.infrastructure, self.control_plane)
-        return any(each is not None and each.passing for each in there)
+        return any(each is not None and each.transient for each in there)
 
     @property
     def owner(self) -> OwnerReference:

@@ -35,7 +35,7 @@ from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.replicas.ownership import key_of
-from kubewright.runtime.references.registry import User
+from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
@@ -46,7 +46,9 @@ from kubewright.wire.selectors import NOTHING, Selector
 class Looker:
     """Looks at health checks."""
 
-    def __init__(self, informers: Informers, references: User, workloads: Lookup, clock: SteadyClock) -> None:
+    def __init__(
+        self, informers: Informers, references: ControllerLookup, workloads: Lookup, clock: SteadyClock
+    ) -> None:
         self.checks: Informer[MachineHealthCheck] = informers.get(MACHINE_HEALTH_CHECK)
         self.machines: Informer[Machine] = informers.get(MACHINE)
         self.clusters: Informer[Cluster] = informers.get(CLUSTER)

@@ -104,8 +104,8 @@ class HealthChecks:
 def wire(environment: Environment, references: References, workloads: WorkloadClusters) -> Controller:
     """The controller of health checks, listening to everything that a decision looks at."""
     control, kind = environment.control, MACHINE_HEALTH_CHECK.resource.kind
-    user = references.user(GROUP, kind)
-    looker = Looker(control.caches, user, workloads, control.client.steady())
+    lookup = references.lookup_for(GROUP, kind)
+    looker = Looker(control.caches, lookup, workloads, control.client.steady())
     checks = HealthChecks(environment, looker)
     controller = Controller("machinehealthcheck", checks, environment.clock, metrics=environment.metrics)
 
@@ -136,7 +136,7 @@ def wire(environment: Environment, references: References, workloads: WorkloadCl
     controller.watches(looker.machines, of_machine, gather=lambda _change: GATHER_SECONDS)
     controller.watches(looker.clusters, of_clusters_change)
     controller.watches_in(workloads.sessions, CLUSTER_NODE, of_node, of_cluster)
-    user.wakes(controller.enqueue)
+    lookup.subscribe(controller.enqueue)
     return controller
 
 

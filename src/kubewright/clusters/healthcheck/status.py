@@ -53,7 +53,7 @@ def _conditions(judged: Judged, failed: Mapping[str, str]) -> Iterator[Condition
             else true_condition(kind)
         )
     template = judged.seen.template
-    if template is not None and template.found is None and not template.passing:
+    if template is not None and template.found is None and not template.transient:
         reason = Reason.EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND
         yield false_condition(TEMPLATE, reason, ERROR, f"{template}: {template.problem}"[:MESSAGE_CHARS])
     if failed:

@@ -29,7 +29,7 @@ from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, Clus
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.runtime.references.registry import User
+from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -53,7 +53,7 @@ class Looker:
         self,
         client: Client,
         caches: Caches,
-        references: User,
+        references: ControllerLookup,
         workloads: WorkloadClusters,
         remote: Remote,
         *,

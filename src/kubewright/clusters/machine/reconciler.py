@@ -72,7 +72,7 @@ class Machines:
             return Result.done()
         seen = await self._looker.look(machine)
         ours = MACHINE_FINALIZER in machine.metadata.finalizers
-        if seen.paused or (seen.passing and (ours or machine.metadata.deleting)):
+        if seen.paused or (seen.incomplete and (ours or machine.metadata.deleting)):
             return Result.done()
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
@@ -93,7 +93,7 @@ class Machines:
         if machine is None or machine.metadata.uid != before.machine.metadata.uid:
             return Result.done()
         seen = replace(self._looker.glance(machine, before), failed=outcome.failed)
-        if seen.passing:
+        if seen.incomplete:
             return Result.done()
         status = status_of(seen)
         written, again = await self.reports.write(machine, machine.status, status)
@@ -112,8 +112,8 @@ def wire(
     """The controller of Machines, listening to everything that a decision looks at."""
     client, informers = environment.control.client, environment.control.caches
     caches, remote = Caches(informers), Remote(environment.clock)
-    user = references.user(GROUP, MACHINE.resource.kind)
-    looker = Looker(client, caches, user, workloads, remote, strict_running=strict_running)
+    lookup = references.lookup_for(GROUP, MACHINE.resource.kind)
+    looker = Looker(client, caches, lookup, workloads, remote, strict_running=strict_running)
     machines = Machines(environment, caches, looker, Actor(client, workloads, remote, looker))
     controller = Controller(
         "clustermachine", machines, environment.clock, workers=WORKERS, metrics=environment.metrics
@@ -141,7 +141,7 @@ def wire(
         lambda cluster, change: machines_of_node(caches, cluster, change),
         caches.of_cluster,
     )
-    user.wakes(controller.enqueue)
+    lookup.subscribe(controller.enqueue)
     return controller
 
 

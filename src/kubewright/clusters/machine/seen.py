@@ -106,10 +106,10 @@ class Seen:
         return mine or (self.cluster is not None and self.cluster.spec.paused)
 
     @property
-    def passing(self) -> bool:
-        """Our caches still fill: in a moment more is known, and the Machine is looked at again."""
+    def incomplete(self) -> bool:
+        """Caches of referenced kinds are not synced yet; when they are, the Machine is reconciled again."""
         there = (self.infrastructure, self.bootstrap, self.leaving.control_plane)
-        return any(each is not None and each.passing for each in there)
+        return any(each is not None and each.transient for each in there)
 
     @property
     def owner(self) -> OwnerReference:

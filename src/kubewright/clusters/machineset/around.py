@@ -62,7 +62,7 @@ def replacement_obstacle(machine_set: MachineSet, around: Around) -> Obstacle | 
     ):
         if template is not None and (problem := _template_problem(template)):
             seconds = None if template.found is None else delays.PREFLIGHT.total_seconds()
-            return Obstacle("" if template.passing else reason, problem, seconds)
+            return Obstacle("" if template.transient else reason, problem, seconds)
     if checks := failed_checks(machine_set, around.control_plane):
         return Obstacle(Reason.PREFLIGHT_CHECK_FAILED, "; ".join(checks), delays.PREFLIGHT.total_seconds())
     return None

@@ -13,7 +13,7 @@ from kubewright.clusters.machineset.around import Around
 from kubewright.clusters.references.external import look_up
 from kubewright.kube.informer import Informer
 from kubewright.replicas.ownership import key_of
-from kubewright.runtime.references.registry import User
+from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key
 
 
@@ -22,7 +22,7 @@ class Looker:
     """Looks at what is around sets."""
 
     clusters: Informer[Cluster]
-    references: User
+    references: ControllerLookup
 
     def cluster(self, machine_set: MachineSet) -> Cluster | None:
         """The set's cluster, if it exists."""

@@ -32,12 +32,12 @@ def wire(environment: Environment, references: References) -> tuple[Controller, 
     caches, metrics = control.caches, environment.metrics
     clusters = caches.get(CLUSTER)
     index = MemberIndex(caches.get(MACHINE), read, control.client.steady())
-    user = references.user(GROUP, MACHINE_SET.resource.kind)
-    set_policy = machineset.policy(Looker(clusters, user))
+    lookup = references.lookup_for(GROUP, MACHINE_SET.resource.kind)
+    set_policy = machineset.policy(Looker(clusters, lookup))
     sets = Sets(set_policy, caches, recorder, index=index)
     deployments = Deployments(machinedeployment.policy(clusters), caches, recorder, index=index)
     set_controller, deployment_controller = sets.controller(metrics), deployments.controller(metrics)
-    user.wakes(set_controller.enqueue)
+    lookup.subscribe(set_controller.enqueue)
     set_controller.watches(clusters, of_cluster(sets.sets))
     deployment_controller.watches(clusters, of_cluster(deployments.deployments))
     return deployment_controller, set_controller

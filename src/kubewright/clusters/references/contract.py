@@ -25,7 +25,7 @@ SEPARATOR = "_"
 
 
 class Contracts:
-    """The ``runtime.references.Versions`` of Cluster API."""
+    """The ``runtime.references.reference.VersionPolicy`` of Cluster API."""
 
     def crd_name(self, group: str, kind: str) -> str:
         """The name that Cluster API gives the CRD of a kind."""

@@ -43,7 +43,7 @@ class External:
     ``contract``  which contract the object follows
     ``gone``      there is certainly none: its server said so
     ``problem``   why there is none to be seen, as a clause for users; empty while ``found`` is there
-    ``passing``   the problem is only that our caches are not full yet
+    ``transient`` the problem is only that our caches are not synced yet
     """
 
     ref: ObjectReference
@@ -52,7 +52,7 @@ class External:
     contract: str = names.CONTRACT
     gone: bool = False
     problem: str = ""
-    passing: bool = False
+    transient: bool = False
 
     def __str__(self) -> str:
         """``FooCluster demo``: for messages, and without the namespace, which is the owner's."""
@@ -163,8 +163,8 @@ def look_up(lookup: Lookup, owner: Key, ref: ObjectReference) -> External:
     match lookup.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
         case Found(found, kind, contract):
             return External(ref, found, kind, contract)
-        case Absent(cause, message, passing):
-            return External(ref, gone=cause is Cause.MISSING, problem=message, passing=passing)
+        case Absent(cause, message, transient):
+            return External(ref, gone=cause is Cause.MISSING, problem=message, transient=transient)
 
 
 def _unusable(ref: ObjectReference, namespace: str) -> str:

@@ -40,7 +40,7 @@ def living(
     """While its owner lives. None: the condition stays as it is. ``drop`` is as in ``claim``."""
     if wrong := part.failed or claim(external, owner, cluster, drop=drop).problem:
         return false_condition(part.type, Reason.INCORRECT_EXTERNAL_REF, ERROR, wrong)
-    if external.passing or external.paused:
+    if external.transient or external.paused:
         return None
     if external.found is None and external.gone and part.was_ready:
         return false_condition(

@@ -1,11 +1,12 @@
 """The CRDs of a server, reduced to what references need: a version, or why there is none.
 
 Theory.      A CRD may be half a megabyte of schemas. The watch asks for metadata only, and of that a name, a
-             uid and the choice among versions are kept; so a thousand CRDs cost less than one of them does.
-             The choice is made when the labels come, by a pure function of the API whose contract it is.
+             uid and the chosen version are kept; so a thousand CRDs cost less than one of them does.
+             The version is chosen by the labels, by a pure function (``reference.VersionPolicy``).
 Invariants.  A ``kube.feed.Sink``. ``changed`` is called with the names of the CRDs that came, went, or have
-             another choice than before, each time after all of them are in place, and at the end of the first
-             list in any case. A CRD that was deleted and made again between two looks counts as changed.
+             another version to use than before, each time after all of them are in place, and at the end of
+             the first list in any case. A CRD that was deleted and made again between two lists counts as
+             changed.
 Called by    ``registry``, which runs the feed.
 """
 

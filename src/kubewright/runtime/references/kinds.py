@@ -1,12 +1,12 @@
-"""One kind that references point to: its informer, who uses it, and who waits for which of its objects.
+"""One kind that references name: its informer, its owners, and which owner waits for which object.
 
-Theory.      An owner that asked for an object of the kind uses the kind until it is forgotten. When the kind
-             as a whole changes (it is installed, listed, removed), all its users look again. When an
-             object changes, the owners that it names look again, and those that looked at it, or for it,
-             while it did not name them: a provider's object names no owner until its owner has found it.
-Invariants.  At most one informer, and none without a user for longer than the registry allows. Owners are
-             matched by group and kind, in whatever version an owner reference says. While the first list
-             comes in, no object wakes its owners: all users are woken at its end.
+Theory.      An owner that looked up an object of the kind is one of the kind's owners until it is forgotten.
+             When the kind as a whole changes (it is installed, listed, removed), all of them are woken. When
+             an object changes, the owners in its owner references are woken, and those that looked it up
+             while it did not name them: a provider's object names no owner until its owner has claimed it.
+Invariants.  At most one informer, and none without an owner for longer than the registry allows. Owners are
+             matched by group and kind, whatever version an owner reference says. While the first list comes
+             in, no object wakes its owners: all owners are woken at its end.
 Called by    ``registry``.
 """
 
@@ -23,14 +23,14 @@ from kubewright.kube.informers import Informers
 from kubewright.runtime.references.reference import Absent, Answer, Cause, Found, Reference
 from kubewright.wire.gvk import Key, Resource, split_api_version
 
-OwnerKind = tuple[str, str]
-"""Group and kind of owners."""
+GroupKind = tuple[str, str]
+"""Group and kind, in any version."""
 
 
 class Owner(NamedTuple):
-    """An object that refers to others: the kind of which its controller works, and its key."""
+    """An object that refers to others: its kind, and its key."""
 
-    kind: OwnerKind
+    kind: GroupKind
     key: Key
 
     def __str__(self) -> str:
@@ -38,38 +38,38 @@ class Owner(NamedTuple):
 
 
 Wake = Callable[[Owner, str], None]
-"""Asks for a look at an owner, and says why."""
+"""Enqueues an owner, with the reason."""
 
 
-class UsedKind:
-    """A kind in use.
+class ReferencedKind:
+    """A kind that owners refer to.
 
-    ``crd``     the name of its CRD, once it is known to differ from what the kind suggests
-    ``users``   the owners that use it, each with the objects that it waits for
-    ``listed``  its users were woken after the first list
+    ``crd``     the name of its CRD, if discovery found it under another name than the kind suggests
+    ``owners``  the owners that looked up objects of it, each with the keys of the objects that it waits for
+    ``listed``  the owners were woken after the first list
     """
 
     def __init__(self, group: str, kind: str, informers: Informers, wake: Wake) -> None:
         self.group = group
         self.kind = kind
         self.crd = ""
-        self.users: dict[Owner, dict[Key, None]] = {}
+        self.owners: dict[Owner, dict[Key, None]] = {}
         self.informer: Informer[dict[str, Any]] | None = None
         self.listed = False
         self._contract = ""
         self._informers = informers
         self._wake = wake
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._awaited: dict[Key, dict[Owner, None]] = {}
+        self._waiting: dict[Key, dict[Owner, None]] = {}
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
-    def follow(self, resource: Resource, contract: str) -> Informer[dict[str, Any]]:
-        """The informer of the kind as this resource, which is begun if there is none."""
+    def watch(self, resource: Resource, contract: str) -> Informer[dict[str, Any]]:
+        """The informer of the kind as this resource; it is started if there is none."""
         self._contract = contract
         if self.informer is not None and self.informer.kind.resource != resource:
-            self.drop()
+            self.unwatch()
         if self.informer is None:
             kind: Kind[dict[str, Any]] = dynamic(resource)
             self.informer = self._informers.get(kind)
@@ -77,38 +77,38 @@ class UsedKind:
         return self.informer
 
     def find(self, reference: Reference, owner: Owner) -> Answer:
-        """The object; ``owner`` is woken at its next change, be it that it comes. Only after ``follow``."""
+        """The object; ``owner`` is woken when it next changes or is created. Only after ``watch``."""
         informer = self.informer
         assert informer is not None
         if not informer.synced:
             self.listed = False
             trouble = informer.statistics().trouble
             message = f"the objects of kind {self} are not listed yet{': ' if trouble else ''}{trouble}"
-            return Absent(Cause.FILLING, message, passing=not trouble)
+            return Absent(Cause.NOT_SYNCED, message, transient=not trouble)
         header = informer.header(reference.key)
-        if owner not in _owners(header):  # else the object itself says whom to wake
-            self._awaited.setdefault(reference.key, {})[owner] = None
-            self.users[owner][reference.key] = None
+        if owner not in _owners(header):  # else its owner references say whom to wake
+            self._waiting.setdefault(reference.key, {})[owner] = None
+            self.owners[owner][reference.key] = None
         found = informer.get(reference.key)
         if found is None:
             return Absent(Cause.MISSING, f"there is no {reference}")
         return Found(found, informer.kind, self._contract)
 
     def forget(self, owner: Owner) -> None:
-        """The owner uses the kind no longer."""
-        for key in self.users.pop(owner, ()):
-            waiting = self._awaited[key]
+        """The owner does not refer to the kind any more."""
+        for key in self.owners.pop(owner, ()):
+            waiting = self._waiting[key]
             del waiting[owner]
             if not waiting:
-                del self._awaited[key]
+                del self._waiting[key]
 
-    def wake_users(self, why: str) -> None:
-        """All of them look again."""
-        for owner in tuple(self.users):
+    def wake_owners(self, why: str) -> None:
+        """Wake all owners of the kind."""
+        for owner in tuple(self.owners):
             self._wake(owner, why)
 
-    def drop(self) -> None:
-        """Watch the kind no longer."""
+    def unwatch(self) -> None:
+        """End the watch of the kind."""
         informer, self.informer, self.listed = self.informer, None, False
         if informer is not None:
             self._unsubscribe()
@@ -120,8 +120,8 @@ class UsedKind:
         verb = "added" if change.old is None else "gone" if change.new is None else "changed"
         why = f"{self.kind} {change.key} {verb}"
         owners = dict.fromkeys((*_owners(change.old), *_owners(change.new)))
-        for owner in self._awaited.pop(change.key, ()):
-            del self.users[owner][change.key]
+        for owner in self._waiting.pop(change.key, ()):
+            del self.owners[owner][change.key]
             owners[owner] = None
         for owner in owners:
             self._wake(owner, why)
@@ -145,7 +145,7 @@ _objects = msgspec.json.Decoder(_Object)
 
 
 def _owners(header: Header | None) -> Iterator[Owner]:
-    """Who owns the object; an owner is in its namespace."""
+    """The owners in the owner references of an object; they are in its namespace."""
     if header is None:
         return
     for each in _objects.decode(header.data).metadata.owner_references or ():

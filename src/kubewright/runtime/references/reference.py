@@ -1,9 +1,9 @@
 """A reference to an object of any kind, and what a lookup answers: the object, or why it is not there.
 
 Theory.      An object refers to another by group, kind and name; the version is chosen when the reference is
-             resolved, and never written back. What a lookup cannot find has one of five causes. Each
-             of them ends with an event, so a reconciler that meets one plans to wait for it, and
-             tells the user the message.
+             resolved, and never written back. A lookup that finds no object names one of five causes. When
+             the cause ends, the owner is woken; so a reconciler waits without a timer, and writes the message
+             into a condition.
 Invariants.  Values. ``Found.object`` belongs to its reader.
 Source       capi.md §3.1 (versions of references), §3.3 (dynamic watches).
 Called by    ``registry``, and every decision that reads a referenced object.
@@ -38,8 +38,8 @@ class Version:
     contract: str
 
 
-class Versions(Protocol):
-    """What an API says about the CRDs of kinds that its objects may refer to. Pure."""
+class VersionPolicy(Protocol):
+    """How an API chooses the version of a kind that its objects refer to. Pure."""
 
     def crd_name(self, group: str, kind: str) -> str:
         """The name that the CRD of a kind should have."""
@@ -54,7 +54,7 @@ class Cause(StrEnum):
     NOT_LISTED = "the kinds of the server are not known yet"
     NOT_INSTALLED = "the kind is not installed"
     NO_VERSION = "the kind has no version that can be used"
-    FILLING = "the objects of the kind are not known yet"
+    NOT_SYNCED = "the objects of the kind are not known yet"
     MISSING = "there is no such object"
 
 
@@ -62,12 +62,12 @@ class Cause(StrEnum):
 class Absent:
     """No object; ``message`` is a sentence without a stop, for conditions.
 
-    ``passing``: nothing is wrong so far. Our caches fill, and in a moment more is known.
+    ``transient``: nothing is wrong so far; our caches are not synced yet, and will be in a moment.
     """
 
     cause: Cause
     message: str
-    passing: bool = False
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ Answer = Found | Absent
 
 
 class Lookup(Protocol):
-    """Finds objects for one controller: ``registry.User``, or a test's answers."""
+    """Finds objects for one controller: ``registry.ControllerLookup``, or a test's answers."""
 
     def get(self, owner: Key, reference: Reference) -> Answer:
         """The object that ``owner`` refers to, or why it is not there; it is woken when that changes."""
