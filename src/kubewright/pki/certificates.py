@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.keys import KEYS, PrivateKey, blank, read_certificates
+from kubewright.pki.keys import PrivateKey, blank, read_certificates, read_private_key
 from kubewright.wire.http import User
 
 LONGEST_NAME = 64
@@ -74,8 +74,8 @@ class Identity:
             ValueError: it is not a certificate with the key that belongs to it.
         """
         certificate = read_certificates(pem)[0]
-        key = serialization.load_pem_private_key(pem, password=None)
-        if not isinstance(key, KEYS) or key.public_key() != certificate.public_key():
+        key = read_private_key(pem)
+        if key.public_key() != certificate.public_key():
             raise ValueError("the key is not the certificate's")
         return cls(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
@@ -156,8 +156,7 @@ def _issued(
 ) -> Identity:
     """Signed by ``authority``: for a server when it has ``names``, else for a client."""
     issuer = read_certificates(authority.certificate)[0]
-    issuer_key = serialization.load_pem_private_key(authority.key, password=None)
-    assert isinstance(issuer_key, KEYS)
+    issuer_key = read_private_key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
     subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])

@@ -19,7 +19,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from kubewright.base.clock import rfc3339
-from kubewright.pki.keys import Algorithm, KeyPair, blank, new_key, openssl_pem, read_certificates
+from kubewright.pki.keys import (
+    Algorithm,
+    KeyPair,
+    blank,
+    new_key,
+    openssl_pem,
+    read_certificates,
+    read_private_key,
+)
 
 COMMON_NAME = "kubernetes"
 LIFETIME = timedelta(days=3650)
@@ -71,9 +79,9 @@ def problem_of(pair: KeyPair, now: datetime) -> str:
     if not pair.key:
         return ""
     try:
-        key = serialization.load_pem_private_key(pair.key, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return "has a tls.key that is no private key in PEM"
+        key = read_private_key(pair.key)
+    except ValueError:
+        return "has a tls.key that is no private key in PEM, of RSA or an elliptic curve"
     return "" if key.public_key() == public else "has a tls.key that does not belong to its tls.crt"
 
 

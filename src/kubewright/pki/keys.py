@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.utils import CryptographyDeprecationWarning
@@ -42,6 +43,24 @@ def new_key(algorithm: Algorithm) -> PrivateKey:
     if algorithm is Algorithm.RSA:
         return rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return ec.generate_private_key(ec.SECP256R1())
+
+
+def read_private_key(pem: bytes) -> PrivateKey:
+    """The private key in a PEM, in which certificates may stand too.
+
+    The primes of an RSA key are not tested: that takes as long as making one, at every look at an
+    authority. Whether a key is the one of a certificate, the caller compares.
+
+    Raises:
+        ValueError: there is none, or one of another algorithm.
+    """
+    try:
+        key = serialization.load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
+    except (TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(key, KEYS):
+        raise ValueError("the key is neither RSA nor of an elliptic curve")
+    return key
 
 
 def openssl_pem(key: PrivateKey) -> bytes:

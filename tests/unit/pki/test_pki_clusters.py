@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
 from kubewright.pki import certificates
@@ -86,6 +87,9 @@ def test_what_is_no_certificate_has_no_hash() -> None:
 
 ONE, OTHER = new_authority(NOW, EC), new_authority(NOW, EC)
 LATER = NOW + LIFETIME
+ED25519 = Ed25519PrivateKey.generate().private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,9 @@ LATER = NOW + LIFETIME
         ),
         pytest.param(
             KeyPair(ONE.certificate, OTHER.key), NOW, "does not belong", id="a key belongs to its certificate"
+        ),
+        pytest.param(
+            KeyPair(ONE.certificate, ED25519), NOW, "of RSA or an elliptic curve", id="a key that cannot sign"
         ),
     ],
 )
