@@ -8,7 +8,8 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
              is needed to see a machine die.
 Invariants.  Nothing listens beyond loopback. A control plane that pauses keeps its objects; one that ends is
-             gone with its folder.
+             gone with its folder. Its last writes survive ``kill -9`` but not the loss of power: a thousand
+             of them cannot wait for the disk at each write.
 Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``.
 """
 
@@ -25,6 +26,7 @@ from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
 from kubewright.apiserver.server import ApiServer
+from kubewright.apiserver.store.log import SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
@@ -160,7 +162,9 @@ class Planes:
 
     async def _made(self, request: PlaneRequest) -> Plane:
         identity = self._identity(request)
-        server = ApiServer(self._clock, path=self._path(request.address))
+        path = self._path(request.address)
+        log = None if path is None else SqliteLog(path, power_loss=False)
+        server = ApiServer(self._clock, path=path, log=log)
         await server.start()
         client = Client(InProcess(server.handle), self._clock, name=f"cluster {request.address}")
         return Plane(request.address, server, identity, Informers(client), request.names)

@@ -83,14 +83,17 @@ class NoLog:
 class SqliteLog:
     """The log in the folder ``folder``, which is made if it is missing.
 
+    Without ``power_loss`` the last commits survive the end of the process, not the loss of power: the file is
+    whole then, and what was committed since it last rested is gone.
+
     Raises:
         InvalidInput: another process has the folder, the file is damaged, or its format is unknown.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, power_loss: bool = True) -> None:
         self._lock = _locked(folder)
         try:
-            self._db = _opened(folder / DATA_FILE)
+            self._db = _opened(folder / DATA_FILE, "FULL" if power_loss else "NORMAL")
         except BaseException:
             self._lock.close()
             raise
@@ -168,7 +171,7 @@ def _locked(folder: Path) -> FileLock:
         raise InvalidInput(f"cannot use {folder} as a data folder: {error.strerror}") from None
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _opened(path: Path, synchronous: str) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it contains Secrets
         path.chmod(0o600)  # SQLite gives its other files the same mode
@@ -177,7 +180,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot open {path}: {reason}") from None
     try:
-        _prepare(db, path)
+        _prepare(db, path, synchronous)
     except sqlite3.DatabaseError as error:
         db.close()
         raise InvalidInput(f"{path} is not a kubewright data file, or is damaged: {error}") from None
@@ -187,8 +190,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    for setting in ("journal_mode=WAL", "synchronous=FULL"):
+def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
+    for setting in (f"synchronous={synchronous}", "journal_mode=WAL"):
         db.execute(f"PRAGMA {setting}").fetchone()
     db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     db.executescript(_SCHEMA)
