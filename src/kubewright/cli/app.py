@@ -58,6 +58,7 @@ def up(
     merge_kubeconfig: switches.MergeKubeconfig = False,
     context: switches.Context = "kubewright",
     use_context: switches.UseContext = False,
+    encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
@@ -69,7 +70,9 @@ def up(
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
-        ServerConfig(data_dir, port, kubeconfig), Merge(context, use_context) if merge_kubeconfig else None
+        ServerConfig(data_dir, port, kubeconfig),
+        switches.bootstrap(encryption_algorithm),
+        Merge(context, use_context) if merge_kubeconfig else None,
     )
 
 
@@ -130,6 +133,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     allow_simulated_nodes: run_switches.SimulatedNodes = False,
     machine_safety_orphan_vms_period: run_switches.OrphanPeriod = "30m",
     machine_safety_apiserver_statuscheck_timeout: run_switches.UnreachableAfter = "30s",
+    encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     leader_elect: run_switches.LeaderElect = True,
     leader_elect_resource_name: run_switches.LeaseName = "",
     leader_elect_resource_namespace: run_switches.LeaseNamespace = "",

@@ -6,12 +6,15 @@ Called by    ``app``, which must stay quick to import.
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from kubewright.bootstrap.seen import BootstrapSettings
 
 
 def path_of(switch: str) -> Callable[[str], Path]:
@@ -67,6 +70,17 @@ UseContext = Annotated[
     bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
 ]
 
+EncryptionAlgorithm = Annotated[
+    str,
+    typer.Option(
+        help="Of the keys of authorities that we make for clusters, as kubeadm names it: RSA-2048, or "
+        "ECDSA-P256, which takes a thousandth of the time.",
+        metavar="NAME",
+    ),
+]
+ENCRYPTION_ALGORITHM = "RSA-2048"
+"""As Cluster API's own bootstrap provider."""
+
 ClusterName = Annotated[str, typer.Argument(help="Of the cluster.", metavar="NAME", show_default=False)]
 ClusterNamespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Where the cluster is.", metavar="NS")
@@ -81,6 +95,20 @@ OfClusters = Annotated[
         parser=path_of("--kubeconfig"),
     ),
 ]
+
+
+def bootstrap(algorithm: str) -> "BootstrapSettings":
+    """How the bootstrap provider behaves, by the value of ``--encryption-algorithm``.
+
+    Raises:
+        InvalidInput: there is no such algorithm.
+    """
+    from kubewright.bootstrap.seen import BootstrapSettings
+    from kubewright.pki.keys import Algorithm
+
+    if algorithm not in list(Algorithm):
+        raise InvalidInput(f"--encryption-algorithm {algorithm!r}: there are {', '.join(Algorithm)}")
+    return BootstrapSettings(algorithm=Algorithm(algorithm))
 
 
 def duration(switch: str, text: str) -> timedelta:

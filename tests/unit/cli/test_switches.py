@@ -8,10 +8,12 @@ import yaml
 from kubewright import __version__
 from kubewright.cli import main
 from kubewright.cli.run.command import leases, listening_on, pairs
+from kubewright.cli.switches import ENCRYPTION_ALGORITHM, bootstrap
 from kubewright.cli.up.command import greeting, standing_by
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import listed
 from kubewright.machines.world import Half
+from kubewright.pki.keys import Algorithm
 
 
 def typed(*words: str) -> int:
@@ -47,6 +49,12 @@ def typed(*words: str) -> int:
         ),
         pytest.param(["run", "--health-port", "70000"], 2, "--health-port", id="another"),
         pytest.param(["run", "--address", "here"], 1, "--address 'here' is no IP address", id="an address"),
+        pytest.param(
+            ["up", "--encryption-algorithm", "DSA"],
+            1,
+            "--encryption-algorithm 'DSA': there are RSA-2048, ECDSA-P256",
+            id="an algorithm of keys that does not exist",
+        ),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(
             ["run", "--driver", "sim", "--kubeconfig", "/no/such"],
@@ -293,3 +301,8 @@ def test_each_watch_filter_has_leases_of_its_own() -> None:
     found = [leases("", ["l"], value)["l"] for value in ("a-b", "a_b", "a.b", "A-b")]
     assert len(set(found)) == 4
     assert all(each.islower() and "_" not in each for each in found)
+
+
+def test_the_keys_of_clusters_are_of_the_algorithm_that_was_typed() -> None:
+    assert bootstrap("ECDSA-P256").algorithm is Algorithm.EC
+    assert bootstrap(ENCRYPTION_ALGORITHM).algorithm is Algorithm.RSA

@@ -11,6 +11,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.names import fnv32a
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.cli.signals import run_until_signal
+from kubewright.cli.switches import bootstrap
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.cluster import Clusters, run_on
@@ -45,6 +46,7 @@ def run(typed: RunSwitches) -> None:
             unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")
         ),
         orphans=OrphanSettings(period=duration(typed, "machine_safety_orphan_vms_period")),
+        bootstrap=bootstrap(typed.encryption_algorithm),
         health_host=listening_on(typed.address),
         health_port=typed.health_port,
         webhooks=webhooks(typed, config.own_namespace()),

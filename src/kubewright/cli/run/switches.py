@@ -193,6 +193,7 @@ class RunSwitches:
     allow_simulated_nodes: bool
     machine_safety_orphan_vms_period: str
     machine_safety_apiserver_statuscheck_timeout: str
+    encryption_algorithm: str
     leader_elect: bool
     leader_elect_resource_name: str
     leader_elect_resource_namespace: str

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.up.merging import Merge, merge
 from kubewright.compose import worlds
@@ -15,7 +16,9 @@ from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 
 
-def up(config: ServerConfig, merging: Merge | None = None) -> None:
+def up(
+    config: ServerConfig, bootstrap: BootstrapSettings | None = None, merging: Merge | None = None
+) -> None:
     """Serve from ``config``; returns after SIGINT or SIGTERM. ``merging``: change the user's kubeconfig too.
 
     Raises:
@@ -26,7 +29,9 @@ def up(config: ServerConfig, merging: Merge | None = None) -> None:
     _check_folder_of(config.kubeconfig_path, config.data_dir)
 
     async def work(stop: asyncio.Event) -> None:
-        options = Options(controllers=worlds.every_word(Options()))
+        options = Options(
+            controllers=worlds.every_word(Options()), bootstrap=bootstrap or BootstrapSettings()
+        )
         async with Embedded(config, options, SystemClock()) as embedded:
             words = greeting(embedded.kubeconfig)
             if merging is not None:
